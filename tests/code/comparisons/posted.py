@@ -14,6 +14,7 @@ from data.comparisons.posted import named_sides
 from data.comparisons.request import read_request
 from data.tables.files import write_json
 from features.comparisons.vectors import feature_vectors, vector_columns
+from serving.models import ModelRef, Served
 from training.comparisons.base_rate import TrainingScores
 from training.comparisons.family import FeatureTable
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
@@ -42,21 +43,28 @@ def drawn(rows, seed=0):
         yield comparison(values[0], values[1] * factor, values[2:], name=f"c{row}")
 
 
+def standardised(classifier):
+    """Return a pipeline that fills gaps and scales before it classifies."""
+    impute = SimpleImputer(keep_empty_features=True)
+    return Pipeline([("impute", impute), ("scale", StandardScaler()), ("classify", classifier)])
+
+
+def served_model(fitted, features, threshold=0.5):
+    """Serve a fitted pipeline of these features."""
+    card = Card("m", features, threshold, {}, dict.fromkeys(features, 0.0), "0" * 64, 0)
+    return Served(ReadyModel.from_trained(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
+
+
 def trained(directory, rows=150):
     """Fit on drawn comparisons, and leave examples beside the model."""
     x, failed = feature_vectors(posted(*drawn(rows)).sides), np.arange(rows) % 3 == 0
-    steps = [
-        ("impute", SimpleImputer(keep_empty_features=True)),
-        ("scale", StandardScaler()),
-        ("classify", LogisticRegression()),
-    ]
     ids, status = [f"c{row}" for row in range(rows)], np.where(failed, "fail", "pass")
     keys = {"comparison_id": ids, "operation": "o", "benchmark": "b", "status": status}
     groups = {"fold_group": [f"g{row % 10}" for row in range(rows)]}
     frame = pd.concat([pd.DataFrame(keys | groups), pd.DataFrame(x, columns=[*FEATURES])], axis=1)
     table = FeatureTable(frame, FEATURES, "0" * 64)
     card = Card("logistic", FEATURES, 0.5, {}, table.reference_medians(), "0" * 64, 0)
-    model = TrainedModel(Pipeline(steps).fit(x, failed), card)
+    model = TrainedModel(standardised(LogisticRegression()).fit(x, failed), card)
     when = pd.Timestamp("2026-11-20T09:00:00Z")
     people = pd.DataFrame({"comparison_id": ids, "status": status, "annotator": "anna", "labelled_at": when})
     people.to_parquet(directory / "labels.parquet")

@@ -10,12 +10,14 @@ from data.errors import InputError
 from data.tables.files import write_json
 from serving.cli import run_command
 from serving.comparisons.endpoints import answer_json, answer_many
+from serving.comparisons.guarantees import GuaranteeAnswer, guarantee_answer
 from serving.comparisons.judge import judge_sides
 from serving.comparisons.model import load_judge, with_card, with_policy
 from serving.comparisons.schemas import JudgeAnswer
 from serving.http.schemas import RefusedError
 from tests.code.comparisons.posted import drawn, posted, trained_with_scores
 from training.comparisons.stored import Card
+from training.estimators.answering import CalibrationMap
 from training.evaluation.thresholds import DecisionPolicy, GuaranteedRate, RiskGuarantee
 
 LEVELS = (GuaranteedRate(0.05, 0.2),), (GuaranteedRate(0.01, 0.9),)
@@ -60,10 +62,16 @@ def test_an_estimate_corrects_probabilities_and_is_in_the_answer(rated):
     assert told["model"]["decided"]["summary"].endswith("corrected for the base rate")
 
 
-def test_too_few_comparisons_for_an_estimate_are_refused(rated):
+def test_impossible_base_rates_of_requests_are_refused_by_name(rated):
     with pytest.raises(RefusedError, match="base_rate: an estimate needs at least 100") as refused:
         answer_json(body(stream(20, 4), base_rate="estimate"), rated)
     assert refused.value.status_code == 409
+    for rate in (0, 1, -0.1, "guess", True):
+        with pytest.raises(InputError, match="base_rate"):
+            answer_json(body(stream(3, 3), base_rate=rate), rated)
+    older = with_card(rated, replace(rated.model.card, training_scores=None))
+    with pytest.raises(InputError, match="base_rate: the model was trained without the scores"):
+        judge_sides(posted(*stream(3, 3)), older, base_rate=0.02)
 
 
 def test_a_base_rate_applies_to_its_own_request_only(rated):
@@ -73,21 +81,8 @@ def test_a_base_rate_applies_to_its_own_request_only(rated):
         assert found.content == answer_json(request, rated).content
 
 
-@pytest.mark.parametrize("rate", [0, 1, -0.1, "guess", True])
-def test_other_base_rates_are_refused_by_name(rated, rate):
-    with pytest.raises(InputError, match="base_rate"):
-        answer_json(body(stream(3, 3), base_rate=rate), rated)
-
-
-def test_a_model_without_scores_refuses_other_base_rates(rated):
-    older = with_card(rated, replace(rated.model.card, training_scores=None))
-    with pytest.raises(InputError, match="base_rate: the model was trained without the scores"):
-        judge_sides(posted(*stream(3, 3)), older, base_rate=0.02)
-
-
 @pytest.mark.parametrize(
-    "policy",
-    [DecisionPolicy(), DecisionPolicy(0.05), DecisionPolicy(None, 0.01), DecisionPolicy(0.05, 0.01)],
+    "policy", [DecisionPolicy(), DecisionPolicy(0.05), DecisionPolicy(None, 0.01), DecisionPolicy(0.05, 0.01)]
 )
 @pytest.mark.parametrize("rate", [0.01, 0.7])
 def test_limits_on_error_rates_give_equal_verdicts_at_every_base_rate(rated, policy, rate):
@@ -117,17 +112,24 @@ def test_the_limit_on_reviews_holds_among_the_judged_comparisons(rated):
 
 
 def test_another_minimum_effect_size_does_not_change_the_estimate(rated):
-    named = posted(*stream(300, 10))
-    careless = with_card(rated, replace(rated.model.card, min_effect_size=0.05))
-    estimates = [judge_sides(named, one, base_rate="estimate").base_rate for one in (rated, careless)]
-    assert estimates[0] == estimates[1]
+    named, careless = posted(*stream(300, 10)), replace(rated.model.card, min_effect_size=0.05)
+    models = (rated, with_card(rated, careless))
+    first, second = (judge_sides(named, one, base_rate="estimate").base_rate for one in models)
+    assert first == second
 
 
-def test_a_card_stores_scores_and_base_rate(rated, tmp_path):
-    card = rated.model.card.at_base_rate(0.02)
+def test_a_card_stores_scores_base_rate_calibration_and_guarantee(rated, tmp_path):
+    passing = (GuaranteedRate(0.02, None), GuaranteedRate(0.05, 0.1, 0.02, 0.96))
+    card = replace(
+        rated.model.card.with_policy(DecisionPolicy(0.05, 0.01)).at_base_rate(0.02),
+        risk_guarantee=RiskGuarantee(0.9, 60, 30, passing, LEVELS[1]),
+        calibration=CalibrationMap("beta", (0.0, 0.5, 1.0), (0.0, 0.2, 1.0)),
+    )
     write_json(tmp_path / "card.json", asdict(card))
     assert Card.read(tmp_path) == card
     assert card.odds_factor != 1
+    told = GuaranteeAnswer(**guarantee_answer(card.risk_guarantee))
+    assert told.max_false_negative_rate[1].measured == 0.02
 
 
 @pytest.fixture
@@ -136,33 +138,25 @@ def judged(directory, tmp_path, capsys):
         source = tmp_path / "comparisons.json"
         source.write_bytes(body(comparisons))
         status = run_command(["judge", str(source), "--model", str(directory), *options])
-        return status, capsys.readouterr()
+        return status, *capsys.readouterr()
 
     return run
 
 
 def test_the_command_judges_at_an_estimated_or_given_rate(judged):
     comparisons = stream(200, 20)
-    status, told = judged(comparisons, "--json", "--base-rate", "estimate")
+    status, told, _ = judged(comparisons, "--json", "--base-rate", "estimate")
     assert status == 0
-    assert 0 < json.loads(told.out)["base_rate"]["rate"] < 0.2
-    status, told = judged(comparisons, "--base-rate", "2")
+    assert 0 < json.loads(told)["base_rate"]["rate"] < 0.2
+    status, told, _ = judged(comparisons, "--base-rate", "2")
     assert status == 0
-    assert "probabilities and thresholds are corrected for 2 % regressions" in told.out
-    plain = judged(comparisons, "--json")[1].out
-    assert judged(comparisons, "--json", "--base-rate", "none")[1].out == plain
+    assert "probabilities and thresholds are corrected for 2 % regressions" in told
+    _, plain, _ = judged(comparisons, "--json")
+    assert judged(comparisons, "--json", "--base-rate", "none")[1] == plain
     assert "base_rate" not in plain
-
-
-@pytest.mark.parametrize(
-    ("rate", "problem"),
-    [("estimate", "an estimate needs at least 100 comparisons"), ("200", "'200' is not a percentage")],
-)
-def test_impossible_base_rates_end_a_command_with_one_line(judged, rate, problem):
-    status, told = judged(stream(10, 3), "--base-rate", rate)
-    assert (status, told.out) == (2, "")
-    assert problem in told.err
-    assert told.err.count("\n") == 1
+    status, told, error = judged(stream(10, 3), "--base-rate", "estimate")
+    assert (status, told, error.count("\n")) == (2, "", 1)
+    assert "an estimate needs at least 100 comparisons" in error
 
 
 def test_a_server_option_corrects_every_request(directory):
@@ -178,6 +172,5 @@ def test_training_stores_out_of_fold_scores_of_all_labelled_comparisons(champion
     probability, failed, _ = scores.rows
     assert (failed.sum(), scores.min_effect_size) == (card.risk_guarantee.fails, card.min_effect_size)
     assert (probability[failed == 0] == 0).any()
-    caught = [(probability[failed == label] >= card.threshold).mean() for label in (0, 1)]
-    assert caught[0] < 0.1
-    assert caught[1] > 0.9
+    assert (probability[failed == 0] >= card.threshold).mean() < 0.1
+    assert (probability[failed == 1] >= card.threshold).mean() > 0.9

@@ -3,12 +3,14 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
@@ -19,18 +21,13 @@ from serving.http.api import application
 from serving.http.settings import ServerSettings
 from serving.models import Served
 from tests.code.comparisons.inputs import comparison_row, rows
+from tests.code.comparisons.posted import standardised
 from tests.families import feature_table, small_family
-from training.comparisons.decision import (
-    OUT_OF_FOLD_FILE,
-    read_changes,
-    read_out_of_fold,
-    write_out_of_fold,
-)
+from training.comparisons.decision import OUT_OF_FOLD_FILE, read_changes, read_out_of_fold, write_out_of_fold
 from training.comparisons.evaluate import out_of_fold
 from training.comparisons.family import FeatureTable, all_parts
 from training.comparisons.stored import TrainedModel
 from training.comparisons.tune import Classified
-from training.estimators.catalogue import CATALOGUE, build_pipeline, without_sampler
 from training.evaluation.thresholds import below_min_effect, zero_below_min_effect
 
 
@@ -47,16 +44,11 @@ def judged(served, *configurations, floor=None):
     return judge_tables(ComparisonTables.from_rows(given, [comparison_row("x")], []), served, assumed=0.0)
 
 
-class AlwaysFails:
-    unit = "probability"
-
-    def predict_probability(self, columns):
-        return np.ones(len(columns))
-
-
 @pytest.fixture
 def eager(served):
-    return Served(replace(served.model, answering=AlwaysFails()), served.ref)
+    """A model that calls everything a regression."""
+    always = SimpleNamespace(unit="probability", predict_probability=lambda columns: np.ones(len(columns)))
+    return Served(replace(served.model, answering=always), served.ref)
 
 
 def test_changes_below_minimum_effect_size_always_pass(eager):
@@ -64,39 +56,43 @@ def test_changes_below_minimum_effect_size_always_pass(eager):
     assert (verdict.verdict, verdict.probability, verdict.decided_by) == ("pass", 0.0, "min_effect_size")
     assert (verdict.remarks, verdict.reasons) == ((), ())
     assert verdict.reason == "1e-06 % less throughput, below the minimum effect size of 0.5 %"
+    assert judged(eager, (1, [100.0] * 3, [99.999999] * 3), floor=0.0).verdicts[0].verdict == "fail"
 
 
-@pytest.mark.parametrize("target", [[99.5] * 3, [30.0] * 3])
-def test_changes_from_minimum_effect_size_are_decided_by_the_model(eager, target):
-    (verdict,) = judged(eager, (1, [100.0] * 3, target)).verdicts
-    assert (verdict.verdict, verdict.decided_by, verdict.remarks) == ("fail", "model", ())
-
-
-def test_one_configuration_beyond_minimum_effect_size_is_enough(eager):
+def test_changes_from_minimum_effect_size_are_decided_by_the_model(eager):
+    for target in (99.5, 30.0):
+        (verdict,) = judged(eager, (1, [100.0] * 3, [target] * 3)).verdicts
+        assert (verdict.verdict, verdict.decided_by, verdict.remarks) == ("fail", "model", ())
+    # one configuration is enough
     judgement = judged(eager, (1, [100.0] * 3, [120.0] * 3), (2, [100.0] * 3, [99.0] * 3))
     assert judgement.verdicts[0].verdict == "fail"
 
 
-def test_without_minimum_effect_size_the_model_decides_everything(eager):
-    assert judged(eager, (1, [100.0] * 3, [99.999999] * 3), floor=0.0).verdicts[0].verdict == "fail"
-
-
 def test_minimum_effect_size_is_inclusive_despite_rounding_of_numbers():
-    assert below_min_effect(np.array([(30.0 - 30.15) / 30.0, -0.0049, 0.1]), 0.005).tolist() == [
-        False,
-        True,
-        True,
-    ]
+    changes = np.array([(30.0 - 30.15) / 30.0, -0.0049, 0.1])
+    assert below_min_effect(changes, 0.005).tolist() == [False, True, True]
     assert zero_below_min_effect(np.array([0.9, 0.9]), np.array([-0.1, 0.1]), 0.005).tolist() == [0.9, 0.0]
+
+
+def held_out(family):
+    """Return verdicts of models with as many fails as they say: there is nothing to calibrate."""
+    table = FeatureTable.read(family.features_file, family.columns())
+    chosen = Classified({"c": 1.0, "sampler": "none", "weights": "equal"}, 1.0, 0.5)
+    folds = all_parts(table.examples, family.section.evaluate, family.params.seed)
+    said = [(part.name, "logistic", np.full(len(part.train), 0.25)) for part in folds]
+    write_out_of_fold(family.paths.tuned, said)
+    names = ["grouped/f0", "grouped/f1", "stratified/r0f0", "stratified/r0f1"]
+    verdicts, _ = out_of_fold(family, table, {name: {"logistic": chosen} for name in names})
+    return verdicts[verdicts["kind"] == "model"].reset_index(drop=True)
 
 
 def test_out_of_fold_verdicts_respect_minimum_effect_size(tmp_path):
     table = feature_table()
     family = small_family(tmp_path, table=table, models=("logistic",))
-    usual = _held_out(family)
+    usual = held_out(family)
     change = np.where(np.arange(len(table)) < 40, -0.1, -0.004)
     table[["comparison_id"]].assign(worst_change=change).to_parquet(family.stage_file("changes"), index=False)
-    moved = _held_out(family)
+    moved = held_out(family)
     low = moved["comparison_id"].isin(table["comparison_id"][40:])
     assert (moved.loc[low, "probability"] == 0).all()
     assert (moved.loc[low, "verdict"] == "pass").all()
@@ -104,20 +100,8 @@ def test_out_of_fold_verdicts_respect_minimum_effect_size(tmp_path):
     # and nothing is learned from it
     table.loc[40:, ["medians_min", "medians_med"]] *= -3
     table.to_parquet(family.features_file, index=False)
-    pd.testing.assert_frame_equal(moved[~low], _held_out(family)[~low])
+    pd.testing.assert_frame_equal(moved[~low], held_out(family)[~low])
     assert not usual.loc[~low, "probability"].equals(moved.loc[~low, "probability"])
-
-
-def _held_out(family):
-    table = FeatureTable.read(family.features_file, family.columns())
-    names = ["grouped/f0", "grouped/f1", "stratified/r0f0", "stratified/r0f1"]
-    chosen = Classified({"c": 1.0, "sampler": "none", "weights": "equal"}, 1.0, 0.5)
-    # as many fails as it says: there is nothing to calibrate
-    folds = all_parts(table.examples, family.section.evaluate, family.params.seed)
-    said = [(part.name, "logistic", np.full(len(part.train), 0.25)) for part in folds]
-    write_out_of_fold(family.paths.tuned, said)
-    verdicts, _ = out_of_fold(family, table, {name: {"logistic": chosen} for name in names})
-    return verdicts[verdicts["kind"] == "model"].reset_index(drop=True)
 
 
 def test_changes_of_other_comparisons_are_refused(tmp_path):
@@ -150,33 +134,19 @@ def test_answer_names_the_worst_and_the_best_configuration(served):
     assert "1 thread: median 5.0 % better" in details
 
 
-def test_small_changes_are_reported_without_rounding_to_zero(served):
-    lines = render.table_lines(
-        judged(served, (1, [100.0] * 3, [99.96] * 3), (2, [100.0] * 3, [100.3] * 3)), [""]
-    )
-    moved = "0.04 % less throughput at 1 thread"
-    assert lines.rows[0].reason == f"{moved}, below the minimum effect size of 0.5 %"
-    lines = render.table_lines(judged(served, (1, [100.0] * 3, [100.0] * 3)), [""])
-    assert lines.rows[0].reason == "unchanged"
-
-
 def test_all_server_processes_use_the_configured_minimum_effect_size(served, tmp_path, monkeypatch):
-    TrainedModel(_logistic(), served.model.card).write(tmp_path)
+    x = np.random.default_rng(0).normal(size=(20, len(SEED_FEATURES)))
+    fitted = standardised(LogisticRegression()).fit(x, np.arange(20) % 2)
+    TrainedModel(fitted, served.model.card).write(tmp_path)
     own = {**os.environ, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db"}
     monkeypatch.setattr("os.environ", own)
-    ServerSettings({"model": str(tmp_path)}).export_to_environment()
-    assert application().state.models["model"].ensure_loaded().card.min_effect_size == 0.005
-    ServerSettings({"model": str(tmp_path), "min_effect_size": 0.2}).export_to_environment()
-    assert application().state.models["model"].ensure_loaded().card.min_effect_size == 0.2
-
-
-def _logistic():
-    model = CATALOGUE["logistic"]
-    x, y = np.random.default_rng(0).normal(size=(20, len(SEED_FEATURES))), np.arange(20) % 2
-    return without_sampler(build_pipeline(model, model.start, y, 0).fit(x, y))
+    for options, used in (({}, 0.005), ({"min_effect_size": 0.2}, 0.2)):
+        ServerSettings({"model": str(tmp_path), **options}).export_to_environment()
+        assert application().state.models["model"].ensure_loaded().card.min_effect_size == used
 
 
 @given(content=st.binary(max_size=200))
+@settings(deadline=None)
 def test_damaged_probabilities_are_refused_by_name(tmp_path_factory, content):
     directory = tmp_path_factory.mktemp("tuned")
     (directory / OUT_OF_FOLD_FILE).write_bytes(content)

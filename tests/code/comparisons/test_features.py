@@ -8,16 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
+from features.comparisons import summaries
 from features.comparisons import vectors as computed
 from features.comparisons.featurize import split_blocks, training_tables
 from features.comparisons.history import HISTORY, SIBLINGS
-from features.comparisons.summaries import (
-    estimate_superiority,
-    over_configurations,
-    range_overlap,
-    robust_spread,
-)
-from features.comparisons.vectors import EXTENDED_FEATURES, FEATURES, SEED_FEATURES, model_columns
+from features.comparisons.outliers import without_outliers
+from features.comparisons.vectors import FEATURES, SEED_FEATURES, PreparedComparisons
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
 from tests.comparison_rows import compared, result
 
@@ -40,10 +36,6 @@ def vectors(sides):
     return pd.DataFrame(computed.feature_vectors(sides), columns=list(FEATURES))
 
 
-def seed_vectors(sides):
-    return pd.DataFrame(computed.seed_vectors(sides), columns=list(SEED_FEATURES))
-
-
 def root(value):
     return math.sqrt(value) if value > 0 else -math.sqrt(abs(value))
 
@@ -57,41 +49,31 @@ def figure_6_5(results):
         maxes.append((t_median - t_max) / t_median)
         q1s.append((t_median - t_q1) / t_median)
         q3s.append((t_median - t_q3) / t_median)
-    vector = []
-    for a in [medians, mins, maxes, q1s, q3s]:
-        vector.append(min(a))
-        vector.append(statistics.median(a))
-        vector.append(max(a))
-    return [root(value) for value in vector]
-
-
-def mirrored(results):
-    return [tuple(tuple(-value for value in reversed(five)) for five in pair) for pair in results]
+    parts = (medians, mins, maxes, q1s, q3s)
+    return [root(reduced(part)) for part in parts for reduced in (min, statistics.median, max)]
 
 
 def test_vector_components_have_the_order_of_figure_6_5():
     assert SEED_FEATURES[:4] == ("medians_min", "medians_med", "medians_max", "mins_min")
     assert SEED_FEATURES[-3:] == ("q3s_min", "q3s_med", "q3s_max")
-    assert model_columns("seed") == SEED_FEATURES
-    assert set(model_columns("extended")) < set(FEATURES)
-    assert FEATURES == SEED_FEATURES + EXTENDED_FEATURES
+    assert computed.model_columns("seed") == SEED_FEATURES
+    assert set(computed.model_columns("extended")) < set(FEATURES)
+    assert FEATURES == SEED_FEATURES + computed.EXTENDED_FEATURES
 
 
 @given(st.lists(configurations, min_size=1, max_size=4))
 def test_every_comparison_gives_figure_6_5_to_the_last_digit(comparisons):
-    expected = [figure_6_5(results) for results in comparisons]
-    np.testing.assert_array_equal(seed_vectors(sides_of_summaries(comparisons)).to_numpy(), expected)
-
-
-def test_the_full_vector_begins_with_the_thesis_components():
-    sides = sides_of_summaries([FIGURE_6_1, FIGURE_6_1[:1]])
-    pd.testing.assert_frame_equal(vectors(sides)[list(SEED_FEATURES)], seed_vectors(sides))
+    sides = sides_of_summaries(comparisons)
+    found = computed.seed_vectors(sides)
+    np.testing.assert_array_equal(found, [figure_6_5(results) for results in comparisons])
+    np.testing.assert_array_equal(vectors(sides)[list(SEED_FEATURES)], found)
 
 
 @given(configurations)
 def test_lower_is_better_features_equal_those_of_mirrored_values(results):
+    mirrored = [tuple([-value for value in five[::-1]] for five in pair) for pair in results]
     lower = vectors(sides_of_summaries([results], better="lower"))
-    higher = vectors(sides_of_summaries([mirrored(results)], better="higher"))
+    higher = vectors(sides_of_summaries([mirrored], better="higher"))
     pd.testing.assert_frame_equal(lower, higher)
 
 
@@ -106,35 +88,23 @@ def test_a_worse_target_makes_shift_superiority_and_ranks_negative(better, worse
 
 
 @given(st.lists(st.tuples(side, side, side), min_size=1, max_size=4), st.sampled_from([0.125, 4.0, 1024.0]))
-def test_features_do_not_depend_on_the_unit(results, factor):
-    def scaled(versions):
-        return [[factor * value for value in version] for version in versions]
+def test_features_do_not_depend_on_unit_or_order(results, factor):
+    def with_versions(change):
+        return [tuple([change(version) for version in part] for part in one) for one in results]
 
-    other = [tuple(scaled(part) for part in configuration) for configuration in results]
-    pd.testing.assert_frame_equal(
-        vectors(sides_of([results])), vectors(sides_of([other])), rtol=1e-9, atol=1e-12
-    )
-
-
-@given(st.lists(st.tuples(side, side, side), min_size=1, max_size=4))
-def test_the_order_of_samples_and_configurations_does_not_matter(results):
-    turned = [
-        tuple([version[::-1] for version in part] for part in configuration) for configuration in results
-    ]
     expected = vectors(sides_of([results]))
-    pd.testing.assert_frame_equal(vectors(sides_of([turned[::-1]])), expected, rtol=1e-9, atol=1e-6)
-
-
-@given(st.lists(st.lists(st.tuples(side, side, side), min_size=1, max_size=3), min_size=2, max_size=4))
-def test_the_vector_of_a_comparison_does_not_depend_on_others(comparisons):
-    together = vectors(sides_of(comparisons))
-    alone = pd.concat([vectors(sides_of([comparison])) for comparison in comparisons], ignore_index=True)
-    pd.testing.assert_frame_equal(together, alone, check_exact=True)
+    scaled = with_versions(lambda version: [factor * value for value in version])
+    pd.testing.assert_frame_equal(vectors(sides_of([scaled])), expected, rtol=1e-9, atol=1e-12)
+    turned = with_versions(lambda version: version[::-1])[::-1]
+    pd.testing.assert_frame_equal(vectors(sides_of([turned])), expected, rtol=1e-9, atol=1e-6)
 
 
 @given(st.lists(st.lists(st.tuples(side, side, side), min_size=1, max_size=3), min_size=1, max_size=4))
-def test_all_features_are_finite_or_missing(comparisons):
-    assert not np.isinf(vectors(sides_of(comparisons)).to_numpy()).any()
+def test_the_finite_vector_of_comparisons_does_not_depend_on_others(comparisons):
+    together = vectors(sides_of(comparisons))
+    assert not np.isinf(together.to_numpy()).any()
+    alone = pd.concat([vectors(sides_of([comparison])) for comparison in comparisons], ignore_index=True)
+    pd.testing.assert_frame_equal(together, alone, check_exact=True)
 
 
 @pytest.mark.parametrize("far", [1e-311, 1e-160, 1e160, 1e308])
@@ -162,31 +132,21 @@ def test_features_of_summaries_equal_those_of_five_samples():
 
 def test_without_history_only_history_features_are_missing():
     several = vectors(sides_of([[([[10.0], [11.0]], [[9.0], [8.0]])]])).iloc[0]
-    assert {name for name in several.index if np.isnan(several[name])} >= {
-        "history_step_min",
-        "history_seen_min",
-    }
+    assert several[["history_step_min", "history_seen_min"]].isna().all()
     assert several["version_t_min"] < 0
     single = vectors(sides_of([[([[10.0, 11.0]], [[9.0, 8.0]])]])).iloc[0]
     assert np.isnan(single["version_t_min"])
     assert single["rank_z_min"] == pytest.approx(-4 / 2 / math.sqrt(4 * 5 / 12))
 
 
-def test_equal_constant_sides_show_no_difference():
+def test_constant_sides_have_no_difference_and_zero_no_shift():
     vector = vectors(sides_of([[([[5.0, 5.0, 5.0]], [[5.0, 5.0, 5.0]])]])).iloc[0]
     assert vector["rank_z_min"] == vector["welch_t_min"] == vector["baseline_effect_min"] == 0
-    assert vector["superiority_min"] == 0.5
-    assert vector["overlap_min"] == 1
-
-
-def test_no_comparisons_give_an_empty_table():
-    assert vectors(sides_of([])).shape == (0, len(FEATURES))
-
-
-def test_the_shift_from_a_zero_median_is_missing():
+    assert (vector["superiority_min"], vector["overlap_min"]) == (0.5, 1)
     vector = vectors(sides_of([[([[0.0, 0.0, 0.0]], [[1.0, 2.0, 3.0]])]])).iloc[0]
     assert np.isnan(vector["medians_med"])
     assert not np.isinf(vector.to_numpy()).any()
+    assert vectors(sides_of([])).shape == (0, len(FEATURES))
 
 
 def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
@@ -198,9 +158,9 @@ def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
         {"comparison_id": ["x", "y", "z"], "valid": [True, False, True], "status": ["pass", "fail", "fail"]}
     )
     table = training_tables(ComparisonTables.from_rows(results, comparisons, []), valid)["features"]
-    assert table["comparison_id"].tolist() == ["z", "x"]
-    assert table["status"].tolist() == ["fail", "pass"]
-    assert table["fold_group"].tolist() == ["b/z", "b/x"]
+    assert table[["comparison_id", "status", "fold_group"]].to_numpy().tolist() == [
+        ["z", "fail", "b/z"], ["x", "pass", "b/x"],
+    ]  # fmt: skip
     assert table.columns.tolist()[6:] == list(FEATURES)
     assert table["medians_med"].tolist() == pytest.approx([-math.sqrt(1 / 1.5)] * 2)
 
@@ -243,47 +203,100 @@ def test_features_computed_in_blocks_equal_those_computed_at_once():
 five = st.lists(st.floats(-100, 100).map(lambda value: round(value, 3)), min_size=5, max_size=5).map(sorted)
 
 
-def rows(*values):
-    return np.array(values, np.float64)
-
-
-def test_superiority_of_two_uniform_sides_is_an_area():
-    uniform = [0.0, 1.0, 2.0, 3.0, 4.0]
-    shifted = [2.0, 3.0, 4.0, 5.0, 6.0]
-    # P(Y > X) for X over [0, 4], Y over [2, 6]: all but the triangle of legs 2 in a square of side 4.
-    np.testing.assert_allclose(estimate_superiority(rows(uniform), rows(shifted)), 1 - 2 / 16)
-
-
 @given(five, five)
 @settings(deadline=None, max_examples=50)
-def test_superiority_of_swapped_sides_adds_up_to_one(baseline, target):
-    there = estimate_superiority(rows(baseline), rows(target))[0]
-    back = estimate_superiority(rows(target), rows(baseline))[0]
+def test_superiority_is_an_area_and_that_of_both_sides_one(baseline, target):
+    there = summaries.estimate_superiority(np.array([baseline]), np.array([target]))[0]
+    back = summaries.estimate_superiority(np.array([target]), np.array([baseline]))[0]
     assert there + back == pytest.approx(1, abs=1e-6)
     assert -1e-9 <= there <= 1 + 1e-9
+    # P(Y > X) for X over [0, 4], Y over [2, 6]: all but the triangle of legs 2 in a square of side 4.
+    uniform = np.arange(5.0)[None]
+    np.testing.assert_allclose(summaries.estimate_superiority(uniform, uniform + 2), 1 - 2 / 16)
 
 
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [([4, 5, 6, 7, 8], 1.0), ([0, 1, 2, 3, 4], 0.0), ([-8, -7, -6, -5, -4], -0.5), ([2, 3, 4, 5, 6], 1 / 3)],
-)
-def test_overlap_measures_the_targets_reach_into_the_baseline_range(target, expected):
-    assert range_overlap(rows([4, 5, 6, 7, 8]), rows(target))[0] == pytest.approx(expected)
+def test_overlap_measures_the_targets_reach_into_the_baseline_range():
+    targets = np.array([4.0, 0.0, -8.0, 2.0])[:, None] + np.arange(5)
+    found = summaries.range_overlap(np.tile(np.arange(4.0, 9.0), (4, 1)), targets)
+    assert found.tolist() == pytest.approx([1.0, 0.0, -0.5, 1 / 3])
 
 
 def test_spread_is_never_below_a_thousandth_of_the_median():
-    np.testing.assert_allclose(robust_spread(rows([5, 5, 5, 5, 5], [0, 1, 2, 3.698, 5])), [0.005, 2.0])
+    five = np.array([[5, 5, 5, 5, 5], [0, 1, 2, 3.698, 5]])
+    np.testing.assert_allclose(summaries.robust_spread(five), [0.005, 2.0])
 
 
 def test_configurations_are_reduced_per_comparison_and_gaps_left_out():
     values = np.array([[5.0, 1.0, 3.0, 7.0, np.nan], [1.0, 2.0, np.nan, np.nan, np.nan]])
-    extent = over_configurations(values, np.array([0, 0, 0, 2, 3]), 4)
+    extent = summaries.over_configurations(values, np.array([0, 0, 0, 2, 3]), 4)
     np.testing.assert_array_equal(extent.lowest, [[1, np.nan, 7, np.nan], [1, np.nan, np.nan, np.nan]])
     np.testing.assert_array_equal(extent.middle, [[3, np.nan, 7, np.nan], [1.5, np.nan, np.nan, np.nan]])
     np.testing.assert_array_equal(extent.highest, [[5, np.nan, 7, np.nan], [2, np.nan, np.nan, np.nan]])
+    # too many for the network that sorts a few
+    many = summaries.over_configurations(
+        np.array([[9.0, 3, 7, 1, 8, 2, 6, 4, 5, 10]]), np.zeros(10, np.int64), 1
+    )
+    assert [many.lowest[0, 0], many.middle[0, 0], many.highest[0, 0]] == [1, 5.5, 10]
 
 
-def test_many_configurations_are_sorted_without_the_network():
-    values = np.array([[9.0, 3.0, 7.0, 1.0, 8.0, 2.0, 6.0, 4.0, 5.0, 10.0]])
-    extent = over_configurations(values, np.zeros(10, np.int64), 1)
-    assert [extent.lowest[0, 0], extent.middle[0, 0], extent.highest[0, 0]] == [1, 5.5, 10]
+TEN = [99.0, 99.5, 100.0, 100.5, 101.0, 99.2, 99.8, 100.3, 100.7, 100.1]
+
+
+def lists(samples):
+    return [samples.samples_of_row(row).tolist() for row in range(len(samples.starts))]
+
+
+@pytest.mark.parametrize("wild", [1000.0, 10.0, 120.0])
+@pytest.mark.parametrize("side", ["baseline", "target"])
+def test_single_outlier_of_a_side_is_excluded(side, wild):
+    samples = [*TEN[:4], wild, *TEN[4:9]]
+    pair = ([samples], [TEN]) if side == "baseline" else ([TEN], [samples])
+    kept, found = without_outliers(sides_of([[([TEN], [TEN])], [pair]]))
+    assert lists(getattr(kept, side)) == [TEN, TEN[:9]]
+    assert getattr(kept, f"{side}_five")[1].tolist() == pytest.approx([99.0, 99.5, 100.0, 100.5, 101.0])
+    told = (found.comparison, found.threads, found.side, found.samples, found.value, found.median)
+    assert [one.tolist() for one in told] == [[1], [1], [side], [10], [wild], [100.0]]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        [*TEN[:7], 130.0, 131.0, 132.0],  # two modes
+        [*TEN[:8], 1000.0, 1010.0],
+        [*TEN[:9], 104.0],  # a long tail
+        [99.0, 100.0, 101.0, 1000.0],  # too few to be the others
+        [99.0, 100.0, 101.0, 99.5, 110.0],  # of five, normal noise does that
+        [100.0] * 9 + [102.0],
+    ],
+)
+def test_moderate_or_repeated_outliers_are_kept(target):
+    sides = sides_of([[([TEN], [target])]])
+    kept, found = without_outliers(sides)
+    assert kept is sides
+    assert len(found.value) == 0
+
+
+def test_outliers_in_most_configurations_are_kept():
+    wild, usual = ([TEN], [[*TEN[:9], 1000.0]]), ([TEN], [TEN])
+    for comparison, left_out in (([wild, usual], 1), ([wild, wild], 0), ([wild, wild, usual, usual], 2)):
+        assert len(without_outliers(sides_of([comparison]))[1].value) == left_out
+
+
+def test_outlier_removal_leaves_history_and_summaries_unchanged():
+    sides = sides_of([[([TEN[:5], [*TEN[5:], 1000.0]], [TEN], [TEN, TEN])]])
+    kept, _ = without_outliers(sides)
+    assert (
+        kept.baseline.orders[kept.baseline.starts[0] : kept.baseline.stops[0]].tolist() == [0] * 5 + [1] * 5
+    )
+    assert kept.history is sides.history
+    given = sides_of_summaries([[([1.0, 2.0, 3.0, 4.0, 900.0], [1.0, 2.0, 3.0, 4.0, 5.0])]])
+    assert without_outliers(given)[0] is given
+
+
+@pytest.mark.parametrize(("better", "worst", "change"), [("higher", 1, -0.05), ("lower", 0, -0.03)])
+def test_worst_and_best_median_changes_are_reported(better, worst, change):
+    both = [([[100.0] * 3], [[103.0] * 3]), ([[200.0] * 3], [[190.0] * 3])]
+    asked = PreparedComparisons.from_sides(sides_of([both], better))
+    assert (asked.worst.tolist(), asked.best.tolist()) == ([worst], [1 - worst])
+    assert asked.worst_change.tolist() == pytest.approx([change])
+    assert PreparedComparisons.from_sides(sides_of([])).worst_change.tolist() == []

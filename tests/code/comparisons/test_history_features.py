@@ -26,24 +26,19 @@ def test_level_of_a_version_is_its_sample_median():
     assert sides.orders.tolist() == [0, 1, 0]
 
 
-def test_ragged_lists_are_aligned_left_or_right_in_matrices():
+def test_ragged_lists_become_matrices_and_quantiles_of_known_values():
     lists = samples([[[1.0, 2.0, 3.0]], [[4.0]]])
     np.testing.assert_array_equal(first_values(lists, 2), [[1, 2], [4, np.nan]])
     np.testing.assert_array_equal(last_values(lists, 2), [[2, 3], [np.nan, 4]])
-
-
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.95, 1.0])
-def test_quantiles_of_the_known_values_are_numpy_s(share):
     rows = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan, np.nan, 5.0, 9.0]])
-    expected = [np.quantile([1, 2, 3], share), np.quantile([5, 9], share)]
-    np.testing.assert_allclose(row_quantile(rows, share), expected)
+    for share in (0.0, 0.05, 0.5, 0.95, 1.0):
+        np.testing.assert_allclose(row_quantile(rows, share), np.nanquantile(rows, share, axis=1))
 
 
 def test_a_step_at_the_boundary_explains_the_windows_best():
-    step = features(CALM, LOW)
+    step, late = features(CALM, LOW), features(CALM[:6] + LOW[:4], LOW)
     assert step["boundary_sharpness"] == -1
     assert step["boundary_gain"] < -0.9
-    late = features(CALM[:6] + LOW[:4], LOW)
     assert late["boundary_sharpness"] > -0.8
 
 
@@ -52,6 +47,12 @@ def test_one_bad_version_leaves_a_good_best_version():
     assert single["best_version"] > 0
     assert single["version_step"] == 0
     assert features(CALM, LOW)["best_version"] < -3
+
+
+def test_a_drift_before_the_boundary_is_a_trend():
+    drift = [[100.0 - k] for k in range(30)]
+    assert features(drift[20:], LOW, drift[:20])["history_trend"] < -5
+    assert abs(features(CALM, LOW, CALM)["history_trend"]) < 1
 
 
 def test_a_level_seen_in_history_differs_from_a_new_one():
@@ -67,19 +68,10 @@ def test_a_level_seen_in_history_differs_from_a_new_one():
 
 
 def test_history_features_are_symmetric_in_the_better_direction():
-    def mirrored(versions):
-        return [[-value for value in version] for version in versions]
-
-    fall = features(CALM, LOW, CALM)
-    rise = features(mirrored(CALM), mirrored(LOW), mirrored(CALM), better="lower")
+    mirrored = [[[-value for value in version] for version in versions] for versions in (CALM, LOW, CALM)]
+    fall, rise = features(CALM, LOW, CALM), features(*mirrored, better="lower")
     assert rise == pytest.approx(fall, nan_ok=True)
     assert fall["version_t"] < 0 > fall["history_step"]
-
-
-def test_a_drift_before_the_boundary_is_a_trend():
-    drift = [[100.0 - k] for k in range(30)]
-    assert features(drift[20:], LOW, drift[:20])["history_trend"] < -5
-    assert abs(features(CALM, LOW, CALM)["history_trend"]) < 1
 
 
 def test_one_version_per_side_without_history_gives_no_features():
@@ -114,17 +106,12 @@ def told(falls, **how):
 
 @pytest.mark.parametrize("better", ["higher", "lower"])
 def test_sibling_feature_grows_with_the_share_of_worse_siblings(better):
-    assert told([None, *[None] * 8], better=better) == 0
+    assert told([None] * 9, better=better) == 0
     assert told([None, *[AT] * 2, *[None] * 6], better=better) == pytest.approx(np.sqrt(2 / 8))
     assert told([None, *[AT] * 8], better=better) == 1
-
-
-def test_an_operation_is_not_its_own_sibling():
-    assert told([AT, *[None] * 8]) == 0
-
-
-def test_sibling_steps_at_other_versions_count_little():
-    assert told([None, *[AT + 3] * 8]) < told([None, *[AT] * 8]) / 2
+    # an operation is not its own sibling, and steps at other versions count little
+    assert told([AT, *[None] * 8], better=better) == 0
+    assert told([None, *[AT + 3] * 8], better=better) < 1 / 2
 
 
 def test_sibling_versions_after_the_target_are_ignored():
@@ -137,9 +124,12 @@ def test_sibling_versions_after_the_target_are_ignored():
 
 def test_few_siblings_or_unnamed_versions_give_no_features():
     assert np.isnan(told([None, *[AT] * 4]))
-    assert np.isnan(told([None, *[AT] * 8], target=(AT, AT)))
-    assert np.isnan(told([None, *[AT] * 8], names=[None] * len(VERSIONS)))
-    assert np.isnan(told([None, *[AT] * 8], names=["same"] * AT + [None] * AT))
+    for lacking in (
+        {"target": (AT, AT)},
+        {"names": [None] * len(VERSIONS)},
+        {"names": ["same"] * AT + [None] * AT},
+    ):
+        assert np.isnan(told([None, *[AT] * 8], **lacking))
 
 
 @pytest.mark.parametrize("better", ["higher", "lower"])
@@ -147,9 +137,10 @@ def test_few_siblings_or_unnamed_versions_give_no_features():
 @pytest.mark.parametrize("before", [1, 3, 5])
 def test_an_earlier_outlier_hides_no_step_of_siblings(before, factor, better):
     whole = tables([None, *[AT] * 6, *[None] * 6], better=better)
-    odd = whole.results["value"].mask(
-        (whole.results["order"] == AT - before) & (whole.results["operation"] != "o0"),
-        whole.results["value"] * factor,
+    results = whole.results
+    is_odd = (results["order"] == AT - before) & (results["operation"] != "o0")
+    odd = replace(
+        whole, results=results.assign(value=results["value"].where(~is_odd, results["value"] * factor))
     )
-    found = sibling_features(Sides.from_tables(replace(whole, results=whole.results.assign(value=odd))))[0, 0]
-    assert found == pytest.approx(sibling_features(Sides.from_tables(whole))[0, 0], abs=0.05)
+    expected, found = (sibling_features(Sides.from_tables(one))[0, 0] for one in (whole, odd))
+    assert found == pytest.approx(expected, abs=0.05)

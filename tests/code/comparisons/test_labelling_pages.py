@@ -5,14 +5,13 @@ import re
 import threading
 import time
 from http import HTTPStatus
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.impute import SimpleImputer
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import Pipeline
 
 from data.comparisons.labels.label_store import NewLabel, UnreachableError
 from data.comparisons.tables import ComparisonTables
@@ -26,10 +25,9 @@ from serving.comparisons.labelling.pool import Background, StoredLabels
 from serving.http.api import create_app
 from serving.http.authentication import add_token
 from serving.http.settings import ServerSettings
-from serving.models import ModelRef, Served
 from tests.asking import ask
+from tests.code.comparisons.posted import served_model, standardised
 from tests.comparison_rows import compared, result
-from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 HTML = {"accept": "text/html"}
 
@@ -43,10 +41,8 @@ def small():
     """Three operations: two of one pair of versions, one of a range of them; `slow` got 10 % worse."""
     rows = [
         *(row for order in range(3) for row in results("steady", order, (100.0, 101.0, 102.0))),
-        *results("slow", 0, (10.0, 10.0, 10.0), better="lower"),
-        *results("slow", 1, (11.0, 11.0, 11.0), better="lower"),
-        *results("slow", 0, (20.0, 20.0, 20.0), 4, better="lower"),
-        *results("slow", 1, (19.0, 19.0, 19.0), 4, better="lower"),
+        *(row for order in (0, 1) for row in results("slow", order, [10.0 + order] * 3, better="lower")),
+        *(row for order in (0, 1) for row in results("slow", order, [20.0 - order] * 3, 4, better="lower")),
     ]
     comparisons = [
         compared("a/1", "steady"),
@@ -83,34 +79,20 @@ def test_reports_group_by_machine_and_versions_under_anonymous_addresses():
     assert offered.labels == {"a/1": "pass"}
 
 
-def test_a_worsened_configuration_is_shown_with_a_positive_change():
-    offered = OfferedComparisons.from_tables(small())
-    found = list(change_cells(offered.select_comparisons(np.array([1])).sides))
-    assert [(one.threads, round(one.change, 6)) for one in found] == [(1, -0.1), (4, 0.05)]
-    assert [(one.text, one.level) for one in found] == [("+10.0", "worse-4"), ("\u22125.0", "better-3")]
-    assert ChangeCell(1, None).text == "\u2013"
-    assert ChangeCell(1, -0.0004).text == "0.0"
-
-
-def test_worse_boxes_are_drawn_right_of_their_baseline():
-    drawing = BoxDrawing.from_sides(
-        OfferedComparisons.from_tables(small()).select_comparisons(np.array([1])).sides
-    )
+def test_worse_configurations_have_positive_changes_and_boxes_further_right():
+    sides = OfferedComparisons.from_tables(small()).select_comparisons(np.array([1])).sides
+    found = [(one.threads, round(one.change, 6), one.text, one.level) for one in change_cells(sides)]
+    assert found == [(1, -0.1, "+10.0", "worse-4"), (4, 0.05, "\u22125.0", "better-3")]
+    assert [ChangeCell(1, change).text for change in (None, -0.0004)] == ["\u2013", "0.0"]
+    drawing = BoxDrawing.from_sides(sides)
     slower, faster = drawing.pairs
     assert slower.target.five[2] > slower.baseline.five[2] == faster.baseline.five[2] > faster.target.five[2]
-    places = [
-        place
-        for one in drawing.pairs
-        for box in (one.baseline, one.target)
-        for place in (*box.five, *box.dots)
-    ]
+    boxes = [box for one in drawing.pairs for box in (one.baseline, one.target)]
+    places = [place for box in boxes for place in (*box.five, *box.dots)]
     assert 0 < min(places) <= max(places) < 100
     assert [told for _, told in drawing.ticks if told == "0"] == ["0"]
-    assert (format_number(14469.1), format_number(0.0123456), format_number(float("nan"))) == (
-        "14,469",
-        "0.012346",
-        "\u2013",
-    )
+    written = [format_number(number) for number in (14469.1, 0.0123456, np.nan)]
+    assert written == ["14,469", "0.012346", "\u2013"]
 
 
 def test_verdicts_of_a_subset_equal_those_among_all(forest):
@@ -137,10 +119,7 @@ def served_by(classifier, threshold=0.5):
     told = columns[:, FEATURES.index("siblings_worse_max")]
     assert len(np.unique(told)) > 3
     fails = told + np.random.default_rng(0).normal(0, 0.1, len(told)) > np.median(told)
-    steps = [("impute", SimpleImputer(keep_empty_features=True)), ("classify", classifier)]
-    card = Card("m", FEATURES, threshold, {}, dict.fromkeys(FEATURES, 0.0), "0" * 64, 0)
-    trained = TrainedModel(Pipeline(steps).fit(columns, fails), card)
-    return Served(ReadyModel.from_trained(trained), ModelRef("m", "7", "models:/m/7"))
+    return served_model(standardised(classifier).fit(columns, fails), FEATURES, threshold)
 
 
 class Server:
@@ -168,10 +147,12 @@ def test_pages_are_unavailable_until_the_source_is_read(tmp_path, monkeypatch):
     assert server.get("/comparisons/queue", {}).headers["content-type"] == "application/problem+json"
     go.set()
     assert server.read().get("/comparisons").status_code == 200
-    assert not server.app.state.pool.find_identifier("b/1")
+    # comparisons are found by their identifiers, and by the keys of their pages
+    names = ("a/1", key_of("a/1"), "b/1", key_of("b/1"))
+    assert [*map(server.app.state.pool.find_identifier, names)] == ["a/1", "a/1", None, None]
 
 
-def test_an_unreadable_source_is_reported_on_every_page(tmp_path, monkeypatch):
+def test_a_missing_or_unreadable_source_is_reported_on_pages(tmp_path, monkeypatch):
     def broken(*_given):
         raise InputError("is broken", file="x.xml")
 
@@ -180,16 +161,11 @@ def test_an_unreadable_source_is_reported_on_every_page(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"x\.xml is broken|x\.xml: is broken"):
         server.app.state.pool.find_identifier("a/1")
     assert "is broken" in server.get("/comparisons").text
-
-
-def test_a_server_without_a_source_explains_the_option():
-    app = create_app({})
-    server = Server.__new__(Server)
-    server.app = app
+    server.app = create_app({})
     page = server.get("/comparisons")
     assert page.status_code == 404
     assert "perfjudge serve --comparisons SOURCE" in page.text
-    assert not app.state.pool.find_identifier("a/1")
+    assert not server.app.state.pool.find_identifier("a/1")
 
 
 def test_pages_show_the_token_owner_and_missing_label_permission(tmp_path):
@@ -203,11 +179,11 @@ def test_pages_show_the_token_owner_and_missing_label_permission(tmp_path):
         secret = base64.b64encode(f"x:{tokens[name]}".encode()).decode()
         return server.get("/comparisons", HTML | {"authorization": f"Basic {secret}"}).text
 
-    assert 'data-person="anna"' in shown("anna")
-    assert "Nothing can be labelled" not in shown("anna")
-    assert "the token of &#34;guest&#34; does not allow to label" in shown("guest")
-    forged = [re.search('data-csrf="([^"]+)"', shown(name))[1] for name in ("anna", "guest")]
-    assert len({*forged}) == 2
+    anna, guest = shown("anna"), shown("guest")
+    assert 'data-person="anna"' in anna
+    assert "Nothing can be labelled" not in anna
+    assert "the token of &#34;guest&#34; does not allow to label" in guest
+    assert len({re.search('data-csrf="([^"]+)"', page)[1] for page in (anna, guest)}) == 2
     assert server.get("/comparisons").status_code == 401
 
 
@@ -217,8 +193,8 @@ def test_pages_are_shown_although_labels_cannot_be_read(tmp_path, monkeypatch):
     def away(*_given):
         raise UnreachableError("the labels cannot be reached")
 
-    monkeypatch.setattr(server.app.state.labels, "current_labels", away)
-    monkeypatch.setattr(server.app.state.labels, "label_history", away)
+    for name in ("current_labels", "label_history"):
+        monkeypatch.setattr(server.app.state.labels, name, away)
     report = next(iter(server.app.state.pool.offered_comparisons().reports))
     for path in ("/comparisons", f"/comparisons/{report}", "/comparisons/next"):
         page = server.get(path)
@@ -241,23 +217,15 @@ def test_search_covers_report_contents_and_long_reports_are_paged(tmp_path, monk
     assert ['data-name="slow"' in part for part in parts] == [True, False, True, True, True]
 
 
-class Loaded:
-    """A model that stays as it is."""
-
-    def __init__(self, served):
-        self.served, self.ref = served, served.ref
-
-    def ensure_loaded(self):
-        return self.served
-
-
 def test_pages_reveal_versions_verdicts_and_labels_after_the_choice_only(tmp_path):
     def shown(name, version, status, fails):
         tables = small()
         tables.results["version"] = tables.results["order"].map(version)
         tables.labels["status"] = status
         (tmp_path / name).mkdir()
-        server = Server(tmp_path / name, tables, Loaded(served_by(GaussianNB(), fails))).read()
+        served = served_by(GaussianNB(), fails)
+        model = SimpleNamespace(ref=served.ref, ensure_loaded=lambda: served)
+        server = Server(tmp_path / name, tables, model).read()
         store = server.app.state.labels
         store.add_label(NewLabel("a/2", status, "ben", "k"))
         offered = server.app.state.pool.offered_comparisons()
@@ -271,10 +239,8 @@ def test_pages_reveal_versions_verdicts_and_labels_after_the_choice_only(tmp_pat
         while (queue := server.get("/comparisons/queue")).status_code == HTTPStatus.ACCEPTED:
             assert time.monotonic() < deadline
         # names of reports in addresses follow from versions, and tell nothing of them
-        unnamed = [
-            re.sub(r'[0-9a-f]{20,}|data-csrf="[^"]*"', "", page)
-            for page in (*pages, queue.text, str(queue.headers))
-        ]
+        pages = [*pages, queue.text, str(queue.headers)]
+        unnamed = [re.sub(r'[0-9a-f]{20,}|data-csrf="[^"]*"', "", page) for page in pages]
         store.add_label(NewLabel("a/2", "pass", "anna", "own"))
         (own,) = (path for path in paths if path.endswith(f"/{key_of('a/2')}"))
         return unnamed, everything, server.get(own, HTML | {"cookie": "perfjudge.name=anna"}).text
@@ -283,9 +249,8 @@ def test_pages_reveal_versions_verdicts_and_labels_after_the_choice_only(tmp_pat
     second, second_all, chosen = shown("y", "work+{}%".format, "fail", 0.99)
     assert first == second
     assert all(one != other for one, other in zip(first_all, second_all, strict=True))
-    assert not any(
-        "work+" in page or "ben</span>" in page.replace("labelled</b> ben</span>", "") for page in second
-    )
+    hidden = [page.replace("labelled</b> ben</span>", "") for page in second]
+    assert not any("work+" in page or "ben</span>" in page for page in hidden)
     assert [words for words in ("work+", 'class="verdict', "ben</span>") if words not in chosen] == []
 
 
@@ -298,22 +263,11 @@ def test_version_and_file_names_are_masked_in_names():
     assert [offered.mask_name(name, 0) for name in names] == ["m", "… -> …", "pass 99", "sort …", "sort 2"]
 
 
-def test_comparisons_are_found_by_identifier_or_page_key(tmp_path):
-    pool = Server(tmp_path).read().app.state.pool
-    assert [pool.find_identifier(name) for name in ("a/1", key_of("a/1"), key_of("b/1"))] == [
-        "a/1",
-        "a/1",
-        None,
-    ]
-
-
 def test_simultaneous_annotators_get_different_comparisons_first():
-    now = pd.Timestamp.now("UTC")
+    now, names = pd.Timestamp.now("UTC"), [*"abcdef"]
     rows = [("x", "pass", who, now - pd.Timedelta(minutes=ago)) for who, ago in (("ben", 1), ("carl", 60))]
-    given = StoredLabels.from_current(
-        pd.DataFrame(rows, columns=["comparison_id", "status", "labelled_by", "labelled_at"])
-    )
-    names = [*"abcdef"]
+    columns = ["comparison_id", "status", "labelled_by", "labelled_at"]
+    given = StoredLabels.from_current(pd.DataFrame(rows, columns=columns))
     assert pages.order_by_share(names, given, "anna") == [*"acebdf"]
     assert pages.order_by_share(names, StoredLabels.empty_labels(), "anna") == names
     assert pages.order_by_share(names, given, "") == pages.order_by_share(names, given, "ben") == names

@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
 from data.comparisons.formats.comparison_json import tables_of
 from data.comparisons.params import Comparisons
-from data.comparisons.sides import Sides
 from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES
 from features.comparisons.vectors import feature_vectors, model_columns, smallest_set_with, vector_columns
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.model import load_judge
-from serving.models import ModelRef, Served
+from tests.code.comparisons.posted import served_model, standardised
 from tests.code.comparisons.sides_by_hand import sides_of
-from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.estimators.catalogue import CATALOGUE, build_pipeline, without_sampler
 
 numbers = st.lists(st.lists(st.floats(50.0, 200.0), min_size=1, max_size=3), max_size=12)
 sides = st.tuples(numbers.filter(bool), numbers.filter(bool), numbers)
@@ -38,36 +36,27 @@ def test_later_versions_do_not_change_online_features(known, one, other, better)
 
 
 def test_every_feature_set_extends_the_previous_one():
-    seed, extended, retrospective = map(model_columns, ("seed", "extended", "retrospective"))
+    sets = ("seed", "extended", "retrospective")
+    seed, extended, retrospective = map(model_columns, sets)
     assert set(extended) & set(seed) == {"medians_min", "medians_med", "medians_max"}
     assert retrospective == extended + LATER_FEATURES
-    assert [smallest_set_with(one) for one in (seed, extended, retrospective)] == [
-        "seed",
-        "extended",
-        "retrospective",
-    ]
+    assert tuple(map(smallest_set_with, (seed, extended, retrospective))) == sets
     assert smallest_set_with(("medians_min", LATER_FEATURES[0])) == "retrospective"
 
 
-@pytest.mark.parametrize(
-    ("features", "name"), [("seed", "mine"), ("extended", "mine"), ("retrospective", "mine-retrospective")]
-)
-def test_retrospective_models_are_registered_under_a_separate_name(features, name):
+def test_retrospective_models_are_registered_under_a_separate_name():
     given = {"ingest": {"path": "x"}, "tune": {"models": ()}, "evaluate": {}, "promote": {"name": "mine"}}
-    assert (
-        Comparisons.model_validate(given | {"featurize": {"feature_set": features}}).registered_name == name
-    )
+    for features, name in (("seed", "mine"), ("extended", "mine"), ("retrospective", "mine-retrospective")):
+        section = Comparisons.model_validate(given | {"featurize": {"feature_set": features}})
+        assert section.registered_name == name
 
 
 @pytest.fixture(scope="module", params=["extended", "retrospective"])
 def served(request):
-    generator, names = np.random.default_rng(3), model_columns(request.param)
-    features = generator.normal(0, 0.5, (300, len(names)))
-    fails = (features[:, 0] + features[:, -1] < -0.4).astype(np.int64)
-    model = CATALOGUE["logistic"]
-    fitted = without_sampler(build_pipeline(model, model.start, fails, 0).fit(features, fails))
-    card = Card("logistic", names, 0.5, {}, dict.fromkeys(names, 0.0), "0" * 64, 0)
-    return Served(ReadyModel.from_trained(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
+    names = model_columns(request.param)
+    features = np.random.default_rng(3).normal(0, 0.5, (300, len(names)))
+    fails = features[:, 0] + features[:, -1] < -0.4
+    return served_model(standardised(LogisticRegression()).fit(features, fails), names)
 
 
 def asked(later):
@@ -100,16 +89,12 @@ def test_the_retrospective_champion_is_loaded_only_on_request(monkeypatch):
 
 def course(later, step=0.0, better="lower", seed=0):
     """Thirty versions of history, ten of the baseline, five of the target, and later ones; noise of 1 %."""
-    generator = np.random.default_rng(seed)
-    worse = 1 + step if better == "lower" else 1 / (1 + step)
+    generator, worse = np.random.default_rng(seed), 1 + step if better == "lower" else 1 / (1 + step)
     lengths = {"history": 30, "baseline": 10, "target": 5, "later": later}
-    found = {
-        name: [(100 * generator.normal(1, 0.01, 2)).tolist() for _ in range(length)]
-        for name, length in lengths.items()
-    }
+    found = {name: 100 * generator.normal(1, 0.01, (length, 2)) for name, length in lengths.items()}
     for name in ("target", "later"):
-        found[name] = [[worse * value for value in version] for version in found[name]]
-    return tuple(found[name] for name in ("baseline", "target", "history", "later"))
+        found[name] = worse * found[name]
+    return tuple(found[name].tolist() for name in ("baseline", "target", "history", "later"))
 
 
 def told(configurations, better="lower"):
@@ -151,18 +136,14 @@ def test_invalid_measurements_after_the_target_are_skipped():
 
 
 def test_later_features_do_not_depend_on_other_comparisons():
-    asked_for = [course(3, 0.1), course(40, 0.2, seed=1), course(1, 0.0, seed=2)]
-    asked_for.append((*course(9)[:2], [], course(9)[3]))
-    alone = [told([one])[0] for one in asked_for]
-    np.testing.assert_array_equal(
-        [list(one.values()) for one in told(asked_for)], [list(one.values()) for one in alone]
-    )
+    bare = course(9)
+    asked_for = [course(3, 0.1), course(40, 0.2, seed=1), course(1, seed=2), (*bare[:2], [], bare[3])]
+    together, alone = told(asked_for), [told([one])[0] for one in asked_for]
+    np.testing.assert_equal(together, alone)
 
 
 def test_features_of_extreme_later_values_stay_finite():
-    one = {"threads": 1, "baseline": [1e-200, 2e-200], "target": [1.0, 2.0]}
-    later = {"later": [[1e100]] * 5}
-    named = {"comparison_id": "c", "operation": "o", "better": "lower", "configurations": [one | later]}
-    found = feature_vectors(Sides.from_tables(tables_of({"comparisons": [named]})), "retrospective")
+    extreme = ([[1e-200, 2e-200]], [[1.0, 2.0]], [], [[1e100]] * 5)
+    found = feature_vectors(sides_of([[extreme]], "lower"), "retrospective")
     assert np.nanmax(np.abs(found)) <= 1e9
     assert found[0, list(vector_columns("retrospective")).index("later_change")] == -1e9

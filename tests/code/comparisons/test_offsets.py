@@ -34,12 +34,21 @@ def compared(circumstances, seed, slower=0.0):
         samples = np.sort(np.reshape(runs, (-1, 1)) * (1 + scatter), axis=1)
         levels.append(-np.log(hodges_lehmann(samples)).reshape(number, n))
     noise = np.full(n, 2 * circumstances.scatter**2 / circumstances.samples / circumstances.runs)
-    build = build_shifts(RunLevels(*levels, np.arange(n), noise))
-    machine, assumed = np.full(n, "m"), np.zeros(n, bool)
-    together = np.full(n, build.removed)
-    by_machine = {"m": build}
-    sign, rows = np.full(n, -1.0), np.arange(n)
-    return RunShifts(build.own, together, build.run_spread, assumed, machine, by_machine, sign, rows, n)
+    return shifts_of(RunLevels(*levels, np.arange(n), noise))
+
+
+def shifts_of(levels):
+    """Return the shifts of runs on one machine, where less is better and nothing is assumed."""
+    build, n = build_shifts(levels), levels.target.shape[1]
+    together, assumed, sign = np.full(n, build.removed), np.zeros(n, bool), np.full(n, -1.0)
+    names, machines = np.full(n, "m"), {"m": build}
+    return RunShifts(build.own, together, build.run_spread, assumed, names, machines, sign, np.arange(n), n)
+
+
+def run_levels(history, baseline, target):
+    """Return levels of operations without noise of their own."""
+    n = target.shape[1]
+    return RunLevels(history, baseline, target, np.arange(n), np.zeros(n))
 
 
 def single(history):
@@ -50,9 +59,9 @@ def single(history):
     return RunShifts.from_sides(sides, ["machine"], 0.02)
 
 
-def first_slower(by, operations=20):
-    """Return slow-downs of which only the first is not 0."""
-    return np.where(np.arange(operations) == 0, by, 0.0)
+def first_slower(by):
+    """Return slow-downs of 20 operations, of which only the first is not 0."""
+    return np.where(np.arange(20) == 0, by, 0.0)
 
 
 @pytest.mark.slow
@@ -78,10 +87,8 @@ def test_at_most_one_unchanged_build_in_twenty_fails(circumstances):
 
 @pytest.mark.parametrize(("runs", "history", "slower"), [(1, 0, 0.1), (1, 10, 0.07), (3, 0, 0.06)])
 def test_a_slow_operation_is_found_without_blaming_others(runs, history, slower):
-    circumstances = replace(USUAL, runs=runs, history=history)
-    found = np.array(
-        [compared(circumstances, seed, first_slower(slower)).is_beyond(-1.0) for seed in range(30)]
-    )
+    circumstances, change = replace(USUAL, runs=runs, history=history), first_slower(slower)
+    found = np.array([compared(circumstances, seed, change).is_beyond(-1.0) for seed in range(30)])
     assert found[:, 0].mean() >= 0.9
     assert found[:, 1:].mean() <= 0.01
 
@@ -95,22 +102,15 @@ def test_more_runs_and_history_lower_the_detectable_change():
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    at=st.integers(0, 7),
-    factor=st.sampled_from([0.1, 0.5, 0.9, 1.1, 1.5, 3.0, 10.0]),
-    seed=st.integers(0, 1000),
-)
+@given(st.integers(0, 7), st.sampled_from([0.1, 0.5, 0.9, 1.1, 1.5, 3.0, 10.0]), st.integers(0, 1000))
 def test_one_outlying_earlier_run_hides_no_slow_operation(at, factor, seed):
     rng = np.random.default_rng(seed)
-    history, baseline, target = (rng.normal(0, 0.004, (runs, 20)) for runs in (8, 1, 1))
-    odd = history.copy()
-    odd[at] += np.log(factor)
-    errors = [
-        np.median(build_shifts(RunLevels(earlier, baseline, target, np.arange(20), np.zeros(20))).own.error)
-        for earlier in (history, odd)
-    ]
+    history, *sides = (rng.normal(0, 0.004, (runs, 20)) for runs in (8, 1, 1))
+    usual = np.median(build_shifts(run_levels(history, *sides)).own.error)
+    history[at] += np.log(factor)
+    odd = np.median(build_shifts(run_levels(history, *sides)).own.error)
     # a shift is found from three standard errors on: at most two percentage points later
-    assert 3 * (errors[1] - errors[0]) <= 0.02
+    assert 3 * (odd - usual) <= 0.02
 
 
 def test_the_shift_of_a_whole_run_is_taken_out():
@@ -146,13 +146,9 @@ def test_probabilities_agree_with_doubts_and_certain_shifts():
 
 
 def test_a_scale_ignores_a_tenth_of_changed_values():
-    rng = np.random.default_rng(1)
-    scales = []
-    for _ in range(200):
-        values = rng.normal(0, 0.03, 40)
-        values[:4] = 0.5
-        scales.append(robust_scale(values))
-    assert np.mean(scales) == pytest.approx(0.03, rel=0.1)
+    values = np.random.default_rng(1).normal(0, 0.03, (200, 40))
+    values[:, :4] = 0.5
+    assert np.mean([robust_scale(row) for row in values]) == pytest.approx(0.03, rel=0.1)
 
 
 def test_equal_variances_are_pooled_and_different_ones_kept():
@@ -181,42 +177,20 @@ def test_far_improvements_raise_the_limit_of_slower_operations():
     before = rng.normal(0, 0.01, (1, 20))
     target = before + rng.normal(0, 0.01, 20)
     target[0, 0] -= 0.08
-    alike = RunLevels(np.empty((0, 20)), before, target, np.arange(20), np.zeros(20))
     faster = target.copy()
     faster[0, 1:3] += 0.15
-    wild = replace(alike, target=faster)
-    limits = [build_shifts(levels).own for levels in (alike, wild)]
-    assert [own.freedom[0] > 10 for own in limits] == [True, False]
+    levels = (run_levels(np.empty((0, 20)), before, one) for one in (target, faster))
+    assert [build_shifts(one).own.freedom[0] > 10 for one in levels] == [True, False]
 
 
 def test_a_shift_of_an_earlier_run_is_doubted_but_no_fail():
     rng = np.random.default_rng(3)
-    levels = RunLevels(
-        rng.normal(0, 0.005, (10, 20)),
-        rng.normal(0, 0.005, (1, 20)),
-        rng.normal(0, 0.005, (1, 20)) - first_slower(0.06),
-        np.arange(20),
-        np.zeros(20),
-    )
-    history = levels.history.copy()
-    history[4, 0] -= 0.065
-    n, machine = 20, np.full(20, "m")
-    verdicts = []
-    for one in (levels, replace(levels, history=history)):
-        build = build_shifts(one)
-        shifts = RunShifts(
-            build.own,
-            np.zeros(n),
-            build.run_spread,
-            np.zeros(n, bool),
-            machine,
-            {"m": build},
-            np.full(n, -1.0),
-            np.arange(n),
-            n,
-        )
-        verdicts.append((bool(shifts.is_beyond(-1)[0]), bool(shifts.is_doubted()[0])))
-    assert verdicts == [(True, True), (False, True)]
+    history, before, target = (rng.normal(0, 0.005, (runs, 20)) for runs in (10, 1, 1))
+    seen = history.copy()
+    seen[4, 0] -= 0.065
+    for earlier, fails in ((history, True), (seen, False)):
+        shifts = shifts_of(run_levels(earlier, before, target - first_slower(0.06)))
+        assert (shifts.is_beyond(-1)[0], shifts.is_doubted()[0]) == (fails, True)
 
 
 def test_a_trend_of_earlier_runs_is_followed():

@@ -1,16 +1,13 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
 from serving.comparisons.explain.explanations import strongest_features
-from training.comparisons.stored import Card, ReadyModel, TrainedModel
+from tests.code.comparisons.posted import served_model, standardised
 
 NAMES = ("worse", "noise", "idle")
 
@@ -20,17 +17,13 @@ def trained(classifier):
     rng = np.random.default_rng(0)
     columns = rng.normal(size=(400, 3))
     columns[::50, 1] = np.nan
-    status = (columns[:, 0] + 0.3 * rng.normal(size=400) < -0.5).astype(int)
-    steps = [("impute", SimpleImputer()), ("scale", StandardScaler()), ("classify", classifier)]
-    pipeline = Pipeline(steps).fit(columns, status)
-    reference = dict(zip(NAMES, [0.2, 0.0, 0.0], strict=True))
-    return ReadyModel.from_trained(TrainedModel(pipeline, Card("m", NAMES, 0.5, {}, reference, "0" * 64, 0)))
+    fails = columns[:, 0] + 0.3 * rng.normal(size=400) < -0.5
+    return served_model(standardised(classifier).fit(columns, fails.astype(int)), NAMES).model
 
 
 @pytest.fixture
 def features():
-    rng = np.random.default_rng(1)
-    columns = rng.normal(size=(50, 3))
+    columns = np.random.default_rng(1).normal(size=(50, 3))
     columns[3, NAMES.index("noise")] = np.nan
     return columns
 
@@ -40,24 +33,25 @@ def log_odds(model, features):
     return np.log(probability / (1 - probability))
 
 
-@pytest.mark.parametrize(
-    "classifier",
-    [
-        DecisionTreeClassifier(min_samples_leaf=3, class_weight={0: 1, 1: 4}, random_state=0),
-        RandomForestClassifier(30, class_weight={0: 1, 1: 4}, random_state=0),
-        ExtraTreesClassifier(30, random_state=0),
-    ],
-)
+LINEAR, NEIGHBOURS = LogisticRegression(), KNeighborsClassifier(5)
+BOOSTING = XGBClassifier(n_estimators=20, max_depth=3, nthread=1)
+TREES = [
+    DecisionTreeClassifier(min_samples_leaf=3, class_weight={0: 1, 1: 4}, random_state=0),
+    RandomForestClassifier(30, class_weight={0: 1, 1: 4}, random_state=0),
+    ExtraTreesClassifier(30, random_state=0),
+]
+
+
+@pytest.mark.parametrize("classifier", TREES)
 def test_tree_contributions_sum_to_probability_minus_base_rate(classifier, features):
     model = trained(classifier)
-    _, found = model.predict_and_explain(features)
+    probability, found = model.predict_and_explain(features)
     assert model.unit == "probability"
-    total = found.sum(axis=1) + model.answering.base_rate
-    np.testing.assert_allclose(total, model.predict_probability(features), atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=1) + model.answering.base_rate, probability, atol=1e-12)
 
 
 def test_linear_contributions_sum_to_log_odds_minus_reference(features):
-    model = trained(LogisticRegression())
+    model = trained(LINEAR)
     _, found = model.predict_and_explain(features)
     at_reference = log_odds(model, model.reference_features[None])
     assert model.unit == "log-odds"
@@ -65,7 +59,7 @@ def test_linear_contributions_sum_to_log_odds_minus_reference(features):
 
 
 def test_boosting_contributions_sum_to_log_odds_plus_a_constant(features):
-    model = trained(XGBClassifier(n_estimators=20, max_depth=3, nthread=1))
+    model = trained(BOOSTING)
     _, found = model.predict_and_explain(features)
     rest = log_odds(model, features) - found.sum(axis=1)
     assert model.unit == "log-odds"
@@ -73,26 +67,16 @@ def test_boosting_contributions_sum_to_log_odds_plus_a_constant(features):
 
 
 def test_other_models_attribute_by_replacing_features_with_the_reference(features):
-    model = trained(KNeighborsClassifier(5))
+    model = trained(NEIGHBOURS)
     probability, found = model.predict_and_explain(features)
     ordinary = features.copy()
     ordinary[:, 0] = model.reference_features[0]
-    fall = probability - model.predict_probability(ordinary)
     assert model.unit == "probability"
-    np.testing.assert_allclose(found[:, 0], fall)
+    np.testing.assert_allclose(found[:, 0], probability - model.predict_probability(ordinary))
 
 
 @pytest.mark.parametrize(
-    "classifier",
-    [
-        LogisticRegression(),
-        XGBClassifier(n_estimators=20, max_depth=3, nthread=1),
-        DecisionTreeClassifier(max_depth=4, random_state=0),
-        RandomForestClassifier(30, random_state=0),
-        ExtraTreesClassifier(30, random_state=0),
-        KNeighborsClassifier(5),
-    ],
-    ids=lambda classifier: type(classifier).__name__,
+    "classifier", [LINEAR, BOOSTING, *TREES, NEIGHBOURS], ids=lambda classifier: type(classifier).__name__
 )
 def test_the_causal_feature_has_the_largest_positive_contribution(classifier):
     _, found = trained(classifier).predict_and_explain(np.array([[-2.0, 0.1, 0.1], [2.0, 0.1, 0.1]]))

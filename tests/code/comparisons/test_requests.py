@@ -20,9 +20,8 @@ from serving.fingerprints.schemas import IrupRequest
 from serving.http.bodies import parse_json, request_of
 from serving.http.schemas import RefusedError
 from serving.matrices.schemas import MatricesRequest
-from serving.models import ModelRef, Served
+from tests.code.comparisons.posted import served_model
 from tests.repeated_keys import objects_of, with_repeated_key
-from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.estimators.catalogue import CATALOGUE, build_pipeline, without_sampler
 
 usual = st.floats(90.0, 110.0)
@@ -82,8 +81,7 @@ def served_by(name):
     fails = (np.nan_to_num(features[:, 0]) + generator.normal(0, 0.2, 300) < -0.2).astype(np.int64)
     model = CATALOGUE[name]
     fitted = without_sampler(build_pipeline(model, model.start, fails, 0).fit(features, fails))
-    card = Card(name, names, 0.5, {}, dict.fromkeys(names, 0.0), "0" * 64, 0)
-    return Served(ReadyModel.from_trained(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
+    return served_model(fitted, names)
 
 
 @pytest.fixture(scope="module", params=["logistic", "random-forest", "xgboost"])
@@ -110,14 +108,12 @@ def explained(content):
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_verdict_bytes_do_not_depend_on_batching_or_source(served, comparisons):
     bodies = [explained(body([one])) for one in comparisons]
-    alone = [answer_json(one, served) for one in bodies]
-    together = answer_many(bodies, served)
+    alone, together = [answer_json(one, served) for one in bodies], answer_many(bodies, served)
     assert [one.content for one in together] == [one.content for one in alone]
-    mixed = [ask for one in comparisons for ask in (body([one]), explained(body([one])))]
-    assert [one.content for one in answer_many(mixed, served)] == [
-        answer_json(ask, served).content for ask in mixed
-    ]
     assert [one.vectors.tobytes() for one in together] == [one.vectors.tobytes() for one in alone]
+    mixed = [ask for one in comparisons for ask in (body([one]), explained(body([one])))]
+    expected = [answer_json(ask, served).content for ask in mixed]
+    assert [one.content for one in answer_many(mixed, served)] == expected
     batch = answer_json(explained(body(comparisons)), served).content
     assert told(batch) == [line for one in alone for line in told(one.content)]
     assert render.as_json(judge_tables(tables_of({"comparisons": comparisons}), served)).encode() == batch
@@ -150,18 +146,19 @@ def test_fast_and_full_decoders_read_the_same(content, slips):
         assert msgspec.to_builtins(found) == last_word(text.encode())
 
 
+GOOD = json.dumps(EXAMPLE).encode()
+
+
 @pytest.mark.parametrize(
     "content",
     [
         b'{"comparisons": []}',
         body([ONE | {"operation": "\u2003"}]),
-        body(EXAMPLE["comparisons"]).replace(b'"threads": 4', b'"threads": 4.5'),
-        body(EXAMPLE["comparisons"]).replace(b"7406.4", b"true"),
-        body(EXAMPLE["comparisons"]).replace(b"7406.4", b"1e999"),
-        body(EXAMPLE["comparisons"]).replace(b"7406.4", b'"7406.4"'),
-        body(EXAMPLE["comparisons"]) + b" {}",
+        GOOD.replace(b'"threads": 4', b'"threads": 4.5'),
+        *(GOOD.replace(b"7406.4", wrong) for wrong in (b"true", b"1e999", b'"7406.4"')),
+        GOOD + b" {}",
     ],
-)  # fmt: skip
+)
 def test_the_fast_decoder_rejects_wrong_requests(content):
     assert read_request(content) is None
     with pytest.raises((InputError, RefusedError)):
@@ -189,14 +186,9 @@ def test_decision_options_count_with_escaped_keys_too(linear, key):
     content = json.dumps({key: wish, **EXAMPLE}).encode()
     spelled = content.replace(key[:1].encode(), f"\\u{ord(key[0]):04x}".encode(), 1)
     assert json.loads(spelled) == json.loads(content)
-    answers = answer_many([content, spelled, json.dumps(EXAMPLE).encode()], linear)
-    default = answer_json(json.dumps(EXAMPLE).encode(), linear).content
-    assert told_or_refused(answers[0]) == told_or_refused(answers[1]) != default
-    assert answers[2].content == default
-
-
-def told_or_refused(answer):
-    return str(answer) if isinstance(answer, Exception) else answer.content
+    *answers, plain = answer_many([content, spelled, GOOD], linear)
+    first, second = (str(one) if isinstance(one, Exception) else one.content for one in answers)
+    assert first == second != plain.content == answer_json(GOOD, linear).content
 
 
 @pytest.mark.parametrize("kind", [StaticRequest, OnlineRequest, MatricesRequest, IrupRequest])
@@ -221,14 +213,13 @@ def test_both_decoders_agree_on_white_space_in_names():
 
 
 def test_a_bad_request_does_not_affect_its_batch(served):
-    good = json.dumps(EXAMPLE).encode()
-    bodies = [b"{", good, b'{"comparisons": 3}', b"\xef\xbb\xbf" + good]
+    bodies = [b"{", GOOD, b'{"comparisons": 3}', b"\xef\xbb\xbf" + GOOD]
     no_json, first, no_request, second = answer_many(bodies, served)
     for found, content in ((no_json, bodies[0]), (no_request, bodies[2])):
         with pytest.raises(type(found)) as caught:
             answer_json(content, served)
         assert str(caught.value) == str(found)
-    assert first.content == second.content == answer_json(good, served).content
+    assert first.content == second.content == answer_json(GOOD, served).content
     assert first.vectors.shape == (1, len(model_columns("retrospective")))
     assert all(isinstance(one, InputError | RefusedError) for one in answer_many(bodies[:1], served))
 

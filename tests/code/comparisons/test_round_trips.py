@@ -10,10 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from data.comparisons import formats
 from data.comparisons.formats.comparison_json import tables_of as of_json
@@ -27,9 +24,8 @@ from features.comparisons.vectors import model_columns
 from serving.comparisons.endpoints import answer_json, answer_xml, judged_json
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.xml.report import as_xml, write_comparisons
-from serving.models import ModelRef, Served
+from tests.code.comparisons.posted import served_model, standardised
 from tests.comparison_rows import compared, result
-from training.comparisons.stored import Card, ReadyModel, TrainedModel
 
 FEATURES = model_columns("retrospective")
 
@@ -37,22 +33,15 @@ FEATURES = model_columns("retrospective")
 @pytest.fixture(scope="module")
 def served():
     """A model that looks at every feature."""
-    rng = np.random.default_rng(3)
-    vectors = rng.normal(0, 1, (400, len(FEATURES)))
-    steps = [
-        ("impute", SimpleImputer()),
-        ("scale", StandardScaler()),
-        ("classify", LogisticRegression(C=0.01)),
-    ]
-    pipeline = Pipeline(steps).fit(vectors, vectors.sum(axis=1) < -3)
-    card = Card("logistic", FEATURES, 0.5, {}, dict.fromkeys(FEATURES, 0.0), "0" * 64, 0)
-    return Served(ReadyModel.from_trained(TrainedModel(pipeline, card)), ModelRef("m", "7", "models:/m/7"))
+    vectors = np.random.default_rng(3).normal(0, 1, (400, len(FEATURES)))
+    fitted = standardised(LogisticRegression(C=0.01)).fit(vectors, vectors.sum(axis=1) < -3)
+    return served_model(fitted, FEATURES)
 
 
 VALUES = st.one_of(st.floats(0.5, 2.0), st.floats(0, 1e12), st.sampled_from([0.0, 5e-324, 1e300]))
 SAMPLES = st.lists(VALUES, max_size=6)
 SUMMARIES = st.lists(VALUES, min_size=5, max_size=5).map(
-    lambda five: dict(zip(("min", "q1", "median", "q3", "max"), sorted(five), strict=True))
+    lambda five: dict(zip(FIVE_NUMBERS, sorted(five), strict=True))
 )
 VERSIONS = st.one_of(SAMPLES, SAMPLES, SUMMARIES)
 SIDES = st.one_of(SAMPLES, SAMPLES, SUMMARIES, st.lists(SAMPLES, max_size=4))
@@ -102,11 +91,6 @@ def answers(tables, served):
     )
 
 
-def through_tables(tables, directory):
-    tables.write(directory)
-    return ComparisonTables.read(directory)
-
-
 def through_import(content, directory):
     (directory / "r.json").write_text(json.dumps(content))
     # what cannot be judged is counted, and imported all the same
@@ -127,14 +111,15 @@ def test_any_comparison_keeps_verdict_and_probability_through_every_format(
         assert answers(through_import(content, Path(name)), served) == answers(tables, served)
         tables = widened(tables, baseline, target)
         expected = answers(tables, served)
-        assert answers(through_tables(tables, Path(name)), served) == expected
+        tables.write(Path(name))
+        assert answers(ComparisonTables.read(Path(name)), served) == expected
     problems = Problems()
     written = as_xml(judge_tables(tables, served), tables)
     read = tables_of(written, problems=problems)
+    judgement = judge_tables(read, served)
     assert answers(read, served) == expected
-    again = with_status(written, judge_tables(read, served).verdict_by_id)
-    assert again == written
-    assert answers(tables_of(as_xml(judge_tables(read, served), read)), served) == expected
+    assert with_status(written, judgement.verdict_by_id) == written
+    assert answers(tables_of(as_xml(judgement, read)), served) == expected
     assert problems.notes == []
 
 
@@ -195,19 +180,22 @@ def told(judgement):
 
 def told_in(document):
     """What comparison XML with verdicts says."""
-    found = etree.fromstring(document).iter("comparison_result")
     return {
-        one.get("comparison_id"): (one.get("result_status"), one.find("verdict").get("probability"))
-        for one in found
+        one.get("comparison_id"): (
+            one.get("result_status"),
+            None if (number := one.find("verdict").get("probability")) is None else float(number),
+        )
+        for one in etree.fromstring(document).iter("comparison_result")
     }
 
 
 def of_every_format(tables, served, directory):
     """Yield what is said of the comparisons of tables in each format that can hold them."""
-    judgement = judge_tables(tables, served)
-    (directory / "x.xml").write_bytes(as_xml(judgement, tables))
-    (directory / "unlabelled.xml").write_bytes(write_comparisons(tables, [""] * len(tables.comparisons)))
-    (directory / "j.json").write_text(json.dumps(request_of(tables)))
+    unlabelled = write_comparisons(tables, [""] * len(tables.comparisons))
+    body = json.dumps(request_of(tables)).encode()
+    (directory / "x.xml").write_bytes(as_xml(judge_tables(tables, served), tables))
+    (directory / "unlabelled.xml").write_bytes(unlabelled)
+    (directory / "j.json").write_bytes(body)
     tables.write(directory / "tables")
     for kind, name in (
         ("comparison-xml", "x.xml"),
@@ -219,21 +207,11 @@ def of_every_format(tables, served, directory):
         yield name, told(judge_tables(read, served))
         import_tables(kind, [directory / name], directory / f"of {name}", keep_going=True)
         yield f"tables of {name}", told(judge_tables(ComparisonTables.read(directory / f"of {name}"), served))
-        yield (
-            f"XML of {name}",
-            told(judge_tables(tables_of(as_xml(judge_tables(read, served), read)), served)),
-        )
+        written = as_xml(judge_tables(read, served), read)
+        yield f"XML of {name}", told(judge_tables(tables_of(written), served))
         yield f"JSON of {name}", told(judged_json(json.dumps(request_of(read)).encode(), served))
-    body = (directory / "unlabelled.xml").read_bytes()
-    answered = told_in(answer_xml(body, served).content)
-    yield (
-        "XML over HTTP",
-        {
-            key: (verdict, None if number is None else float(number))
-            for key, (verdict, number) in answered.items()
-        },
-    )
-    answered = json.loads(answer_json((directory / "j.json").read_bytes(), served).content)["verdicts"]
+    yield "XML over HTTP", told_in(answer_xml(unlabelled, served).content)
+    answered = json.loads(answer_json(body, served).content)["verdicts"]
     yield "JSON over HTTP", {one["comparison_id"]: (one["verdict"], one["probability"]) for one in answered}
 
 
@@ -247,13 +225,8 @@ def test_run_results_get_the_same_verdict_in_every_format(served, tables):
             assert found == expected, way
 
 
-@pytest.mark.parametrize("source", ["docs/samples/labelled", "results"])
-def test_shipped_samples_get_equal_verdicts_in_every_format(served, source, tmp_path):
-    if source == "results":
-        files = [Path("docs/samples") / name for name in ("before.xml", "after.xml")]
-        tables = formats.read_tables("result-xml", files, keep_going=True).tables
-    else:
-        tables = formats.read_tables("tables", [Path(source)]).tables
+def test_shipped_samples_get_equal_verdicts_in_every_format(served, tmp_path):
+    tables = formats.read_tables("tables", [Path("docs/samples/labelled")]).tables
     expected = told(judge_tables(tables, served))
     for way, found in of_every_format(tables, served, tmp_path):
         assert found == expected, way
@@ -271,10 +244,9 @@ def test_sibling_operations_count_in_every_format(tmp_path):
 
 def test_document_orders_are_not_used_as_version_names():
     """Versions that are counted anew in each comparison have nothing to do with those of others."""
-    one = {
-        "operation": "o",
-        "better": "lower",
-        "configurations": [{"baseline": [[1.0, 2.0]] * 6, "target": [[2.0, 3.0]] * 3}],
-    }
-    many = [one | {"comparison_id": f"c{place}", "operation": f"o{place}"} for place in range(9)]
+    sides = {"baseline": [[1.0, 2.0]] * 6, "target": [[2.0, 3.0]] * 3}
+    many = [
+        {"comparison_id": f"c{place}", "operation": f"o{place}", "better": "lower", "configurations": [sides]}
+        for place in range(9)
+    ]
     assert np.isnan(siblings_worse(Sides.from_tables(of_json({"comparisons": many})))).all()

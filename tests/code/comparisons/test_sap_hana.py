@@ -3,6 +3,7 @@ import json
 import pytest
 
 from data.comparisons import formats
+from data.comparisons.formats.sap_hana import ChangePoint, Span, find_boundaries
 from data.comparisons.params import LabelRules
 from data.comparisons.sides import Sides
 from data.comparisons.stages import TABLES, import_tables
@@ -26,22 +27,30 @@ def data_set(tmp_path):
     return write
 
 
-def labels(path, **options):
-    reading = formats.read_tables("sap-hana", [path], label_rules=RULES, **options)
-    labels = reading.tables.labels
+STEP = rows([10] * 4 + [20] * 6)
+
+
+def read(path, keep_going=False, **rules):
+    return formats.read_tables(
+        "sap-hana", [path], label_rules=RULES.model_copy(update=rules), keep_going=keep_going
+    )
+
+
+def labels(path):
+    labels = read(path).tables.labels
     settled = labels[labels["annotator"].isna()].itertuples()
     return {row.comparison_id: (row.status, row.labelled_by) for row in settled}
 
 
 def votes(path, **rules):
-    labels = formats.read_tables("sap-hana", [path], label_rules=RULES.model_copy(update=rules)).tables.labels
+    labels = read(path, **rules).tables.labels
     own = labels[labels["annotator"].notna()]
     return {(row.comparison_id, row.annotator): row.status for row in own.itertuples()}
 
 
 def test_every_annotator_of_a_series_gives_a_vote(data_set):
     marks = {"sap_52": {**MARKS, "7": []}}
-    assert votes(data_set(rows([10] * 4 + [20] * 6), marks=marks)) == {
+    assert votes(data_set(STEP, marks=marks)) == {
         **{("sap-hana/00052/4", name): "fail" for name in ("8", "11", "15")},
         ("sap-hana/00052/4", "7"): "pass",
         **{("sap-hana/00052/8", name): "pass" for name in ("7", "8", "11", "15")},
@@ -49,15 +58,11 @@ def test_every_annotator_of_a_series_gives_a_vote(data_set):
 
 
 def test_ambiguous_boundaries_are_kept_on_request(data_set):
-    marks = {"sap_52": {"8": [4], "11": [], "15": []}}
-    path = data_set(rows([10] * 4 + [20] * 6), marks=marks)
+    path = data_set(STEP, marks={"sap_52": {"8": [4], "11": [], "15": []}})
     assert votes(path) == {("sap-hana/00052/8", name): "pass" for name in ("8", "11", "15")}
     kept = votes(path, include_ambiguous=True)
-    assert {name: said for (key, name), said in kept.items() if key.endswith("/4")} == {
-        "8": "fail",
-        "11": "pass",
-        "15": "pass",
-    }
+    said = {name: said for (key, name), said in kept.items() if key.endswith("/4")}
+    assert said == {"8": "fail", "11": "pass", "15": "pass"}
     assert labels(path) == {"sap-hana/00052/8": ("pass", "no mark by 8, 11, 15")}
 
 
@@ -80,29 +85,22 @@ def test_a_worsening_change_fails_in_either_direction(data_set, unit, after, sta
 
 
 def test_samples_are_the_raw_values_around_the_boundary(data_set):
-    tables = formats.read_tables("sap-hana", [data_set(rows([10] * 4 + [20] * 6))], label_rules=RULES).tables
+    tables = read(data_set(STEP)).tables
     sides = Sides.from_tables(tables)
-    baseline, target = sides.baseline, sides.target
-    assert baseline.values[baseline.starts[0] : baseline.stops[0]].tolist() == [10, 10.1, 10, 10.1]
-    assert target.values[target.starts[0] : target.stops[0]].tolist() == [20, 20.1, 20, 20.1]
+    assert sides.baseline.samples_of_row(0).tolist() == [10, 10.1, 10, 10.1]
+    assert sides.target.samples_of_row(0).tolist() == [20, 20.1, 20, 20.1]
     assert sides.history.lengths.tolist() == [4, 12]
     assert sides.sign.tolist() == [-1, -1]
     first = tables.results.iloc[3]
-    assert first[["version", "order", "group", "unit", "threads"]].tolist() == [
-        "101",
-        1,
-        "elapsed-time",
-        "ms",
-        1,
-    ]
+    about = first[["version", "order", "group", "unit", "threads"]].tolist()
+    assert about == ["101", 1, "elapsed-time", "ms", 1]
     assert first["measured_at"].isoformat() == "2021-09-01T10:00:01+00:00"
     assert tables.comparisons["source"].iloc[0].endswith('00052__elapsed-time__ms.csv:10 operation "00052"')
 
 
 @pytest.mark.parametrize(("versions", "later"), [(0, [0, 0]), (1, [2, 0]), (3, [6, 0]), (40, [8, 0])])
 def test_later_versions_are_limited_by_series_and_rules(data_set, versions, later):
-    rules = RULES.model_copy(update={"versions_later": versions})
-    tables = formats.read_tables("sap-hana", [data_set(rows([10] * 4 + [20] * 6))], label_rules=rules).tables
+    tables = read(data_set(STEP), versions_later=versions).tables
     assert Sides.from_tables(tables).later.lengths.tolist() == later
     assert tables.comparisons["later_to"].isna().tolist() == [not known for known in later]
 
@@ -117,24 +115,31 @@ def test_marks_of_the_second_split_count_from_version_750(data_set):
 
 
 def test_a_series_without_marks_gives_results_only(data_set):
-    reading = formats.read_tables(
-        "sap-hana", [data_set(rows([1, 2]), marks={"sap_9": MARKS})], label_rules=RULES
-    )
-    assert len(reading.tables.results) == 4
-    assert reading.tables.comparisons.empty
+    tables = read(data_set(rows([1, 2]), marks={"sap_9": MARKS})).tables
+    assert (len(tables.results), len(tables.comparisons)) == (4, 0)
+
+
+def test_a_directory_without_series_is_refused(tmp_path):
+    (tmp_path / "annotations.json").write_text("{}")
+    with pytest.raises(InputError, match=r"holds no file <id>__<category>__<unit>.csv"):
+        read(tmp_path)
 
 
 HEADER = "index_1based,timestamp,sut_version,value\n"
 GOOD = "1,2021-09-01 10:00:00,100,1.5\n"
 
 
+def not_finite(line, value):
+    return f':{line}: value="{value}" is not a finite number'
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (HEADER + GOOD + "2,2021-09-01 10:00:00,100,fast\n", ':3: value="fast" is not a finite number'),
-        (HEADER + GOOD + "2,2021-09-01 10:00:00,100,\n", ':3: value="" is not a finite number'),
-        (HEADER + "2,2021-09-01 10:00:00,100,NaN\n", ':2: value="NaN" is not a finite number'),
-        (HEADER + "2,2021-09-01 10:00:00,100,inf\n", ':2: value="inf" is not a finite number'),
+        (HEADER + GOOD + "2,2021-09-01 10:00:00,100,fast\n", not_finite(3, "fast")),
+        (HEADER + GOOD + "2,2021-09-01 10:00:00,100,\n", not_finite(3, "")),
+        (HEADER + "2,2021-09-01 10:00:00,100,NaN\n", not_finite(2, "NaN")),
+        (HEADER + "2,2021-09-01 10:00:00,100,inf\n", not_finite(2, "inf")),
         (HEADER + "2,2021-09-01 10:00:00,10.5,1\n", ':2: sut_version="10.5" is not a whole number'),
         (HEADER + GOOD + "2,2021-09-01 10:00:00,99,1\n", ':3: sut_version="99" is below the version before'),
         (HEADER + "1,yesterday,1,1\n", ':2: timestamp="yesterday" is not a time like 2021-09-01 10:09:12'),
@@ -148,14 +153,13 @@ GOOD = "1,2021-09-01 10:00:00,100,1.5\n"
 )
 def test_a_bad_series_is_refused_in_one_line_or_skipped(data_set, content, message):
     path = data_set(content)
-    file = path / "data/00052__elapsed-time__ms.csv"
+    told = f"{path}/data/00052__elapsed-time__ms.csv{message}"
     with pytest.raises(InputError) as caught:
-        formats.read_tables("sap-hana", [path], label_rules=RULES)
-    assert str(caught.value) == f"{file}{message}"
-    data_set(rows([1, 2]), "00053__elapsed-time__ms.csv")
-    reading = formats.read_tables("sap-hana", [path], label_rules=RULES, keep_going=True)
+        read(path)
+    assert str(caught.value) == told
+    reading = read(data_set(rows([1, 2]), "00053__elapsed-time__ms.csv"), keep_going=True)
     assert reading.tables.results["operation"].unique().tolist() == ["00053"]
-    assert [str(error) for error in reading.skipped] == [f"{file}{message}"]
+    assert [str(error) for error in reading.skipped] == [told]
 
 
 @pytest.mark.parametrize(
@@ -168,34 +172,24 @@ def test_a_bad_series_is_refused_in_one_line_or_skipped(data_set, content, messa
     ],
 )
 def test_bad_marks_are_refused_in_one_line_or_skipped(data_set, marks, message):
-    data_set(rows([10] * 4 + [20] * 6), "00053__elapsed-time__ms.csv")
+    data_set(STEP, "00053__elapsed-time__ms.csv")
     path = data_set(rows([10] * 10), marks={**marks, "sap_53": MARKS})
     with pytest.raises(InputError) as caught:
-        formats.read_tables("sap-hana", [path], label_rules=RULES)
+        read(path)
     assert str(caught.value) == f"{path / 'annotations.json'}{message}"
-    reading = formats.read_tables("sap-hana", [path], label_rules=RULES, keep_going=True)
+    reading = read(path, keep_going=True)
     assert [str(error) for error in reading.skipped] == [str(caught.value)]
     assert set(reading.tables.comparisons["operation"]) == {"00053"}
 
 
-@pytest.mark.parametrize(
-    ("unit", "lower"),
-    [
-        ("ms", True), ("s", True), ("us", True), ("min", True), ("count", True), ("percent", True),
-        ("TPS", False), ("SAPS", False), ("RPS", False), ("items-per-second", False), ("trans-min", False),
-        ("actions--sec-threads-", False), ("rows_per_minute", False), ("commits", False),
-    ],
-)  # fmt: skip
-def test_higher_is_better_for_rates_and_work(data_set, unit, lower):
-    path = data_set(rows([1]), f"00052__something__{unit}.csv", marks={"sap_9": {}})
-    results = formats.read_tables("sap-hana", [path], label_rules=RULES).tables.results
-    assert results["better"].unique().tolist() == ["lower" if lower else "higher"]
-
-
-def test_a_directory_without_series_is_refused(tmp_path):
-    (tmp_path / "annotations.json").write_text("{}")
-    with pytest.raises(InputError, match=r"holds no file <id>__<category>__<unit>.csv"):
-        formats.read_tables("sap-hana", [tmp_path])
+def test_higher_is_better_for_rates_and_work(data_set):
+    lower = ("ms", "s", "us", "min", "count", "percent")
+    higher = ("TPS", "SAPS", "RPS", "items-per-second", "trans-min", "actions--sec-threads-", "commits")
+    higher += ("rows_per_minute",)
+    for place, unit in enumerate((*lower, *higher)):
+        path = data_set(rows([1]), f"{place:05}__something__{unit}.csv", marks={"sap_9": {}})
+    better = read(path).tables.results.drop_duplicates("unit").set_index("unit")["better"]
+    assert better.to_dict() == dict.fromkeys(lower, "lower") | dict.fromkeys(higher, "higher")
 
 
 def test_importing_series_in_chunks_gives_the_same_tables(data_set, monkeypatch, tmp_path):
@@ -218,3 +212,71 @@ def test_public_data_set_has_the_counts_of_its_readme(shared_data):
     assert settled["status"].value_counts().to_dict() == {"pass": 11_675, "fail": 154}
     assert settled["labelled_by"].str.startswith("consensus").sum() == 342
     assert not tables.comparisons.duplicated(["operation", "target_from"]).any()
+
+
+BOUNDARY_RULES = LabelRules(
+    versions_before=10,
+    versions_after=5,
+    clean_every=10,
+    min_annotators=3,
+    match_window=5,
+    exclusion_window=12,
+)
+PEOPLE = ("7", "8", "11")
+
+
+def boundaries(marks, spans, is_marked):
+    found = find_boundaries(
+        spans or [Span(0, 200, PEOPLE)], [ChangePoint(*mark) for mark in marks], BOUNDARY_RULES
+    )
+    return [one for one in found if one.marked == is_marked]
+
+
+def changes(marks, spans=None):
+    return [(one.version, one.annotators) for one in boundaries(marks, spans, True)]
+
+
+def clean(marks, spans=None):
+    return [one.version for one in boundaries(marks, spans, False)]
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        ([(50, "7"), (50, "8"), (51, "11")], [(50, PEOPLE)]),
+        ([(50, "7"), (54, "8"), (55, "11")], [(54, PEOPLE)]),
+        ([(50, "7"), (53, "8"), (56, "11")], []),
+        ([(50, "7"), (50, "8")], []),
+        ([(50, "7"), (51, "7"), (52, "8")], []),
+        ([(50, "7"), (50, "8"), (50, "11"), (58, "7"), (58, "8"), (58, "11")], [(50, PEOPLE), (58, PEOPLE)]),
+        ([(46, "7"), (50, "7"), (51, "8"), (51, "11")], [(51, PEOPLE)]),
+        ([(9, "7"), (9, "8"), (9, "11")], []),
+        ([(10, "7"), (10, "8"), (10, "11")], [(10, PEOPLE)]),
+        ([(195, "7"), (195, "8"), (195, "11")], [(195, PEOPLE)]),
+        ([(196, "7"), (196, "8"), (196, "11")], []),
+    ],
+)
+def test_changes_need_enough_annotators_marking_nearby_versions(marks, expected):
+    assert changes(marks) == expected
+
+
+def test_every_tenth_boundary_without_marks_nearby_is_clean():
+    assert clean([]) == list(range(10, 200, 10))
+    assert clean([(58, "7")]) == [10, 20, 30, 40, *range(80, 200, 10)]
+    assert clean([(57, "7")]) == [10, 20, 30, 40, *range(70, 200, 10)]
+
+
+def test_spans_that_overlap_give_every_boundary_once():
+    spans = [Span(0, 100, PEOPLE), Span(80, 200, PEOPLE)]
+    assert clean([], spans) == list(range(10, 200, 10))
+    assert changes([(90, "7"), (90, "8"), (91, "11")], spans) == [(90, PEOPLE)]
+
+
+def test_spans_with_too_few_annotators_have_no_boundaries():
+    assert clean([], [Span(0, 200, ("7", "8"))]) == []
+    assert clean([], [Span(0, 60, PEOPLE), Span(40, 200, ("9",))]) == [10, 20, 30, 40, 50]
+
+
+def test_no_boundaries_lie_beyond_the_annotated_spans():
+    assert clean([], [Span(750, 800, PEOPLE)]) == [760, 770, 780, 790]
+    assert changes([(20, "7"), (20, "8"), (20, "11")], [Span(750, 800, PEOPLE)]) == []

@@ -42,11 +42,8 @@ def test_a_step_reports_size_length_and_other_steps():
     step = step_near(10, Courses(rows), PENALTY)
     assert [one[0] for one in (step.size, step.lasts, step.others, step.count)] == [-8, 4, 10, 2]
     assert step.evidence[0] < -10
-
-
-def test_series_too_short_for_two_segments_have_no_step():
-    step = step_near(3, Courses(np.array([[1.0, 2.0, 9.0, 9.0, np.nan]])), PENALTY)
-    assert np.isnan(step.size[0])
+    # too short for two segments
+    assert np.isnan(step_near(3, Courses(np.array([[1.0, 2.0, 9.0, 9.0, np.nan]])), PENALTY).size[0])
 
 
 def test_removing_spikes_keeps_steps_in_place():

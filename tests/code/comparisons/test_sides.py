@@ -2,8 +2,11 @@ import numpy as np
 import pytest
 
 from data.comparisons.sides import Sides
+from data.comparisons.stages import validate_comparisons
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
+from data.comparisons.validity import find_errors, invalid_reasons, unusable_reasons
 from tests import comparison_rows
+from tests.comparison_rows import compared
 
 
 def result(operation, threads, order, value, stat=None, better="higher"):
@@ -11,16 +14,12 @@ def result(operation, threads, order, value, stat=None, better="higher"):
     return comparison_rows.result(operation, order, value, **series, better=better, stat=stat)
 
 
-def comparison(operation, baseline, target):
-    return comparison_rows.compared(f"{operation}-{baseline}-{target}", operation, baseline, target)
-
-
-def samples(side, row):
-    return side.values[side.starts[row] : side.stops[row]].tolist()
+def sides_of(results, *comparisons):
+    return Sides.from_tables(ComparisonTables.from_rows(results, [*comparisons], []))
 
 
 @pytest.fixture
-def tables():
+def sides():
     results = [result("x", 1, order, 10.0 * order + k) for order in range(5) for k in range(2)]
     results += [result("x", 2, 3, 7.0), result("x", 2, 4, 8.0)]
     results += [
@@ -28,28 +27,22 @@ def tables():
         for order in (0, 1)
         for place, name in enumerate(FIVE_NUMBERS)
     ]
-    comparisons = [
-        comparison("y", (0, 0), (1, 1)),
-        comparison("x", (2, 3), (4, 4)),
-        comparison("z", (0, 0), (1, 1)),
-    ]
-    return ComparisonTables.from_rows(results, comparisons, [])
+    others = compared("c", "x", (2, 3), (4, 4)), compared("d", "z")
+    return sides_of(results, compared("a", "y"), *others)
 
 
-def test_samples_and_history_are_selected_by_order(tables):
-    sides = Sides.from_tables(tables)
+def test_samples_and_history_are_selected_by_order(sides):
     assert sides.comparison.tolist() == [0, 1, 1]
     assert sides.threads.tolist() == [4, 1, 2]
-    assert samples(sides.baseline, 1) == [20, 21, 30, 31]
-    assert samples(sides.target, 1) == [40, 41]
-    assert samples(sides.history, 1) == [0, 1, 10, 11]
-    assert samples(sides.baseline, 2) == [7]
-    assert samples(sides.history, 2) == []
+    found = [
+        [samples.samples_of_row(row).tolist() for samples in (sides.baseline, sides.target, sides.history)]
+        for row in (1, 2)
+    ]
+    assert found == [[[20, 21, 30, 31], [40, 41], [0, 1, 10, 11]], [[7], [8], []]]
     assert sides.n_comparisons == 3
 
 
-def test_summaries_fill_five_numbers_without_inventing_samples(tables):
-    sides = Sides.from_tables(tables)
+def test_summaries_fill_five_numbers_without_inventing_samples(sides):
     assert sides.baseline_five[0].tolist() == [1, 2, 3, 4, 5]
     assert sides.target_five[0].tolist() == [2, 3, 4, 5, 6]
     assert sides.baseline.lengths[0] == 0
@@ -57,20 +50,128 @@ def test_summaries_fill_five_numbers_without_inventing_samples(tables):
     np.testing.assert_allclose(sides.target_five[1], [40, 40.25, 40.5, 40.75, 41])
 
 
-def test_history_keeps_the_newest_forty_versions():
-    results = [result("x", 1, order, float(order)) for order in range(60)]
-    sides = Sides.from_tables(ComparisonTables.from_rows(results, [comparison("x", (50, 54), (55, 59))], []))
-    assert samples(sides.history, 0) == list(range(10, 50))
-
-
-def test_at_most_forty_known_versions_follow_the_target():
+def test_at_most_forty_known_versions_surround_both_sides():
     results = [result("x", 1, order, float(order)) for order in range(60)] + [result("y", 1, 5, 1.0)]
-    known = [None, 12, 14, 59]
-    pairs = [comparison("x", (5, 9), (10, 12)) | {"later_to": later} for later in known]
-    found = Sides.from_tables(ComparisonTables.from_rows(results, pairs, [])).later
-    assert [samples(found, row) for row in range(4)] == [[], [], [13, 14], list(range(13, 53))]
+    late = sides_of(results, compared("c", "x", (50, 54), (55, 59)))
+    assert late.history.samples_of_row(0).tolist() == list(range(10, 50))
+    pairs = [compared(f"{to}", "x", (5, 9), (10, 12), later_to=to) for to in (None, 12, 14, 59)]
+    later = sides_of(results, *pairs).later
+    known = [later.samples_of_row(row).tolist() for row in range(4)]
+    assert known == [[], [], [13, 14], list(range(13, 53))]
+    assert len(sides_of(results).comparison) == 0
 
 
-def test_sides_of_no_comparisons_are_empty():
-    sides = Sides.from_tables(ComparisonTables.from_rows([result("x", 1, 0, 1.0)], [], []))
-    assert len(sides.comparison) == 0
+def measured(threads, order, value, stat=None):
+    return comparison_rows.result("x", order, value, threads=threads, stat=stat)
+
+
+def comparison(name="c", source=None, target=1):
+    return compared(name, "x", target=(target, target), source=source)
+
+
+def tables(results, comparisons=None):
+    return ComparisonTables.from_rows(results, comparisons or [comparison()], [])
+
+
+def reasons(results, comparisons=None):
+    return invalid_reasons(Sides.from_tables(tables(results, comparisons))).tolist()
+
+
+def samples(threads, *sides):
+    return [measured(threads, order, value) for order, side in enumerate(sides) for value in side]
+
+
+GOOD = samples(1, [1.0, 2.0], [3.0, 4.0])
+
+
+def above_0(threads, side, value):
+    return f"threads {threads}: the {side} holds a value that is not above 0: {value}"
+
+
+@pytest.mark.parametrize(
+    ("results", "reason"),
+    [
+        (GOOD, ""),
+        ([], "has no measurement"),
+        (samples(1, [], [], [1.0]), "has no measurement"),
+        (samples(1, [], [3.0, 4.0]), "the baseline has no measurement"),
+        (samples(1, [1.0, 2.0]) + samples(4, [3.0]), "the target has no measurement"),
+        (GOOD + samples(2, [1.0]), "threads 2: the target has no measurement"),
+        (
+            samples(2, [1.0]) + samples(4, [], [1.0]) + samples(8, [1.0]),
+            "threads 4: the baseline has no measurement; threads 2, 8: the target has no measurement",
+        ),
+        (samples(1, [1.0, np.inf], [3.0, 4.0]), "threads 1: the baseline holds a value that is not finite"),
+        (samples(1, [1.0, 2.0], [np.nan, 4.0]), "threads 1: the target holds a value that is not finite"),
+        (samples(1, [np.nan], [np.nan]), "threads 1: the baseline holds a value that is not finite"),
+        (GOOD + samples(4, [1.0], [3.0, 4.0]), "threads 4: the baseline has one repetition only"),
+        (samples(4, [1.0, 2.0], [3.0]), "threads 4: the target has one repetition only"),
+        (samples(4, [0.0, 0.0], [3.0, 4.0]), above_0(4, "baseline", 0)),
+        (GOOD + samples(4, [1.0, 1.0], [5.0, -1.5, 5.0, -0.5]), above_0(4, "target", -1.5)),
+        (samples(4, [-3.0, -3.1], [-3.0, -3.1]), above_0(4, "baseline", -3.1)),
+    ],
+)
+def test_a_comparison_that_cannot_be_judged_has_a_reason(results, reason):
+    assert reasons(results) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ((1.0, 2.0, 3.0, 4.0, 5.0), ""),
+        ((1.0, 2.0, 3.0, 4.0), "threads 1: the target holds a value that is not finite"),
+        (
+            (1.0, 2.0, 3.0, 2.5, 4.0),
+            "threads 1: the target has five numbers that don't ascend from min to max",
+        ),
+        ((-2.0, 2.0, 3.0, 4.0, 5.0), above_0(1, "target", -2)),
+    ],
+)
+def test_summaries_must_hold_five_ascending_numbers_above_0(target, reason):
+    both = ((1.0, 2.0, 3.0, 4.0, 5.0), target)
+    rows = [
+        measured(1, order, value, name)
+        for order, five in enumerate(both)
+        for value, name in zip(five, FIVE_NUMBERS, strict=False)
+    ]
+    assert reasons(rows) == [reason]
+
+
+def test_history_values_must_be_positive_unlike_later_ones():
+    results = samples(1, [1.0, 0.0], [1.0, 2.0], [3.0, 4.0], [-5.0])
+    pairs = [comparison("a", target=2) | {"baseline_from": 1, "baseline_to": 1, "later_to": 3}]
+    assert reasons(results, pairs) == [above_0(1, "history", 0)]
+    assert reasons(results[2:], pairs) == [""]
+
+
+def test_each_invalid_comparison_gets_a_separate_reason():
+    results = GOOD + samples(1, [], [], [5.0], [0.0, 0.0])
+    pairs = [comparison(name, target=target) for name, target in (("a", 1), ("b", 2), ("c", 9), ("d", 3))]
+    assert reasons(results, pairs) == [
+        "",
+        "threads 1: the target has one repetition only",
+        "the target has no measurement",
+        above_0(1, "target", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "pair", [[comparison("a"), comparison("a", target=2)], [comparison("a"), comparison("b")]]
+)
+def test_repeated_comparisons_of_a_source_are_unusable(pair):
+    results = GOOD + samples(1, [], [], [5.0, 6.0])
+    assert unusable_reasons(tables(results, pair)).tolist() == ["", "repeats an earlier comparison"]
+
+
+def test_errors_name_the_source_of_the_comparison():
+    pairs = [comparison("a", 'r.xml:7 operation "x"', 9), comparison("b", None, 8)]
+    assert [str(error) for error in find_errors(tables(GOOD, pairs))] == [
+        'r.xml:7 operation "x": the target has no measurement',
+        'comparison "b": the target has no measurement',
+    ]
+
+
+def test_comparisons_without_any_label_are_valid_and_have_no_status():
+    valid = validate_comparisons(tables(GOOD)).comparisons
+    assert valid[["valid", "status"]].fillna("").to_numpy().tolist() == [[True, ""]]
+    assert valid["status"].dtype == "str"

@@ -20,9 +20,7 @@ def test_a_step_gives_its_size_levels_and_version():
     assert found.low < -0.1 < found.high < -0.095
     assert (found.baseline_level, found.newest_level) == pytest.approx((100, 90), rel=0.002)
     assert (found.since, found.creeping, found.lasting, found.lost) == (12, False, True, True)
-
-
-def test_a_lower_value_is_better_where_lower_is_better():
+    # where lower is better
     found = newest_change(step(12, -0.1), [Shift("gain", 12, 12, 0.1)], -1.0, 0)
     assert found.change == pytest.approx(0.1, abs=0.001)
     assert (found.gained, found.lost, found.since) == (True, False, 12)
@@ -34,9 +32,8 @@ def test_a_loss_that_was_made_up_for_is_no_loss():
     found = newest_change(values, shifts, 1.0, 0)
     assert not found.lost
     assert abs(found.change) < 0.002
-    worse_later = newest_change(
-        values * np.where(np.arange(20) >= 16, 0.9, 1.0), [*shifts, Shift("drop", 16, 16, -0.1)], 1.0, 0
-    )
+    values[16:] *= 0.9
+    worse_later = newest_change(values, [*shifts, Shift("drop", 16, 16, -0.1)], 1.0, 0)
     assert (worse_later.lost, worse_later.since) == (True, 16)
 
 
@@ -46,17 +43,14 @@ def test_changes_before_the_baseline_do_not_count():
     assert (found.since, found.lasting) == (None, False)
 
 
-@pytest.mark.parametrize("missing", [0, slice(1, None)])
-def test_without_a_baseline_or_newer_versions_nothing_is_compared(missing):
-    values = step(6, 0.0)
-    values[missing] = np.nan
-    assert newest_change(values, [], 1.0, 0) is None
-
-
-def test_two_versions_have_a_change_and_no_interval():
+def test_too_few_versions_have_no_interval_or_no_change():
     found = newest_change(np.array([100.0, 90.0]), [], 1.0, 0)
     assert found.change == pytest.approx(-0.1)
     assert np.isnan([found.low, found.high]).all()
+    for missing in (0, slice(1, None)):
+        values = step(6, 0.0)
+        values[missing] = np.nan
+        assert newest_change(values, [], 1.0, 0) is None
 
 
 def state(values, against_baseline, *, shifts=(), before=()):
@@ -72,12 +66,17 @@ def state(values, against_baseline, *, shifts=(), before=()):
     return operation_state(operation, measured, [shifts], np.full(1, 0.05), marks=marks, baseline=0)
 
 
-def test_newest_versions_that_fail_are_worse_before_the_change_is_lasting():
+def test_newest_versions_decide_the_state_before_a_change_is_lasting():
     found = state(step(18, -0.1), {18: "fail", 19: "fail"})
     assert (found.status, found.change.since, found.change.lasting) == ("worse", 18, False)
     assert found.change.change == pytest.approx(-0.1, abs=0.002)
     assert state(step(18, 0.0), {12: "fail", 19: "unsure"}).status == "unsure"
     assert state(step(18, 0.0), {12: "fail", 18: "unsure"}).status == "unchanged"
+    assert state(step(18, 0.2), {}).status == "better"
+    assert state(step(18, 0.03), {}).status == "unchanged"
+    without_baseline = step(6, 0.0)
+    without_baseline[0] = np.nan
+    assert state(without_baseline, {}).status == "not compared"
 
 
 def test_a_new_loss_after_a_lasting_one_counts_in_full():
@@ -86,17 +85,6 @@ def test_a_new_loss_after_a_lasting_one_counts_in_full():
     found = state(values, verdicts, shifts=[Shift("drop", 8, 8, -0.1)], before=[8, 19])
     assert found.change.change == pytest.approx(0.9 * 0.8 - 1, abs=0.003)
     assert found.change.since == 8
-
-
-def test_newest_versions_beyond_noise_are_better_before_it_is_lasting():
-    assert state(step(18, 0.2), {}).status == "better"
-    assert state(step(18, 0.03), {}).status == "unchanged"
-
-
-def test_an_operation_without_a_baseline_is_not_compared():
-    values = step(6, 0.0)
-    values[0] = np.nan
-    assert state(values, {}).status == "not compared"
 
 
 def test_changes_of_40_operations_at_one_version_are_one_entry():
@@ -110,13 +98,10 @@ def test_changes_of_40_operations_at_one_version_are_one_entry():
 
 
 def test_changes_of_other_kinds_and_versions_stay_apart():
-    drop, near, gain = (
-        Change("drop", 5, 5, -0.1, 1),
-        Change("drop", 6, 6, -0.2, 1),
-        Change("gain", 5, 5, 0.1, 1),
-    )
-    creeps = [Change("creep", 2, 9, -0.1, 1), Change("creep", 3, 9, -0.1, 1), Change("creep", 9, 15, -0.1, 1)]
-    groups = group_changes([[drop], [drop], [near], [gain], *([one] for one in creeps)])
+    drop = Change("drop", 5, 5, -0.1, 1)
+    others = [Change("drop", 6, 6, -0.2, 1), Change("gain", 5, 5, 0.1, 1)]
+    others += [Change("creep", *span, -0.1, 1) for span in ((2, 9), (3, 9), (9, 15))]
+    groups = group_changes([[one] for one in (drop, drop, *others)])
     assert [(one.kind, one.first, sorted(one.shares)) for one in groups] == [
         ("creep", 9, [6]), ("drop", 5, [0, 1, 2]), ("gain", 5, [3]), ("creep", 2, [4, 5]),
     ]  # fmt: skip

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -30,9 +32,9 @@ def of(counts, threads=(1, 2)):
     return MeasuredVersions((operation,), values.ravel(), edges, five)
 
 
-def asks(measured, baseline=0, shifts=()):
+def asks(measured, shifts=()):
     (operation,) = measured.operations
-    return list(OperationCourse.from_shifts(0, operation, measured, shifts).version_comparisons(baseline))
+    return list(OperationCourse.from_shifts(0, operation, measured, shifts).version_comparisons(0))
 
 
 def told(found, *, beside):
@@ -65,10 +67,8 @@ def test_windows_pool_versions_with_few_samples_within_a_level():
 
 def test_levels_around_a_lasting_loss_are_compared_at_its_start():
     shifts = [Shift("creep", 12, 16, -0.1), Shift("gain", 18, 18, 0.1)]
-    found = [
-        one for one in asks(of([3] * 20), shifts=shifts) if one.version == 12 and not one.beside_baseline
-    ]
-    assert [one[3:] for one in found] == [
+    found = asks(of([3] * 20), shifts)
+    assert [one[3:] for one in found if one.version == 12 and not one.beside_baseline] == [
         (VersionRange(0, 11), VersionRange(11, 12), VersionRange(12, 13)),
         (VersionRange(0, 2), VersionRange(2, 12), VersionRange(16, 18)),
     ]
@@ -76,7 +76,6 @@ def test_levels_around_a_lasting_loss_are_compared_at_its_start():
 
 def test_sides_of_windows_equal_sides_of_equivalent_tables():
     measured = of([3, 4, 3, 5])
-    found = [one for one in asks(measured) if not one.beside_baseline]
     rows = [
         result(order=order, value=value, series_id=f"{threads}", threads=threads, version=None)
         for row, threads in enumerate((1, 2))
@@ -85,23 +84,22 @@ def test_sides_of_windows_equal_sides_of_equivalent_tables():
     ]
     asked = [compared(f"{at}", "o", (at - 1, at - 1), (at, at)) for at in (1, 2, 3)]
     wanted = Sides.from_tables(ComparisonTables.from_rows(rows, asked))
+    found = [one for one in asks(measured) if not one.beside_baseline]
     sides = VersionSides.from_measured(measured).comparison_sides(found)
     for name in ("comparison", "threads", "sign", "baseline_five", "target_five"):
         assert getattr(sides, name) == pytest.approx(getattr(wanted, name))
     for name in ("baseline", "target", "history", "later"):
-        mine, its = getattr(sides, name), getattr(wanted, name)
-        assert [mine.samples_of_row(row).tolist() for row in range(6)] == [
-            its.samples_of_row(row).tolist() for row in range(6)
-        ]
+        for row in range(6):
+            mine, its = (getattr(one, name).samples_of_row(row) for one in (sides, wanted))
+            assert mine.tolist() == its.tolist()
 
 
 def test_summaries_are_represented_by_medians_in_windows():
     measured = of([0] * 14)
     five = np.tile(np.arange(1.0, 15)[:, None], (2, 1, 1)) + np.arange(-0.2, 0.3, 0.1)
-    summaries = MeasuredVersions(measured.operations, measured.values, measured.edges, five)
-    sides = VersionSides.from_measured(summaries).comparison_sides(
-        [one for one in asks(summaries) if one.version == 10][:1]
-    )
+    summaries = replace(measured, five=five)
+    tenth = next(one for one in asks(summaries) if one.version == 10)
+    sides = VersionSides.from_measured(summaries).comparison_sides([tenth])
     assert sides.baseline.samples_of_row(0).tolist() == list(range(1, 11))
     assert sides.target.samples_of_row(1).tolist() == [11, 12, 13, 14]
 
@@ -117,18 +115,14 @@ def marked(measured, fails, **changes):
         ]  # fmt: skip
 
     (found,) = judged_versions(measured, 0, [()], np.full(2, 0.01), answering)
-    return found
+    return found, np.flatnonzero(found.against_before == FAIL).tolist()
 
 
-def test_one_step_in_several_windows_is_reported_once():
-    found = marked(of([1] * 40), {18, 19, 20, 22, 35}, v20=-0.3)
-    assert np.flatnonzero(found.against_before == FAIL).tolist() == [20, 35]
+def test_one_step_in_several_windows_or_versions_is_reported_once():
+    found, failing = marked(of([1] * 40), {18, 19, 20, 22, 35}, v20=-0.3)
+    assert failing == [20, 35]
     assert found.words == dict.fromkeys((20, 35), ("beside the versions before: worse",))
-
-
-def test_consecutive_failing_versions_are_reported_at_their_start():
-    found = marked(of([3] * 20), {5, 6, 8, 15})
-    assert np.flatnonzero(found.against_before == FAIL).tolist() == [5, 15]
+    assert marked(of([3] * 20), {5, 6, 8, 15})[1] == [5, 15]
 
 
 def test_versions_that_are_better_or_within_noise_are_not_unsure():

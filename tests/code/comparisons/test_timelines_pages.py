@@ -11,121 +11,93 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.errors import escape_invisible
+from serving.comparisons.timelines import page
 from serving.comparisons.timelines.listing import list_report
-from serving.comparisons.timelines.page import (
-    describe_change,
-    embed_json,
-    finding_ranks,
-    format_amount,
-    heat_summary,
-    list_findings,
-    operation_data,
-    pack_floats,
-    relative_link,
-    summary_lines,
-    timeline_page,
-    unstable_findings,
-)
 from serving.comparisons.timelines.states import Change
 from tests.timeline_reports import heat, renamed, simulated, versions, with_operations
 
 SPACE = "\N{NO-BREAK SPACE}"
-MEGABYTE = 1_000_000
 
 
 def test_pages_of_large_timelines_stay_below_20_megabytes():
-    assert len(timeline_page(simulated(200, 500, 4)).encode()) <= 20 * MEGABYTE
+    assert len(page.timeline_page(simulated(200, 500, 4)).encode()) <= 20_000_000
 
 
 @given(st.lists(st.floats(min_value=1e-30, max_value=1e30), min_size=1))
-def test_numbers_in_the_page_are_as_precise_as_single_precision(values):
-    read = np.frombuffer(base64.b64decode(pack_floats(values)), "<f4")
-    np.testing.assert_allclose(read, values, rtol=1e-7)
-
-
-def test_missing_and_overflowing_values_are_packed_as_nan():
-    read = np.frombuffer(base64.b64decode(pack_floats([1.5, np.nan, np.inf, 1e300])), "<f4")
-    np.testing.assert_array_equal(read, [1.5, np.nan, np.nan, np.nan])
+def test_numbers_are_packed_in_single_precision_or_as_nan(values):
+    read = np.frombuffer(base64.b64decode(page.pack_floats([*values, np.nan, np.inf, 1e300])), "<f4")
+    np.testing.assert_allclose(read, [*values, np.nan, np.nan, np.nan], rtol=1e-7)
 
 
 @given(st.text())
 def test_embedded_json_cannot_close_its_element(text):
-    written = embed_json({text: [text]})
+    written = page.embed_json({text: [text]})
     assert "<" not in written
     assert json.loads(written) == {escape_invisible(text): [escape_invisible(text)]}
 
 
-@pytest.mark.parametrize(
-    ("source", "href"),
-    [
-        ("a b/result #1.xml", "./a%20b/result%20%231.xml"),
-        ("javascript:alert(1)", "./javascript%3Aalert%281%29"),
-        ("//elsewhere/x", "./elsewhere/x"),
-        ("\\\\elsewhere\\x", "./%5C%5Celsewhere%5Cx"),
-        ("../results/\u00e9\udcff.xml", "./../results/%C3%A9%FF.xml"),
-        ("", ""),
-    ],
-)
-def test_links_on_timeline_pages_are_relative_and_quoted(source, href):
-    assert relative_link(source) == href
+def test_links_on_timeline_pages_are_relative_and_quoted():
+    links = {
+        "a b/result #1.xml": "./a%20b/result%20%231.xml",
+        "javascript:alert(1)": "./javascript%3Aalert%281%29",
+        "//elsewhere/x": "./elsewhere/x",
+        "\\\\elsewhere\\x": "./%5C%5Celsewhere%5Cx",
+        "../results/\u00e9\udcff.xml": "./../results/%C3%A9%FF.xml",
+        "": "",
+    }
+    assert {source: page.relative_link(source) for source in links} == links
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (83903.1, "83,903"),
-        (190.0, "190.0"),
-        (0.00123456, "0.001235"),
-        (-5.0, "\u22125.000"),
-        (0.0, "0.000"),
-        (1.9e15, "1,900,000,000,000,000"),
-        (float("nan"), "\N{EN DASH}"),
-    ],
-)
-def test_values_have_four_significant_digits_and_no_exponent(value, text):
-    assert format_amount(value) == text
+def test_values_have_four_significant_digits_and_no_exponent():
+    values = [83903.1, 190.0, 0.00123456, -5.0, 0.0, 1.9e15, np.nan]
+    assert [page.format_amount(value) for value in values] == [
+        "83,903", "190.0", "0.001235", "\u22125.000", "0.000", "1,900,000,000,000,000", "\N{EN DASH}",
+    ]  # fmt: skip
 
 
 def test_changes_are_described_as_worse_or_better():
     names = versions(9)
     first, last = names[3].name, names[7].name
-    assert (
-        describe_change(Change("drop", 3, 3, -0.123, 8), names, 2)
-        == f"12.3{SPACE}% worse with {first} (threads:{SPACE}8)"
-    )
-    assert describe_change(Change("gain", 3, 3, 0.05, 8), names, 1) == f"5.0{SPACE}% better with {first}"
-    crept = f"crept 8.0{SPACE}% worse from {first} to {last} (threads:{SPACE}1)"
-    assert describe_change(Change("creep", 3, 7, -0.08, 1), names, 2) == crept
+    for change, configurations, words in (
+        (Change("drop", 3, 3, -0.123, 8), 2, f"12.3{SPACE}% worse with {first} (threads:{SPACE}8)"),
+        (Change("gain", 3, 3, 0.05, 8), 1, f"5.0{SPACE}% better with {first}"),
+        (
+            Change("creep", 3, 7, -0.08, 1),
+            2,
+            f"crept 8.0{SPACE}% worse from {first} to {last} (threads:{SPACE}1)",
+        ),
+    ):
+        assert page.describe_change(change, names, configurations) == words
 
 
 @pytest.fixture
 def quiet():
     """Return a report of six operations: 1 crept down, 3 failed in the last three versions, 4 gained."""
-    report = simulated(20, 6, 1, heats=0)
-    passes = np.ones(20, np.uint8)
-    silent = {"changes": (), "instability": 0.01, "words": {}}
-    level = {"five": np.full((1, 20, 5), 100.0) + np.arange(5)}
+    report, passes = simulated(20, 6, 1, heats=0), np.ones(20, np.uint8)
+    five = np.full((6, 1, 20, 5), 100.0) + np.arange(5)
+    five[1, :, 2:] *= np.linspace(0.99, 0.92, 18)[:, None]
+    five[3, :, 17:] *= 0.7
+    five[4, :, 2:] *= 1.2
+    silent = {"changes": (), "instability": 0.01, "words": {}, "against_before": passes}
+    different = {
+        1: {"changes": (Change("creep", 2, 19, -0.08, 1),)},
+        3: {"against_baseline": np.where(np.arange(20) >= 17, 3, passes)},
+        4: {"changes": (Change("gain", 2, 2, 0.2, 1),), "instability": 0.07},
+    }
     own = [
-        replace(one, **silent, **level, against_baseline=passes, against_before=passes)
-        for one in report.operations
+        replace(one, **silent | {"five": five[at], "against_baseline": passes} | different.get(at, {}))
+        for at, one in enumerate(report.operations)
     ]
-    crept, failed, gained = (own[at].five.copy() for at in (1, 3, 4))
-    crept[:, 2:] *= np.linspace(0.99, 0.92, 18)[:, None]
-    failed[:, 17:] *= 0.7
-    gained[:, 2:] *= 1.2
-    own[1] = replace(own[1], five=crept, changes=(Change("creep", 2, 19, -0.08, 1),))
-    own[3] = replace(own[3], five=failed, against_baseline=np.where(np.arange(20) >= 17, 3, passes))
-    own[4] = replace(own[4], five=gained, changes=(Change("gain", 2, 2, 0.2, 1),), instability=0.07)
     return with_operations(report, own)
 
 
 def test_operations_are_sorted_by_state_and_loss(quiet):
-    found = list_findings(quiet)
+    found = page.list_findings(quiet)
     assert [one.operation.state.status for one in found] == [
         "unchanged", "worse", "unchanged", "worse", "better", "unchanged",
     ]  # fmt: skip
-    assert [one.number for one in unstable_findings(found)] == [4]
-    assert finding_ranks(found) == [3, 1, 4, 0, 2, 5]
+    assert [one.number for one in page.unstable_findings(found)] == [4]
+    assert page.finding_ranks(found) == [3, 1, 4, 0, 2, 5]
     kernel = quiet.versions[17].name
     assert f"3 versions worse than the baseline ({kernel}" in found[3].verdicts
     failed = quiet.operations[3].state
@@ -135,7 +107,7 @@ def test_operations_are_sorted_by_state_and_loss(quiet):
 
 def test_a_summary_in_text_names_the_worst_operation_first(quiet):
     newest, baseline = quiet.versions[-1].name, quiet.versions[0].name
-    head, worst, crept, fine = summary_lines(quiet)
+    head, worst, crept, fine = page.summary_lines(quiet)
     assert head == f"2 of 6 operations are worse now, with {newest}, than at the baseline {baseline}."
     assert worst.startswith(f"  {quiet.operations[3].operation}: 30.0{SPACE}% worse (")
     assert worst.endswith(f" since {quiet.versions[17].name}, by verdicts; not yet lasting")
@@ -144,7 +116,7 @@ def test_a_summary_in_text_names_the_worst_operation_first(quiet):
     assert fine == (
         f"  Without a problem: 1 better ({names[4]}), 3 unchanged ({names[0]}, {names[2]}, {names[5]})."
     )
-    assert summary_lines(quiet, 1)[2] == "  and 1 more"
+    assert page.summary_lines(quiet, 1)[2] == "  and 1 more"
 
 
 def test_the_list_has_every_state_and_every_grouped_change(quiet):
@@ -169,7 +141,7 @@ def test_a_loss_is_worded_by_the_better_direction():
 
 
 def test_timeline_pages_allow_only_their_own_scripts():
-    text = timeline_page(simulated(5, 3, 2))
+    text = page.timeline_page(simulated(5, 3, 2))
     allowed = set(re.findall(r"'sha256-([^']+)'", html.unescape(text[: text.index("<title>")])))
     run = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     assert {base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in run} == allowed
@@ -181,21 +153,19 @@ def test_timeline_pages_allow_only_their_own_scripts():
 
 def test_a_page_without_judged_versions_states_it():
     report = simulated(3, 1, 1, heats=0)
-    one = report.operations[0]
-    nothing = np.zeros_like(one.against_before)
+    nothing = np.zeros_like(report.operations[0].against_before)
     report = renamed(report, against_before=nothing, against_baseline=nothing, changes=(), words={},
                      probability=np.full(3, np.nan))  # fmt: skip
-    text = timeline_page(replace(report, judged_by=""))
+    text = page.timeline_page(replace(report, judged_by=""))
     assert "No operation is worse now" in text
     assert "no model" in text
-    assert json.loads(operation_data(report.operations[0]))["probability"] == [None] * 3
+    assert json.loads(page.operation_data(report.operations[0]))["probability"] == [None] * 3
 
 
 def test_a_heat_map_has_a_summary_in_words():
-    drawn = heat(3, 10)
     values = np.array([[1.0] * 10, [90.0] * 9 + [np.nan], [50.0] * 10])
-    assert heat_summary(replace(drawn, values=values)) == (
+    assert page.heat_summary(replace(heat(3, 10), values=values)) == (
         "3 rows over 9.000 seconds, from 1.000 to 90.00 %. "
         "On the whole, CPU 1 is highest with 90.00, CPU 0 lowest with 1.000."
     )
-    assert heat_summary(replace(drawn, values=np.full((3, 10), np.nan))) == "No sample is known."
+    assert page.heat_summary(replace(heat(3, 10), values=values * np.nan)) == "No sample is known."

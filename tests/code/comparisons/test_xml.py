@@ -1,34 +1,106 @@
+"""Comparison XML: what is read and written; and who labelled a comparison, and when, in JSON and XML."""
+
+import json
+import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from lxml import etree
 
 from data.comparisons import formats
+from data.comparisons.formats import comparison_json, comparison_xml
 from data.comparisons.formats.comparison_xml import read_documents, tables_of, with_status
+from data.comparisons.labels.consensus import consensus_status
 from data.comparisons.sides import Sides
+from data.comparisons.tables import LABEL_STATUSES
 from data.errors import InputError
+from data.tables.documents import MOMENT, parse_moment
 from data.tables.problems import Problems
 from data.tables.xml_stream import CHUNK, Document
-from tests.code.comparisons.xml_documents import BASE, FIVE, RESULT, TARGET, comparison, report
+from serving.comparisons import render
+from serving.comparisons.endpoints import answer_json, answer_xml
+from serving.comparisons.judge import judge_tables
+from serving.comparisons.xml.report import ELEMENTS, as_xml, write_comparisons, xml_schema
+from serving.http.bodies import NOTES
+from serving.models import ModelRef, Served
+from tests.code.comparisons.posted import comparison as posted
+from tests.code.comparisons.posted import drawn, trained
+from training.comparisons.stored import ReadyModel
 
 FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
+FIVE = 'min="1" first_q="2" median="3" third_q="4" max="5"'
+BASE, TARGET = f"<base_result {FIVE}/>", f"<target_result {FIVE}/>"
+RESULT = f'<result threads_no="4">{BASE}{TARGET}</result>'
 
 
-def earlier(attributes):
-    return report(
-        comparison(content=f'<result threads_no="4"><history><samples {attributes}/></history></result>')
+def report(*comparisons, uuid="r"):
+    return f'<comparison_results report_uuid="{uuid}">\n{"".join(comparisons)}</comparison_results>\n'
+
+
+def comparison(operation="bt", content=RESULT, status="", **further):
+    attributes = "".join(f' {name}="{value}"' for name, value in further.items())
+    return (
+        f'<comparison_result benchmark_name="NAS" operation_name="{operation}" '
+        f'result_status="{status}"{attributes}>{content}</comparison_result>\n'
     )
 
 
+#: The content of a comparison, and what is said of it behind the name of the file.
+BAD_CONTENTS = {
+    '<result threads_no="0"/>': ':2 operation "bt": threads_no="0" is not between 1 and 999999',
+    "\n<result/>": ':3 operation "bt": <result> has no attribute threads_no',
+    f'<result threads_no="1">{BASE}\n<target_result max="inf"/></result>': (
+        ':3 operation "bt" target_result: <target_result> has no attribute min'
+    ),
+    RESULT.replace(TARGET, BASE): ':2 operation "bt": threads_no="4" has a second <base_result>',
+    RESULT + RESULT: ':2 operation "bt": threads_no="4" has a second <base_result>',
+    BASE: ':2 operation "bt": <base_result> is not inside a <result>',
+    **{
+        f'<result threads_no="4"><history><samples {attributes}/></history></result>': (
+            f':2 operation "bt": {message}'
+        )
+        for attributes, message in (
+            ('values="1"', "<samples> has no attribute order"),
+            ('order="1.5" values="1"', 'order="1.5" is not a whole number'),
+            ('order="1" values="1 1e400"', 'values="1e400" is not a finite number'),
+        )
+    },
+}
+BAD_DOCUMENTS = {
+    report("\n\n<comparison_result benchmark_name='x'/>"): (
+        ":4: <comparison_result> has no attribute operation_name"
+    ),
+    report("<comparison_result operation_name='x'/>"): (
+        ':2 operation "x": <comparison_result> has no attribute benchmark_name'
+    ),
+    report(comparison(better="bigger")): (
+        ':2 operation "bt": better="bigger" is unknown; expected "higher" or "lower"'
+    ),
+    report(comparison(comparison_id="c"), comparison("lu", comparison_id="c")): (
+        ':3 operation "lu": comparison_id="c" appears twice'
+    ),
+    "hello": ":1: is not well-formed XML (syntax error)",
+    "<a>&b;</a>": ":1: is not well-formed XML (undefined entity)",
+    **{report(comparison(content=content)): message for content, message in BAD_CONTENTS.items()},
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_DOCUMENTS.items())
+def test_bad_xml_input_gives_a_one_line_error(text, message):
+    with pytest.raises(InputError) as caught:
+        tables_of(text.encode(), "r.xml")
+    assert str(caught.value) == f"r.xml{message}"
+
+
 def test_figure_6_1_gives_summaries_label_uuids_and_line():
-    reading = formats.read_tables("comparison-xml", [FIGURES / "figure_6_1.xml"])
-    sides = Sides.from_tables(reading.tables)
+    tables = formats.read_tables("comparison-xml", [FIGURES / "figure_6_1.xml"]).tables
+    sides = Sides.from_tables(tables)
     assert sides.threads.tolist() == [4, 8]
     assert sides.target_five[1].tolist() == [14233.7, 14494.5, 14521.6, 14536.5, 14619.3]
     assert sides.sign.tolist() == [1, 1]
-    assert reading.tables.labels[["comparison_id", "status"]].to_numpy().tolist() == [
-        ["figure_6_1/NASParallel/bt_C_x", "pass"]
-    ]
-    tables = reading.tables
+    labels = tables.labels[["comparison_id", "status"]].to_numpy().tolist()
+    assert labels == [["figure_6_1/NASParallel/bt_C_x", "pass"]]
     first = tables.results[(tables.results["threads"] == 4) & (tables.results["order"] == 0)]
     assert dict(zip(first["stat"], first["value"], strict=True)) == {
         "min": 7406.4, "q1": 7409.2, "median": 7456.5, "q3": 7479.3, "max": 7507.0,
@@ -39,53 +111,46 @@ def test_figure_6_1_gives_summaries_label_uuids_and_line():
     assert row["source"] == f'{FIGURES / "figure_6_1.xml"}:2 operation "bt_C_x"'
 
 
-def test_an_empty_or_missing_status_is_no_label():
-    assert tables_of(report(comparison(status="")).encode()).labels.empty
-    assert tables_of(report(comparison()).replace(' result_status=""', "").encode()).labels.empty
+def test_a_missing_status_or_one_of_verdicts_is_no_label():
+    without = comparison().replace(' result_status=""', "")
+    statuses = {"lu": "", "ep": "invalid", "mg": "fail"}
+    others = (comparison(name, status=status) for name, status in statuses.items())
+    tables = tables_of(report(without, *others).encode())
+    assert tables.labels["comparison_id"].tolist() == ["r/NAS/mg"]
+    assert len(tables.comparisons) == 4
 
 
 def test_several_reports_in_one_outer_element_never_mix():
-    reports = (
-        report(comparison(status=status), uuid=uuid) for uuid, status in (("a", "pass"), ("b", "fail"))
-    )
-    text = f"<all>{''.join(reports)}</all>"
-    tables = tables_of(text.encode())
+    first, second = report(comparison(status="pass"), uuid="a"), report(comparison(status="fail"), uuid="b")
+    tables = tables_of(f"<all>{first}{second}</all>".encode())
     assert tables.comparisons["comparison_id"].tolist() == ["a/NAS/bt", "b/NAS/bt"]
     assert tables.labels["status"].tolist() == ["pass", "fail"]
     assert len(Sides.from_tables(tables).comparison) == 2
-
-
-def test_several_reports_without_uuid_are_numbered():
-    text = f"<all>{report(comparison(), uuid='...')}{report(comparison(), uuid='...')}</all>"
-    ids = tables_of(text.encode(), "weekly.xml").comparisons["comparison_id"]
+    unnamed = f"<all>{report(comparison(), uuid='...') * 2}</all>"
+    ids = tables_of(unnamed.encode(), "weekly.xml").comparisons["comparison_id"]
     assert ids.tolist() == ["weekly/NAS/bt", "weekly#2/NAS/bt"]
+    one = report(comparison(comparison_id="c")).replace("report_uuid", 'machine="m" report_uuid')
+    other = one.replace('"c"', '"d"')
+    tables = tables_of(f"<all>{one}{other}</all>".encode())
+    assert tables.comparisons["machine"].tolist() == ["m", "m #2"]
+    assert len(Sides.from_tables(tables).comparison) == 2
 
 
 def test_a_missing_better_direction_is_noted_once_per_file():
-    def notes(text, better=None):
-        problems = Problems()
-        documents = [Document.from_bytes(text.encode(), name) for name in ("a.xml", "b.xml")]
-        parts = list(read_documents(documents[:1], problems, better=better))
-        return Sides.from_tables(parts[0]).sign.tolist(), problems.notes
+    def notes(*comparisons, better=None):
+        problems, document = Problems(), Document.from_bytes(report(*comparisons).encode(), "a.xml")
+        (part,) = read_documents([document], problems, better=better)
+        return Sides.from_tables(part).sign.tolist(), problems.notes
 
     silent, said = comparison("lu"), comparison("ep", better="lower")
-    assert notes(report(silent, said, comparison())) == (
-        [1, -1, 1],
-        [
-            (
-                "a.xml does not say which values are better; higher is assumed "
-                "(the attribute better, or --better, says otherwise)"
-            )
-        ],
+    signs, (note,) = notes(silent, said, comparison())
+    assert signs == [1, -1, 1]
+    assert note == (
+        "a.xml does not say which values are better; higher is assumed "
+        "(the attribute better, or --better, says otherwise)"
     )
-    assert notes(report(silent, said), "lower") == ([-1, -1], [])
-    assert notes(report(said)) == ([-1], [])
-
-
-def test_a_verdict_that_is_no_label_is_read_as_none():
-    tables = tables_of(report(comparison(status="invalid"), comparison("lu", status="fail")).encode())
-    assert tables.labels["comparison_id"].tolist() == ["r/NAS/lu"]
-    assert len(tables.comparisons) == 2
+    assert notes(silent, said, better="lower") == ([-1, -1], [])
+    assert notes(said) == ([-1], [])
 
 
 def test_samples_replace_five_numbers_and_versions_are_renumbered():
@@ -110,72 +175,6 @@ def test_samples_replace_five_numbers_and_versions_are_renumbered():
     assert row[orders].tolist() == [1, 2, 3, 3, 5]
 
 
-def test_two_reports_on_one_machine_never_mix():
-    one = report(comparison(comparison_id="c")).replace("report_uuid", 'machine="m" report_uuid')
-    tables = tables_of(b"<reports>%s</reports>" % (one + one.replace('"c"', '"d"')).encode())
-    assert tables.comparisons["machine"].tolist() == ["m", "m #2"]
-    assert len(Sides.from_tables(tables).comparison) == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            report(comparison(content='<result threads_no="0"/>')),
-            'r.xml:2 operation "bt": threads_no="0" is not between 1 and 999999',
-        ),
-        (
-            report(comparison(content="\n<result/>")),
-            'r.xml:3 operation "bt": <result> has no attribute threads_no',
-        ),
-        (
-            report("\n\n<comparison_result benchmark_name='x'/>"),
-            "r.xml:4: <comparison_result> has no attribute operation_name",
-        ),
-        (
-            report("<comparison_result operation_name='x'/>"),
-            'r.xml:2 operation "x": <comparison_result> has no attribute benchmark_name',
-        ),
-        (
-            report(comparison(content=f'<result threads_no="1">{BASE}\n<target_result max="inf"/></result>')),
-            'r.xml:3 operation "bt" target_result: <target_result> has no attribute min',
-        ),
-        (
-            report(comparison(better="bigger")),
-            'r.xml:2 operation "bt": better="bigger" is unknown; expected "higher" or "lower"',
-        ),
-        (
-            report(comparison(comparison_id="c"), comparison("lu", comparison_id="c")),
-            'r.xml:3 operation "lu": comparison_id="c" appears twice',
-        ),
-        (
-            report(comparison(content=RESULT.replace(TARGET, f"<base_result {FIVE}/>"))),
-            'r.xml:2 operation "bt": threads_no="4" has a second <base_result>',
-        ),
-        (earlier('values="1"'), 'r.xml:2 operation "bt": <samples> has no attribute order'),
-        (earlier('order="1.5" values="1"'), 'r.xml:2 operation "bt": order="1.5" is not a whole number'),
-        (
-            earlier('order="1" values="1 1e400"'),
-            'r.xml:2 operation "bt": values="1e400" is not a finite number',
-        ),
-        (
-            report(comparison(content=RESULT + RESULT)),
-            'r.xml:2 operation "bt": threads_no="4" has a second <base_result>',
-        ),
-        (
-            report(comparison(content=BASE)),
-            'r.xml:2 operation "bt": <base_result> is not inside a <result>',
-        ),
-        ("hello", "r.xml:1: is not well-formed XML (syntax error)"),
-        ("<a>&b;</a>", "r.xml:1: is not well-formed XML (undefined entity)"),
-    ],
-)
-def test_bad_xml_input_gives_a_one_line_error(text, message):
-    with pytest.raises(InputError) as caught:
-        tables_of(text.encode(), "r.xml")
-    assert str(caught.value) == message
-
-
 def test_keep_going_skips_the_broken_file_of_a_directory(tmp_path):
     (tmp_path / "a.xml").write_text("<")
     (tmp_path / "b.xml").write_text(report(comparison()))
@@ -195,7 +194,7 @@ def test_chunks_hold_whole_comparisons_of_a_document():
 
 
 def test_line_numbers_above_65535_are_exact():
-    many = "".join(f"{comparison(f'o{number}')}\n\n" for number in range(30_000))
+    many = "".join(comparison(f"o{number}") + "\n" * 29 for number in range(3000))
     text = report(many, comparison("last", RESULT.replace('"3"', '"x"', 1)))
     with pytest.raises(InputError) as caught:
         tables_of(text.encode(), "r.xml")
@@ -203,22 +202,16 @@ def test_line_numbers_above_65535_are_exact():
 
 
 def test_verdicts_are_filled_in_and_nothing_else_changes():
-    text = (
-        '<?xml version="1.0"?>\n<!-- kept <comparison_result> -->\n'
-        + report(
-            comparison(status="pass"), comparison("lu", further=">'x"), "<other  a='1' />", comparison("ep")
-        )
-    ).replace('result_status="pass"', "result_status = 'pass'")
-    text = text.replace('operation_name="lu" result_status=""', 'operation_name="lu"')
-    filled = with_status(text.encode(), {"r/NAS/bt": "fail", "r/NAS/lu": "invalid"}).decode()
-    expected = text.replace("result_status = 'pass'", 'result_status = "fail"')
-    expected = expected.replace("""further=">'x">""", """further=">'x" result_status="invalid">""")
-    assert filled == expected
-
-
-def test_the_status_of_repeated_comparisons_becomes_invalid():
-    filled = with_status(report(comparison(), comparison()).encode(), {"r/NAS/bt": "pass"}).decode()
-    assert filled == report(comparison(status="pass"), comparison(status="invalid"))
+    middle = comparison("lu", further=">'x").replace(' result_status=""', "")
+    text = '<?xml version="1.0"?>\n<!-- kept <comparison_result> -->\n' + report(
+        comparison(), middle, "<other  a='1' />", comparison("ep")
+    )
+    given = text.replace('result_status=""', "result_status = 'pass'", 1)
+    filled = with_status(given.encode(), {"r/NAS/bt": "fail", "r/NAS/lu": "invalid"}).decode()
+    expected = text.replace('result_status=""', 'result_status = "fail"', 1)
+    assert filled == expected.replace("""further=">'x">""", """further=">'x" result_status="invalid">""")
+    twice = with_status(report(comparison(), comparison()).encode(), {"r/NAS/bt": "pass"}).decode()
+    assert twice == report(comparison(status="pass"), comparison(status="invalid"))
 
 
 @pytest.mark.parametrize("shift", range(0, 400, 31))
@@ -235,3 +228,204 @@ def test_utf_16_is_read_but_not_written():
     assert tables_of(text).comparisons["operation"].tolist() == ["größe"]
     with pytest.raises(InputError, match=r"request.xml: is UTF-16; verdicts can be filled into UTF-8 only"):
         with_status(text, {})
+
+
+WHO = [
+    {"status": "fail", "annotator": "anna", "labelled_at": "2026-11-22T09:30:00+01:00"},
+    {"status": "pass", "annotator": "ben"},
+    {"status": "fail", "labelled_by": "reference measurement", "labelled_at": "2024-02-29T00:00:00.25Z"},
+    {"status": "cannot_tell", "annotator": "carl"},
+    {"status": "pass"},
+]
+READ = [
+    ["fail", "anna", "anna", pd.Timestamp("2026-11-22T08:30:00Z")],
+    ["pass", "ben", "ben", pd.NaT],
+    ["fail", "reference measurement", None, pd.Timestamp("2024-02-29T00:00:00.25Z")],
+    ["cannot_tell", "carl", "carl", pd.NaT],
+    ["pass", "unknown", None, pd.NaT],
+]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    model = ReadyModel.read(trained(tmp_path_factory.mktemp("model")))
+    return Served(model, ModelRef("m", "7", "models:/m/7"))
+
+
+def labels_of(tables):
+    table = tables.labels[["status", "labelled_by", "annotator", "labelled_at"]].astype(object)
+    return table.where(table.notna() | (table.columns == "labelled_at"), None).to_numpy().tolist()
+
+
+def asked(**more):
+    return {"comparisons": [posted([100, 101, 102], [120, 121, 122]) | more]}
+
+
+def test_labels_of_several_annotators_survive_json_and_xml(served):
+    tables = comparison_json.tables_of(asked(labels=WHO))
+    assert labels_of(tables) == READ
+    written = as_xml(judge_tables(tables, served), tables)
+    again = tables_of(written)
+    assert labels_of(again) == READ
+    first, second = (consensus_status(one.labels, "majority").to_dict() for one in (tables, again))
+    assert first == second
+    assert as_xml(judge_tables(again, served), again) == written
+
+
+def test_xml_status_is_a_label_only_without_label_elements():
+    said = '<label status="fail" annotator="anna"/>'
+    text = report(comparison("bt", said, "pass"), comparison("lu", "", "pass"), comparison("ep", said))
+    labels = tables_of(text.encode()).labels
+    assert labels[["comparison_id", "status", "annotator"]].fillna("").to_numpy().tolist() == [
+        ["r/NAS/bt", "fail", "anna"], ["r/NAS/lu", "pass", ""], ["r/NAS/ep", "fail", "anna"],
+    ]  # fmt: skip
+
+
+NO_TIME = 'labelled_at="noon" is not a time like 2026-11-22T09:30:00Z'
+
+
+@pytest.mark.parametrize(
+    ("label", "json_says", "xml_says"),
+    [
+        (
+            {"status": "maybe"},
+            'status="maybe" is not "pass", "fail" or "cannot_tell"',
+            'status="maybe" is not one of pass, fail, cannot_tell',
+        ),
+        ({}, " lacks status", "<label> has no attribute status"),
+        ({"status": "pass", "labelled_at": "noon"}, NO_TIME, NO_TIME),
+    ],
+)
+def test_a_wrong_label_gives_a_one_line_error(label, json_says, xml_says):
+    with pytest.raises(InputError) as caught:
+        comparison_json.tables_of(asked(labels=[label]), "r.json")
+    assert str(caught.value).startswith("r.json: comparisons[0].labels[0]")
+    assert str(caught.value).endswith(json_says)
+    written = "".join(f' {name}="{value}"' for name, value in label.items())
+    with pytest.raises(InputError) as caught:
+        tables_of(report(comparison(content=f"<label{written}/>")).encode(), "r.xml")
+    assert str(caught.value) == f'r.xml:2 operation "bt": {xml_says}'
+
+
+def test_an_unknown_key_of_a_label_names_the_nearest():
+    with pytest.raises(InputError, match=r"labels\[0\].anotator .*did you mean .annotator.\?"):
+        comparison_json.tables_of(asked(labels=[{"status": "pass", "anotator": "anna"}]))
+
+
+def test_only_valid_times_of_labels_are_accepted():
+    days = {*pd.date_range("2000-01-01", "2099-12-31", freq="D").strftime("%Y-%m-%d")}
+    assert all(parse_moment(f"{day}T23:59:59Z") for day in days)
+    known = {
+        f"{year}-{month:02}-{day:02}" for year in (2023, 2024) for month in range(14) for day in range(33)
+    }
+    assert {day for day in known if re.fullmatch(MOMENT, f"{day}T00:00:00+14:00")} == known & days
+    wrong = ("2026-11-22", "2026-11-22T09:30:00", "2026-11-22T24:00:00Z\n")
+    assert [parse_moment(text) for text in wrong] == [None] * 3
+
+
+def test_labels_in_a_request_change_no_verdict(served):
+    bare, labelled = (json.dumps(asked(**more)).encode() for more in ({}, {"labels": WHO}))
+    assert answer_json(bare, served).content == answer_json(labelled, served).content
+
+
+def without_nulls(content):
+    if isinstance(content, dict):
+        return {name: without_nulls(one) for name, one in content.items() if one not in (None, "")}
+    return [*map(without_nulls, content)] if isinstance(content, list) else content
+
+
+def as_content(node):
+    """Read an element `verdict` back by its schema."""
+    schema = xml_schema(answered=True)["properties"]["comparison_result"]["items"]["properties"]["verdict"]
+
+    def read(node, known):
+        found = {}
+        for name, text in node.attrib.items():
+            found[name] = float(text) if known[name]["type"] == "number" else text
+        for child in node:
+            described = known[child.tag]
+            inside = described.get("items", described)
+            one = child.text if inside["type"] == "string" else read(child, inside["properties"])
+            if described["type"] == "array":
+                found.setdefault(child.tag, []).append(one)
+            else:
+                found[child.tag] = one
+        return found
+
+    return read(node, schema["properties"])
+
+
+NAMES = {"reasons": "attribution", "remarks": "remark", "examples": "example"}
+
+
+def test_answers_in_xml_and_json_are_equally_complete(served):
+    content = {"comparisons": [*drawn(4, seed=2), posted([1], [2], name="invalid")]}
+    content["comparisons"][0]["labels"] = WHO
+    tables = comparison_json.tables_of(content)
+    judgement = judge_tables(tables, served)
+    root = etree.fromstring(as_xml(judgement, tables))
+    told = json.loads(render.as_json(judgement))["verdicts"]
+    beside = {"comparison_id", "benchmark", "operation", "verdict"}
+    for node, one in zip(root.iter("comparison_result"), told, strict=True):
+        said = {name: value for name, value in without_nulls(one).items() if value != []}
+        expected = {NAMES.get(name, name): value for name, value in said.items() if name not in beside}
+        found = as_content(node.find("verdict"))
+        assert found.pop("model") == "models:/m/7"
+        found.pop("decided", None)
+        assert found == expected
+
+
+def test_a_new_xml_answer_replaces_only_the_earlier_verdicts(served):
+    tables = comparison_json.tables_of({"comparisons": [*drawn(3, seed=2)]})
+    judgement = judge_tables(tables, served)
+    plain = re.sub(rb"\s*<verdict.*?</verdict>", b"", as_xml(judgement, tables), flags=re.DOTALL)
+    assert b"verdict" not in plain
+    first = answer_xml(plain, served).content
+    second = answer_xml(first, served).content
+    assert (first.count(b"<verdict "), second) == (3, first)
+    assert re.sub(rb"<verdict.*?</verdict>", b"", first) == plain
+    again = judge_tables(tables_of(first), served)
+    assert again.verdict_by_id == judgement.verdict_by_id
+
+
+@pytest.mark.parametrize(("comparisons", "noted"), [(100, False), (101, True)])
+def test_xml_answers_without_counterfactuals_say_so_in_the_header(served, comparisons, noted):
+    tables = comparison_json.tables_of({"comparisons": [*drawn(comparisons, seed=2)]})
+    answered = answer_xml(write_comparisons(tables, [""] * comparisons), served)
+    assert (render.UNFLIPPED in answered.headers.get(NOTES, "")) is noted
+    assert (b" counterfactual=" in answered.content) is not noted
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "<verdict/>", "<verdict >old<reason/></verdict >", '<verdict a=">"><comparison_result/></verdict>'],
+)
+def test_verdicts_are_inserted_into_comparisons_of_any_content(content):
+    judged = {"r/NAS/bt": "pass"}, {"r/NAS/bt": b"<verdict new='1'/>"}
+    filled = with_status(report(comparison("bt", content)).encode(), judged[0], written=judged[1])
+    expected = report(comparison("bt", "<verdict new='1'/>", "pass"))
+    assert filled.decode() == expected
+    closed = report(comparison("bt")).replace(f' result_status="">{RESULT}</comparison_result>', " />")
+    filled = with_status(closed.encode(), judged[0], written=judged[1])
+    assert filled.decode() == expected
+
+
+def test_xml_schema_covers_everything_read_and_written():
+    described = xml_schema(answered=True)["properties"]["comparison_result"]["items"]["properties"]
+    result = described["result"]["items"]["properties"]
+    assert {comparison_xml.LABEL, comparison_xml.VERDICT} <= set(described)
+    assert set(result) == {
+        "threads_no",
+        "median_diff",
+        comparison_xml.BASE,
+        comparison_xml.TARGET,
+        comparison_xml.EARLIER,
+        comparison_xml.LATER,
+    }
+    assert set(result[comparison_xml.BASE]["properties"]) == {*comparison_xml.ATTRIBUTES.values(), "samples"}
+    assert described["result_status"]["enum"] == [*comparison_xml.STATUSES, ""]
+    assert described[comparison_xml.LABEL]["items"]["properties"]["status"]["enum"] == [*LABEL_STATUSES]
+    assert set(ELEMENTS.values()) <= set(described[comparison_xml.VERDICT]["properties"])
+    assert (
+        comparison_xml.VERDICT not in xml_schema()["properties"]["comparison_result"]["items"]["properties"]
+    )
