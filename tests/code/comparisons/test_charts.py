@@ -189,11 +189,11 @@ def test_model_chart_title_names_the_best_of_both_splits():
 
 
 def test_chart_of_verdicts_counts_them_by_label():
-    rows = [(0.9, "fail"), (0.1, "fail"), (0.8, "pass"), (0.2, "pass"), (0.3, "pass")]
+    rows = [(0.9, "fail"), (0.1, "fail"), (0.8, "pass"), (0.7, "pass"), (0.3, "pass")]
     confusion = Confusion.from_verdicts(verdicts("m", rows))
-    assert confusion == Confusion(caught=1, false_negatives=1, false_positives=1, cleared=2)
-    assert (confusion.precision, confusion.recall) == (0.5, 0.5)
-    title = "m misses 1 of 2 regressions and raises 1 false alarm in 3 comparisons without a regression"
+    assert confusion == Confusion(caught=1, false_negatives=1, false_positives=2, cleared=1)
+    assert (confusion.precision, confusion.recall) == (1 / 3, 0.5)
+    title = "m misses 1 of 2 regressions and raises 2 false alarms in 3 comparisons without a regression"
     assert charts.confusion_chart("c", "m", confusion).title == title
 
 

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 
 from data.comparisons.labels.label_store import NewLabel, UnreachableError
 from data.comparisons.tables import ComparisonTables
@@ -26,7 +28,7 @@ from serving.http.api import create_app
 from serving.http.authentication import add_token
 from serving.http.settings import ServerSettings
 from tests.asking import ask
-from tests.code.comparisons.posted import served_model, standardised
+from tests.code.comparisons.posted import served_model
 from tests.comparison_rows import compared, result
 
 HTML = {"accept": "text/html"}
@@ -119,7 +121,9 @@ def served_by(classifier, threshold=0.5):
     told = columns[:, FEATURES.index("siblings_worse_max")]
     assert len(np.unique(told)) > 3
     fails = told + np.random.default_rng(0).normal(0, 0.1, len(told)) > np.median(told)
-    return served_model(standardised(classifier).fit(columns, fails), FEATURES, threshold)
+    # without scaling, it is no pipeline of the catalogue, and is not compiled
+    fitted = make_pipeline(SimpleImputer(keep_empty_features=True), classifier).fit(columns, fails)
+    return served_model(fitted, FEATURES, threshold)
 
 
 class Server:

@@ -225,8 +225,12 @@ def test_run_results_get_the_same_verdict_in_every_format(served, tables):
             assert found == expected, way
 
 
-def test_shipped_samples_get_equal_verdicts_in_every_format(served, tmp_path):
-    tables = formats.read_tables("tables", [Path("docs/samples/labelled")]).tables
+@pytest.mark.parametrize(
+    ("kind", "names"), [("tables", ["labelled"]), ("result-xml", ["before.xml", "after.xml"])]
+)
+def test_shipped_samples_get_equal_verdicts_in_every_format(served, kind, names, tmp_path):
+    files = [Path("docs/samples") / name for name in names]
+    tables = formats.read_tables(kind, files, keep_going=True).tables
     expected = told(judge_tables(tables, served))
     for way, found in of_every_format(tables, served, tmp_path):
         assert found == expected, way

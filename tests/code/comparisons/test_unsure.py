@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lxml import etree
-from typer.testing import CliRunner
 
 from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
-from serving.cli import app
+from serving.cli import run_command
 from serving.comparisons import render
 from serving.comparisons.endpoints import answer_json, answer_many
 from serving.comparisons.guarantees import decision_summary
@@ -141,13 +140,12 @@ def test_calibration_changes_the_probability_but_not_the_reasons(served):
     assert told.reasons == raw.reasons
 
 
-def test_contradictory_or_invalid_decision_options_are_refused():
+def test_contradictory_or_invalid_decision_options_are_refused(capsys):
     for option, told in (
         ("--max-false-negative-rate=0", "'0' is not a percentage"),
         ("--max-false-negative-rate=x", "'x' is not a percentage"),
         ("--base-rate=200", "'200' is not a percentage"),
         ("--costs=1:2", "three costs"),
     ):
-        result = CliRunner().invoke(app, ["judge", "nothing", option], env={"COLUMNS": "300"})
-        assert result.exit_code == 2
-        assert told in result.output
+        assert run_command(["judge", "nothing", option]) == 2
+        assert told in capsys.readouterr().err
