@@ -114,9 +114,9 @@ def judge(  # noqa: PLR0917 - typer passes options by name
 @add_options(_importing)
 def import_(
     kind: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="Format of the sources, such as jmh or result-xml.")
+        str, typer.Argument(metavar="FORMAT", help="Format of the sources, such as jmh or criterion.")
     ],
-    sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Files or directories.")],
+    sources: Annotated[list[Path], typer.Argument(metavar="SOURCE", help="Files or directories.")],
     output: Directory,
     keep_going: KeepGoing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of rows as JSON.")] = False,
@@ -124,7 +124,7 @@ def import_(
 ) -> int:
     """Convert measurements of a supported format to Parquet tables.
 
-    The tables are the input of `dvc repro`. Existing ones in the directory are replaced.
+    The tables are the input of `dvc repro`. They replace existing tables in the output directory.
     """
     from serving.answering import import_sources
 
@@ -150,7 +150,7 @@ def serve(  # noqa: PLR0917 - typer passes options by name
 ) -> int:
     """Serve models over HTTP.
 
-    A model is a directory with model.skops and card.json, models:/name@alias or models:/name/version; by
+    A model is models:/name@alias, models:/name/version or a directory with model.skops and card.json; by
     default it is the champion. When an alias moves to another version, the server loads that version.
     """
     from serving.http.server import serve_http as listen
@@ -170,7 +170,7 @@ def serve(  # noqa: PLR0917 - typer passes options by name
 
 @app.command()
 def token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token's holder in the log.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token's holder, as in the log.")],
     tokens: Annotated[
         Path, typer.Option("--tokens", metavar="FILE", help="Token file, to which a line is added.")
     ],
@@ -178,7 +178,7 @@ def token(
 ) -> int:
     """Create and print a token for clients of a server.
 
-    The file stores only the token's digest. It is created if it is missing; a name that it has is refused.
+    The token file stores only digests, and is created if it is missing. A duplicate name is refused.
     """
     from serving.http.authentication import add_token
 
@@ -196,7 +196,7 @@ def collect(
     ],
     output: Directory,
 ) -> int:
-    """Measure on this machine. The suite's kind is comparisons, matrix, corun or fingerprint.
+    """Measure on this machine. The kind in SUITE.yaml is comparisons, matrix, corun or fingerprint.
 
     After Ctrl-C, the results so far are written, and the same command resumes the measurement.
     """
@@ -209,7 +209,7 @@ def collect(
 def train(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty directory of the project.")],
 ) -> int:
-    """Create a project that trains models on labels of your own. `dvc repro` trains models of comparisons."""
+    """Create a project that trains models on your labels. `dvc repro` trains models of comparisons."""
     from serving.installation import create_project
 
     return create_project(directory)

@@ -20,7 +20,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         metavar="PATH|URI",
-        help="A directory with model.skops and card.json, models:/name@alias or models:/name/version."
+        help="models:/name@alias, models:/name/version or a directory with model.skops and card.json."
         " Default: the champion.",
     ),
 ]
@@ -37,7 +37,7 @@ FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 if any verdict is fail.")
 ]
 KeepGoing = Annotated[
-    bool, typer.Option("--keep-going", help="Skip invalid parts of the input, and report them on stderr.")
+    bool, typer.Option("--keep-going", help="Skip faulty parts of the input, and report them on stderr.")
 ]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Random seed. Default: 20261121.")
@@ -67,7 +67,7 @@ Shadow = Annotated[
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
     typer.Option(
-        "--log-level", help="Log level. Default: warning at a terminal, else info, with a line per request."
+        "--log-level", help="Log level. Default: warning at a terminal, else info (a line per request)."
     ),
 ]
 LogFormat = Annotated[

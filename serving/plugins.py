@@ -44,7 +44,7 @@ class Loader:
     card : callable or None
         Takes an address; returns the card with its ``ref``. None: the server loads the model first.
     trial : callable or None
-        Sends a trial request to a model; raises if it cannot answer.
+        Sends a test request to a model; raises if it cannot answer.
     """
 
     name: Callable[[], str]
@@ -58,7 +58,7 @@ class Loader:
     def load_and_test(self, address: Any, params: Options | None = None) -> Any:
         """Return the model at `address` (None: the champion), loaded with the options `params`.
 
-        InputError if loading or its trial request fails.
+        InputError if loading or its test request fails.
         """
         from training.registry.champions import FOREIGN
 

@@ -87,7 +87,7 @@ Retrospective = Annotated[
     bool | None,
     typer.Option(
         "--retrospective",
-        help="Judge with the retrospective champion, which also uses results of versions after the target.",
+        help="Judge with the model that also uses results of versions after the target.",
     ),
 ]
 
@@ -98,7 +98,7 @@ MaxFalseNegativeRate = Annotated[
         metavar="PERCENT",
         parser=_positive_share,
         help="Largest share of the regressions that may get the verdict pass."
-        " none: no guarantee. Default: the model's policy; none if the other rate is given.",
+        " none: no guarantee. Default: that of the model; none with the other rate option.",
     ),
 ]
 MaxFalsePositiveRate = Annotated[
@@ -108,7 +108,7 @@ MaxFalsePositiveRate = Annotated[
         metavar="PERCENT",
         parser=_positive_share,
         help="Largest share of the comparisons without a regression that may get the verdict fail."
-        " none: no guarantee. Default: the model's policy; none if the other rate is given.",
+        " none: no guarantee. Default: that of the model; none with the other rate option.",
     ),
 ]
 Costs = Annotated[
@@ -127,8 +127,8 @@ BaseRate = Annotated[
         "--base-rate",
         metavar="PERCENT|estimate",
         parser=_parse_base_rate,
-        help="Share of regressions among the comparisons, which probabilities and thresholds are corrected"
-        " for. estimate: from the comparisons, without labels; not for a server."
+        help="Share of regressions among the comparisons; corrects probabilities and thresholds."
+        " estimate: from the comparisons, without labels; not in serve."
         " Default: that of the training data.",
     ),
 ]
@@ -200,8 +200,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(
             metavar="[BASELINE] [TARGET] [-- COMMAND...]",
             help="Results of baseline and target: each a file, or a directory of runs. COMMAND is for"
-            " --confirm: it measures the target again and writes to {output}. The environment"
-            " variable PERFJUDGE_OPERATIONS lists the operations to measure.",
+            " --confirm: it measures the target again, and writes to the path that replaces {output}. The"
+            " environment variable PERFJUDGE_OPERATIONS lists the operations to measure.",
         ),
     ] = None,
     base: Annotated[
@@ -221,8 +221,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--history",
             metavar="DIR",
-            help="Directory of earlier runs of the baseline's branch, sorted by file name. They are used to"
-            " estimate between-run variation.",
+            help="Directory of earlier runs of the baseline's branch, in the order of file names, to estimate"
+            " between-run variation.",
         ),
     ] = None,
     match: Annotated[
@@ -241,7 +241,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         bool,
         typer.Option(
             "--fail-on-missing",
-            help="Exit with 1 if only one side has a machine, an operation or a configuration.",
+            help="Exit with 1 if a machine, an operation or a configuration is on one side only.",
         ),
     ] = False,
     fail_on_unsure: FailOnUnsure = None,
@@ -254,7 +254,10 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         ),
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--why", help="In tables, add the evidence for rows that need attention.")
+        bool,
+        typer.Option(
+            "--why", help="In tables, add the evidence for rows that are neither unchanged nor within noise."
+        ),
     ] = False,
     between_run_variation: Annotated[
         float,
@@ -263,7 +266,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             metavar="PERCENT",
             parser=_share,
             help="Relative standard deviation between runs of one build, used if it cannot be estimated."
-            " none: keep the model's verdicts.",
+            " none: do not adjust verdicts.",
         ),
     ] = "1.5",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
@@ -273,7 +276,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             min=0,
             max=100,
             metavar="N",
-            help="Number of runs of COMMAND to judge fail and unsure verdicts again.",
+            help="Number of runs of COMMAND to check fail and unsure verdicts.",
         ),
     ] = 0,
     confirm_base: Annotated[
@@ -281,7 +284,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--confirm-base",
             metavar="COMMAND",
-            help="Command that measures the baseline; its runs alternate with those of COMMAND.",
+            help="Command that measures the baseline, in turn with the target's COMMAND.",
         ),
     ] = None,
     confirm_timeout: Annotated[
@@ -293,8 +296,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--acknowledged",
             metavar="FILE",
-            help="File of acknowledged, unstable and accepted operations. Default: .perfjudge.yaml, if it"
-            " exists.",
+            help="File of acknowledged regressions, unstable operations and accepted changes. Default:"
+            " .perfjudge.yaml, if it exists.",
         ),
     ] = None,
     commit: Annotated[
@@ -336,7 +339,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         str, typer.Option("--name", help="Name that distinguishes several comments of one pull request.")
     ] = "",
 ) -> int:
-    """Compare two result files. Or compare several runs of each version, or two operations of one file."""
+    """Compare two result files. A side may be several runs, or one operation of a file (--match)."""
     if init:
         from serving.comparisons.compare.workflow import write_workflow
 
@@ -422,9 +425,9 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons whose labels would improve a model most.
 
-    Once a fail and a pass are labelled, a model that is fitted to these labels orders the comparisons, and
-    the named model or the champion only gives the column probability. Until then, the latter orders them, or
-    a rank statistic without either. With -o, write a CSV file to fill in. Save it as labels.csv in the
+    With a fail and a pass labelled, a model fitted to the labels orders the comparisons, and --model or the
+    champion only fills the column probability. Before that, --model or the champion orders them, or a rank
+    statistic if there is no model. With -o, write a CSV file to fill in. Save it as labels.csv in the
     directory of the data, so that the labels are read with the data.
     """
     from serving.answering import form_of
@@ -471,14 +474,14 @@ def labels_import(
     ],
     labels: Labels = None,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Annotator of labels without an annotator.")
+        str | None, typer.Option("--by", metavar="NAME", help="Annotator of labels that name none.")
     ] = None,
     keep_going: KeepGoing = False,
     as_json: Json = False,
 ) -> int:
     """Add labels of a file or directory to the database. Labels that it already has are skipped.
 
-    Labels without an annotator are added with --by only.
+    Labels without an annotator are skipped unless --by names one.
     """
     from serving.comparisons.labels.command import import_labels
 
@@ -495,7 +498,7 @@ def labels_export(
             "--comparisons",
             metavar="SOURCE",
             help="Labelled comparisons, in any supported format. Default: the input of the project's last"
-            " pipeline run; with --format csv: all labels.",
+            " pipeline run; with --format csv, all labels are written.",
         ),
     ] = None,
     form: Annotated[
@@ -503,15 +506,15 @@ def labels_export(
         typer.Option(
             "--format",
             help="csv: labels only, to be placed next to the data as labels.csv; xml: comparisons with"
-            " labels, as in the scheduler thesis, figure 6.1; tables: like xml, but Parquet files in a"
+            " labels, in one XML file; tables: like xml, but Parquet files in a"
             " directory. Default: by the suffix of -o, else csv.",
         ),
     ] = None,
 ) -> int:
     """Write the last label of each person for each comparison. Withdrawn labels are not written.
 
-    A file is replaced, but not a CSV file with labels that are not in the store: it must be imported first.
-    xml and tables also have the labels that only the comparisons' source has.
+    An existing file is replaced, except a CSV file with labels that the database lacks: import it first.
+    xml and tables also contain the labels that are only in --comparisons.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels
@@ -523,23 +526,22 @@ def labels_export(
 
 
 def timelines(  # noqa: PLR0917 - typer hands options over by name
-    rules: Annotated[
-        list[Path], typer.Argument(metavar="RULES.xml...", help="XML files of rules that select results.")
-    ],
+    rules: Annotated[list[Path], typer.Argument(metavar="RULES.xml", help="XML files that select results.")],
     results: Annotated[Path, typer.Argument(metavar="RESULTS_DIR", help="Directory of result files.")],
     output: Directory,
     model: Model = None,
     server: Annotated[
         str | None,
         typer.Option(
-            "--server", metavar="URL", help="URL of a perfjudge server that judges instead of a model."
+            "--server", metavar="URL", help="URL of a perfjudge server that judges instead of a local model."
         ),
     ] = None,
     base_rate: BaseRate = None,
     better: Annotated[
         Better | None,
         typer.Option(
-            "--better", help="Whether lower or higher values are better, if results do not state it."
+            "--better",
+            help="Whether lower or higher values are better, if results do not state it. Default: higher.",
         ),
     ] = None,
     metric: Annotated[

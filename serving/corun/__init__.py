@@ -5,8 +5,8 @@ from __future__ import annotations
 from serving.corun.commands import group
 from serving.plugins import FamilyPlugin, Importing, Registered, deferred_function, import_attribute
 
-STATIC = Registered("corun_static", "Model that predicts co-runs from solo runs.")
-ONLINE = Registered("corun_online", "Model that predicts co-runs from their first seconds.")
+STATIC = Registered("corun_static", "Model that predicts slow-downs from solo runs.")
+ONLINE = Registered("corun_online", "Model that predicts slow-downs from the first seconds.")
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.corun.page.page"),
     importing=Importing(

@@ -21,7 +21,9 @@ PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Machine = Annotated[
     str | None,
     typer.Option(
-        "--machine", metavar="M", help="Machine of the co-run. Default: the only machine of the model."
+        "--machine",
+        metavar="M",
+        help="Machine whose co-runs are predicted. Default: the only machine of the model.",
     ),
 ]
 ExtraTasks = Annotated[
@@ -47,7 +49,7 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
     task: Annotated[str, typer.Option("--task", metavar="A", help="Task whose slow-down is predicted.")],
     with_tasks: Annotated[list[str], typer.Option("--with", metavar="B", help="Co-runner; may be repeated.")],
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="[C]...", help="Co-runners in addition to B.")
+        list[str] | None, typer.Argument(metavar="C", help="Co-runners in addition to B.")
     ] = None,
     machine: Machine = None,
     model: Model = None,
@@ -57,7 +59,7 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Predict the slow-down of a task from solo runs. No co-run is needed.
 
-    The answer is the run time with the co-runners, divided by that alone, and an interval. Tasks that the
+    The answer is the run time with co-runners / run time alone, with an interval. Tasks that the
     model does not know need --tasks.
     """
     from pydantic import ValidationError
@@ -96,9 +98,9 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Predict the slow-down of a new task from its first seconds. It runs solo and with co-runners.
+    """Predict the slow-down of a new task from its first seconds. They are of a solo run and a co-run.
 
-    The answer is the run time with the co-runners, divided by that alone, and an interval.
+    The answer is the run time with co-runners / run time alone, with an interval.
     """
     from data.corun.synonyms import IntervalCounts
     from data.corun.tables import SAMPLE_DTYPES
@@ -120,7 +122,7 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
 @group.command("watch", context_settings={"ignore_unknown_options": True})
 def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     target: Annotated[
-        list[str], typer.Argument(metavar="PID|COMMAND...", help="Process id, or command to run.")
+        list[str], typer.Argument(metavar="PID|COMMAND", help="Process id, or command to run.")
     ],
     solo: Annotated[
         Path,
@@ -160,7 +162,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     tasks: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TASKS]...",
+            metavar="TASK",
             help="Tasks; names may repeat. Default: all tasks with solo runs on the machine, including those "
             "of --tasks.",
         ),
@@ -172,7 +174,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Place tasks on machines with the least predicted slow-down. The sum over all tasks is minimised."""
+    """Assign tasks to machines with the least total predicted slow-down."""
     from serving.corun.model import load_static
     from serving.corun.place import measured_saving_on, place_tasks
     from serving.corun.text import place_text
@@ -191,10 +193,10 @@ def corun_measure(
     output: Directory,
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Runs per placement.")] = 1,
 ) -> int:
-    """Run the placements of a plan, and compare their run times. They are best, worst and five random ones.
+    """Run the placements of a plan, and compare run times. Placements: the best, the worst, five random ones.
 
-    After the last run, placements.parquet, settings.json and the plan are written, and the comparison is
-    printed, without groups of tasks that exceeded their time limit. After Ctrl-C, nothing is written (exit
+    After the last run, placements.parquet, settings.json and the plan are written, and the run times are
+    printed, except of groups of tasks that exceeded their time limit. After Ctrl-C, nothing is written (exit
     code 130). Every task must be in the suite.
     """
     from data.corun.collect import main

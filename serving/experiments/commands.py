@@ -41,7 +41,7 @@ def show(
         typer.Argument(help="Model family whose main score and parameters are shown."),
     ] = "comparisons",
 ) -> int:
-    """List DVC experiments with a family's main score. Parameters that differ are shown, too."""
+    """List DVC experiments with the main score of a model family. Parameters that differ are shown, too."""
     import subprocess
     import sys
     from importlib import import_module
@@ -56,7 +56,7 @@ def show(
 def retrain(
     stages: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STAGE...]", help="Stages such as evaluate@comparisons. Default: all."),
+        typer.Argument(metavar="STAGE", help="Stages such as evaluate@comparisons. Default: all."),
     ] = None,
     dry_run: Annotated[
         bool,
@@ -66,9 +66,9 @@ def retrain(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> int:
-    """Run the stages whose inputs changed in this directory. They are listed first.
+    """Run the stages of this directory whose inputs changed. The stages are listed first.
 
-    Earlier stages that named stages need run, too. The exit code is 2 if a stage fails.
+    Earlier stages that the named stages need are run, too. The exit code is 2 if a stage fails.
     """
     from serving.experiments.retraining import retrain as run_stages
 

@@ -23,9 +23,7 @@ FormatOption = Annotated[
         help="Output format; html is a self-contained page. Default: by the suffix of -o, else text.",
     ),
 ]
-Metric = Annotated[
-    str, typer.Option("--metric", help="Name of the metric in the column value of APPLICATION.")
-]
+Metric = Annotated[str, typer.Option("--metric", help='Name of the metric in the column "value".')]
 Direction = Annotated[
     Better, typer.Option("--better", help="Whether lower or higher values of the metric are better.")
 ]
@@ -48,7 +46,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(
             metavar="MACHINES",
             help="Fingerprints: a CSV file with a row per machine and a column per stressor, or a directory"
-            " of tables, of the quiho paper's data, or of Spare Cores' data.",
+            " with tables, the quiho paper's data or Spare Cores' data.",
         ),
     ],
     application: Annotated[
@@ -97,7 +95,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="Exit with 1 on a significant change, if machines suffice.",
+            help="Exit with 1 on a significant, trusted change in either direction.",
         ),
     ] = False,
     keep_going: KeepGoing = False,

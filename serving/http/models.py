@@ -51,7 +51,7 @@ class LoadFailure:
 class HotReloadingModel:
     """A model that is loaded on first use and follows its registry alias.
 
-    The current version keeps answering until the next one is loaded and has passed a trial request. Requests
+    The current version keeps answering until the next one is loaded and has passed a test request. Requests
     keep the model that they began with.
 
     Attributes

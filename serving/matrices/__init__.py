@@ -25,7 +25,7 @@ Exclude = Annotated[
         help="Shell pattern of workloads to skip; may be repeated (matrices only).",
     ),
 ]
-group = typer.Typer(help="Train models of matrices that are larger than memory.", no_args_is_help=True)
+group = typer.Typer(help="Train on matrices that are larger than memory.", no_args_is_help=True)
 MODEL = Registered("matrices", "Model that judges matrices.")
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.matrices.page.page"),
@@ -74,7 +74,7 @@ def matrices_fit(
     work: Annotated[
         Path | None,
         typer.Option(
-            "--work", metavar="DIR", help="Directory of temporary files. Default: the parent of the model's."
+            "--work", metavar="DIR", help="Directory of temporary files. Default: the parent of --output."
         ),
     ] = None,
 ) -> int:

@@ -42,7 +42,7 @@ def promote(
 ) -> int:
     """Promote a version of a model to champion.
 
-    The former champion becomes challenger. A version that is missing, is champion already or fails its trial
+    The former champion becomes challenger. A version that is missing, is champion already or fails a test
     request is refused.
     """
     from serving.promotion import decisions
@@ -53,7 +53,7 @@ def promote(
 def rollback(name: Name, reason: Reason, by: By = None, as_json: AsJson = False) -> int:
     """Restore the previous champion of a registered model.
 
-    It is refused if there was no other champion before, or that version fails its trial request.
+    This is refused if there was no previous champion, or if that version fails a test request.
     """
     from serving.promotion import decisions
 
@@ -69,7 +69,7 @@ def trace(
         ),
     ],
     version: Annotated[
-        str | None, typer.Argument(metavar="[VERSION]", help="Number of the model's version.")
+        str | None, typer.Argument(metavar="VERSION", help="Number of the model's version.")
     ] = None,
     source: Annotated[
         Path | None,

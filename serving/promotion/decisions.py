@@ -66,7 +66,7 @@ def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision
     `by` is the deciding person, by default the current user. The present champion becomes challenger; a
     second rollback goes one champion further back. Stored figures on how often both agree in shadow mode are
     added to the reason. InputError if no endpoint uses `name`, the model has no champion or had none before,
-    if that version does not exist any more, cannot be loaded or fails its trial request, if the reason is
+    if that version does not exist any more, cannot be loaded or fails its test request, if the reason is
     empty or has (with figures) over 2000 characters, or another version has become champion meanwhile.
     """
     endpoint_of_model(name)
