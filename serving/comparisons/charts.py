@@ -150,9 +150,9 @@ def _curve_title(
     rule, point = max(useful.items(), key=lambda item: 2 / (1 / item[1].precision + 1 / item[1].recall))
     at_recall = float(precision[recall >= point.recall].max())
     return (
-        f"{title}: at the recall of the best rule, {rule} ({percent(point.recall)}), "
-        f"{f'the precision of {best}' if leaders.alike else 'its precision'} is {percent(at_recall)} "
-        f"instead of {percent(point.precision)}"
+        f"{title}; at the recall of the best rule, {rule} ({percent(point.recall)}), "
+        f"{f'the precision of {best}' if leaders.alike else 'its precision'} is {percent(at_recall)}, "
+        f"that of the rule {percent(point.precision)}"
     )
 
 
@@ -249,7 +249,10 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
     one is NaN) and ``status``. `error`: the expected calibration error, a share; for the title only.
     """
     ranges = reliability_bins(verdicts)
-    title = f"Probabilities of {champion} differ from observed frequencies by {percent(error)} on average"
+    title = (
+        f"Probabilities of {champion} differ from observed frequencies by {100 * error:.1f} percentage points"
+        " on average"
+    )
     note = (
         "Each dot is a bin of width 0.1; larger dots stand for more comparisons. On the line, 30 % of the "
         "comparisons with a probability of 30 % are regressions. The mean distance from the line, weighted "
@@ -284,8 +287,8 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
         f"at a false alarm rate of {percent(example.false_positive_rate)}"
     )
     note = (
-        "Comparisons between two thresholds, chosen on training data, are sent to a person. Missed: % of the "
-        "regressions. False alarms: % of the other comparisons."
+        "Comparisons with a probability between two thresholds, chosen on training data, are sent to a "
+        "person. Missed: % of the regressions. False alarms: % of the other comparisons."
     )
     words = Words("review-rate", title, "Misses and false alarms by the share that is sent to a person", note)
     lines = [Line("missed", unsure, false_negatives, 0), Line("false alarms", unsure, alarms, 3)]

@@ -215,7 +215,7 @@ def iterate_advice(
         )
     yield (
         "Do not rely on verdicts for machines, units or kinds of benchmarks that do not occur in these "
-        f"{metrics.data.operations:,} operations; the server's overview page shows the drift of requests."
+        f"{metrics.data.operations:,} operations; the server's overview page shows how far requests differ."
     )
 
 
@@ -256,11 +256,9 @@ def _least_trusted(wrong: pd.Series) -> str:
     highest_count = counts.max()
     worst = counts[counts == highest_count].sort_index()
     names = join_names([str(name) for name in worst.index])
-    per_operation = "this operation" if len(worst) == 1 else "each of them"
     return (
-        f"Trust verdicts on {names} least: {highest_count} of the {with_noun(len(wrong), 'wrong verdict')} "
-        f"{'concerns' if highest_count == 1 else 'concern'} {per_operation}. Measure longer, or check the "
-        "samples yourself."
+        f"Trust verdicts on {names} least: {'it' if len(worst) == 1 else 'each'} has {highest_count} of the "
+        f"{with_noun(len(wrong), 'wrong verdict')}. Measure longer, or check the samples yourself."
     )
 
 
@@ -341,9 +339,8 @@ def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) 
     """Return sentences that compare the balanced accuracies of the champion and the best rule.
 
     They are pooled over the grouped folds; the difference, champion - rule, has an interval of 95 %: ``Its
-    balanced accuracy is 0.950. This is above (by +0.010 to +0.030) that of the best rule, welch: 0.930
-    (...).`` Empty without rules. `champion`: its verdicts on the grouped folds: ``comparison_id, verdict,
-    status``.
+    balanced accuracy is 0.950. This is above (by +0.010 to +0.030) that of the best rule, welch (0.930).``
+    Empty without rules. `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
     """
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
     best = split.best_entry("rule")
@@ -361,7 +358,6 @@ def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) 
     )
     return (
         f"Its balanced accuracy is {ours.pooled_accuracy:.3f}. This {difference_predicate(difference)} that "
-        f"of the best rule, {name}: "
-        f"{theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval of the difference, bootstrap of "
-        "operations)."
+        f"of the best rule, {name} ({theirs.pooled_accuracy:.3f}). The range is the {percent(CONFIDENCE, 0)} "
+        "interval of the difference, by a bootstrap of operations."
     )

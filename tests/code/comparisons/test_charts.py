@@ -203,9 +203,9 @@ def test_best_curve_and_best_rule_are_compared_at_equal_recall():
     models = pd.concat([verdicts(name, zip(said, labels, strict=True)) for name, said in given.items()])
     rules = verdicts("rule", zip([1, 0, 1, 0], labels, strict=True), kind="rule")
     assert charts.precision_recall_chart("pr", models, rules).title == (
-        "good and poor (average precision 0.750 to 1.000) do not differ significantly: "
+        "good and poor (average precision 0.750 to 1.000) do not differ significantly; "
         f"at the recall of the best rule, rule (50.0{SPACE}%), "
-        f"the precision of good is 100.0{SPACE}% instead of 50.0{SPACE}%"
+        f"the precision of good is 100.0{SPACE}%, that of the rule 50.0{SPACE}%"
     )
     assert charts.precision_recall_chart("pr", models[models["status"] == "pass"], rules) is None
 
