@@ -190,7 +190,7 @@ COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
 #: Difference of balanced accuracies below which they are called equal.
 EQUAL = 0.01
 _GROUPINGS = {"none": "one model", "given": "a model per group"}
-_BARS = "Bars are one standard deviation over the folds."
+_BARS = "Error bars are one standard deviation over the folds."
 
 
 class Curve(NamedTuple):
@@ -340,11 +340,11 @@ def _paper_dots(steps: Sequence[Sequence[TableRow]]) -> list[Dots]:
 def _steps_title(steps: Sequence[Sequence[TableRow]]) -> str:
     top = max(steps, key=lambda rows: rows[-1].same)
     change = {
-        "helps": "{model} rises from {0} without remedies to {1} with all",
-        "hurts": "{model} falls from {0} without remedies to {1} with all",
+        "helps": "Balanced accuracy of {model} rises from {0} without remedies to {1} with all",
+        "hurts": "Balanced accuracy of {model} falls from {0} without remedies to {1} with all",
     }.get(
         RemedyGain.from_rows(top[-1], top[0]).effect,
-        "{model} has {0} without remedies and {1} with all, which is no significant difference",
+        "Balanced accuracy of {model} is {0} without remedies and {1} with all, no significant difference",
     )
     whole = change.format(f"{top[0].same:.2f}", f"{top[-1].same:.2f}", model=top[0].model)
     worths = [(RemedyGain.from_rows(row, before), row.name) for before, row in pairwise(top)]
@@ -357,7 +357,7 @@ def _steps_title(steps: Sequence[Sequence[TableRow]]) -> str:
 
 def _loss_title(steps: Sequence[Sequence[TableRow]]) -> str:
     top = max(steps, key=lambda rows: rows[0].same)
-    whole = f"{top[0].model} has {top[0].same:.2f} with all remedies"
+    whole = f"Balanced accuracy of {top[0].model} is {top[0].same:.2f} with all remedies"
     worths = [(RemedyGain.from_rows(top[0], row), row) for row in top[1:]]
     losses = [(worth.gain, row) for worth, row in worths if worth.effect == "helps"]
     if not losses:

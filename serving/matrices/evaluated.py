@@ -48,9 +48,13 @@ class DataSet(pages.DataSet):
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """The further counts, each with its name."""
-        extra = self.model_extra or {}
-        return [(name.replace("_", " "), value) for name, value in extra.items() if isinstance(value, int)]
+        """The further counts, each with the name that the page uses."""
+        extra, names = self.model_extra or {}, {"fails": "abnormal pairs", "workloads": "test cases"}
+        return [
+            (names.get(name, name.replace("_", " ")), value)
+            for name, value in extra.items()
+            if isinstance(value, int)
+        ]
 
 
 class Metrics(pages.Metrics[Judged]):

@@ -49,11 +49,11 @@ def report_advice(
         yield (
             f"Expect about {with_noun(round(1000 * alarms), 'false alarm')} in 1,000 normal pairs of new "
             "test "
-            f"cases. If these are too many, lower `matrices.decide.max_false_positive_rate`."
+            f"cases. If these are too many, lower `matrices.decide.max_false_positive_rate` in params.yaml."
         )
     if len(mistakes):
-        pairs = join_names([str(pair) for pair in mistakes["pair_id"].head(3)])
-        yield f"Look at {pairs} first: the champion contradicts their labels with the highest confidence."
+        pairs = join_names([f'"{pair}"' for pair in mistakes["pair_id"].head(3)])
+        yield f"Look first at {pairs}: the champion contradicts their labels with the highest confidence."
     yield from _cause_advice(evaluation.champion_verdicts)
     yield from _remedy_advice(without)
     models = evaluation.verdicts[
@@ -76,7 +76,7 @@ def _cause_advice(champion: pd.DataFrame) -> Iterator[str]:
     false_negatives = abnormal[abnormal["verdict"] != "fail"]["cause"].unique()
     if len(false_negatives):
         causes = join_names(sorted(map(str, false_negatives)))
-        yield f"Do not rely on the champion to detect {causes}: it missed some of these pairs."
+        yield f"Do not rely on the champion to detect these causes: {causes}. It missed some of their pairs."
         return
     sizes = abnormal["cause"].value_counts()
     fewest = int(sizes.min())
@@ -185,9 +185,8 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
     )
     return (
         f"Its balanced accuracy is {ours.pooled_accuracy:.3f}. This {difference_predicate(difference)} that "
-        "of the best reference method, "
-        f'"{name}": {theirs.pooled_accuracy:.3f} ({percent(CONFIDENCE, 0)} interval of the '
-        "difference, bootstrap of folds). "
+        f'of the best reference method, "{name}" ({theirs.pooled_accuracy:.3f}). The range is the '
+        f"{percent(CONFIDENCE, 0)} interval of the difference, by a bootstrap of folds. "
         "Thresholds of reference methods are optimised on the test pairs, which favours them; the "
         "champion's threshold was chosen on training data."
     )

@@ -70,8 +70,8 @@ THESIS = Paper(
 )
 ENGINE = Paper(
     "the analysis engine paper",
-    "Experience in Building a Comparative Performance Analysis Engine for a Commercial System; "
-    "of a data warehouse, at Teradata",
+    "Experience in Building a Comparative Performance Analysis Engine for a Commercial System (a data "
+    "warehouse of Teradata)",
 )
 CORUN = Paper(
     "the co-run paper",

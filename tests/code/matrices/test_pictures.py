@@ -89,21 +89,22 @@ REMEDIES, NO_STEP = "without remedies", "no single step is a significant gain"
         ),
         (
             "added", steps(0.7, 0.74, 0.66, spread=0.2),
-            f"has 0.70 {REMEDIES} and 0.66 with all, which is no significant difference; {NO_STEP}",
+            f"is 0.70 {REMEDIES} and 0.66 with all, no significant difference; {NO_STEP}",
         ),
         ("added", steps(0.8, 0.6), f"falls from 0.80 {REMEDIES} to 0.60 with all; {NO_STEP}"),
         (
             "left-out", steps(0.9, 0.6, 0.9),
-            'has 0.90 with all remedies; the largest significant loss (to 0.60) is that without "raw"',
+            'is 0.90 with all remedies; the largest significant loss (to 0.60) is that without "raw"',
         ),
         (
             "left-out", steps(0.9, 0.895),
-            "has 0.90 with all remedies; omitting a single remedy makes no significant difference",
+            "is 0.90 with all remedies; omitting a single remedy makes no significant difference",
         ),
     ],
 )  # fmt: skip
 def test_the_ablation_names_the_largest_significant_step_or_loss(part, rows, title):
-    assert charts.ablation_chart(part, [rows], alone=part == "left-out").title == f"tree {title}"
+    chart = charts.ablation_chart(part, [rows], alone=part == "left-out")
+    assert chart.title == f"Balanced accuracy of tree {title}"
     assert charts.ablation_chart(part, [], alone=False) is None
 
 
