@@ -45,7 +45,7 @@ def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     )
     shows = f"Run times of {', '.join(chosen)} beside each co-runner, and alone"
     note = (
-        f"The tasks with the largest, a medium and the smallest slow-down on {evaluation.shown_machine}. "
+        f"The tasks with the largest, median and smallest slow-down on {evaluation.shown_machine}. "
         f"The dashed line is the solo run time. At most {_CORUNNERS} co-runners are drawn."
     )
     panels = [
@@ -91,7 +91,7 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     shown = impacts.loc[rows, columns].to_numpy()
     slowest = f"{_leaders_with_verb(impacts, 'slows', 'slow')} others most"
     if len(Leaders.from_scores(impacts).alike) > impacts.shape[1] / 2:
-        slowest = "no co-runner slows others significantly more than most"
+        slowest = "no co-runner stands out in slowing others"
     title = f"{_leaders_with_verb(impacts.T, 'suffers', 'suffer')} most from others; {slowest}"
     shows = f"Heat map of the impact on {len(rows)} tasks with {len(columns)} co-runners"
     note = (
@@ -127,7 +127,8 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     size = np.log(ratios).abs().sort_values(ascending=False, kind="stable")
     ratios = ratios[size.index[:_EVENTS]].sort_values(ascending=False, kind="stable")
     top = size.index[0]
-    title = f"With {other}, {task} has {plain_number(float(ratios[top]), 3)} times the solo count of {top}"
+    ratio = plain_number(float(ratios[top]), 3)
+    title = f"With co-runner {other}, {task} has {ratio} times the solo count of {top}"
     shows = f"Bars of co-run count / solo count by event for {task} with {other}"
     note = (
         f"Counts over the whole run: co-run / alone, for the pair with the largest impact "
@@ -256,7 +257,7 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     title = f"Most important feature: shuffling {top['feature']} {cost}"
     if top["rise"] <= ERRORS * top["spread"]:
         varies = f"\N{PLUS-MINUS SIGN} {plain_number(100 * top['spread'], 2)} over the shuffles"
-        title = f"No single feature is significant: shuffling {top['feature']} {cost} ({varies})"
+        title = f"No feature is significant; the largest effect: shuffling {top['feature']} {cost} ({varies})"
     elif len(shown) > 1 and not _differ_significantly(top, shown.iloc[1]):
         title = f"Most important features: shuffling {top['feature']} or {shown['feature'].iloc[1]} {cost}"
     shows = f"Bars of permutation importance of {with_noun(len(shown), 'feature')}"
@@ -284,14 +285,14 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
     champion = rows_with(rows, model=online.champion).sort_values("seconds")
     first, at = champion.iloc[0], rows_with(champion, seconds=online.trained_at).iloc[0]
     title = (
-        f"{percent(at['within_tolerance'], 0)} of predictions within {percent(tolerance, 0)} after "
-        f"{plain_number(at['seconds'])} s of samples, "
+        f"{percent(at['within_tolerance'], 0)} of predictions of {online.champion} within "
+        f"{percent(tolerance, 0)} after {plain_number(at['seconds'])} s of samples, "
         f"{percent(first['within_tolerance'], 0)} after {plain_number(first['seconds'])} s"
     )
     if abs(at["within_tolerance"] - first["within_tolerance"]) <= np.hypot(at["spread"], first["spread"]):
         title += " (no significant difference)"
     held_out = "tasks outside the training data" if online.design == "tasks" else "co-runs at random"
-    note = f"Held out: {held_out}. Bars are one standard deviation over the folds."
+    note = f"Held out: {held_out}. Error bars are one standard deviation over the folds."
     marks: list[Mark] = [
         Line(
             str(model),

@@ -25,7 +25,7 @@ DESIGNS = {
         "pairs that may be in the training data with swapped roles",
         "Random (the co-run paper's split): training data may contain a pair with swapped roles",
     ),
-    "pairs": ("pairs that never ran together", "Pairs held out in both directions"),
+    "pairs": ("pairs that never ran together", "Pairs held out: A with B, and B with A"),
     "pairs-on-machine": (
         "pairs that never ran together on that machine",
         "Pairs held out on that machine, perhaps measured on others",
