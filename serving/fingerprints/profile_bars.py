@@ -48,15 +48,15 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
         yield f"Do not use the rankings of {names}: they may be due to chance."
         yield (
-            f"The ranking of {nearest.application} is the closest to being trusted. "
-            "The first reason why it is not: "
+            f"No ranking has fewer reasons against it than that of {nearest.application}. The first reason: "
             f"{reword_text(nearest.trust.reasons[0])}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
-            f"Expect errors of {percent(errors.min(), 0)} or more for predictions on machines with an "
-            "unknown CPU model: `perfjudge irup profile --predict` gives an interval for each."
+            "Expect errors in predictions for unknown CPU models: the best method has a median error of "
+            f"{percent(errors.min())} (median over the applications); `perfjudge irup profile --predict` "
+            "gives an interval for each prediction."
         )
 
 
@@ -117,7 +117,7 @@ def difference_advice(difference: ProfileDifference) -> Iterator[str]:
 
 def _leaders_advice(profile: Reported | Profile) -> str:
     return (
-        f"If {profile.application} is slow, look first at the resources that are loaded by "
+        f"If {profile.application} is slow, look first at the resources stressed by "
         f"{join_names(profile.trust.leaders)}, "
         f"most important in {percent(profile.trust.top_rank_stability, 0)} of resamples of the machines."
     )
@@ -250,9 +250,10 @@ class DifferenceBars:
         if self.difference.reasons:
             return f"{pair}: these machines do not show what changed"
         if not moved:
-            return f"{pair}: no stressor changed significantly"
+            return f"{pair}: no stressor differs significantly"
         more = f" and {with_noun(len(moved) - 3, 'more', 'more')}" if len(moved) > 3 else ""  # noqa: PLR2004 - as named
-        return f"{pair}: {', '.join(moved[:3])}{more} changed significantly"
+        verb = "differs" if len(moved) == 1 else "differ"
+        return f"{pair}: {', '.join(moved[:3])}{more} {verb} significantly"
 
     @property
     def top(self) -> list[dict[str, Any]]:

@@ -249,7 +249,7 @@ def test_without_a_trusted_profile_the_summary_gives_reasons(page):
     text = page("fingerprints")
     assert re.match(r"Not enough diversity: \d+ machines of \d+ CPU models", lead(text))
     assert "Do not use the rankings of" in points(text)[0]
-    assert "so it supports or refutes no claim" in text
+    assert "so it tests no claim" in text
 
 
 def applications(machines):

@@ -66,8 +66,8 @@ def test_an_untrusted_ranking_has_a_banner_and_no_colours():
 @pytest.mark.parametrize(
     ("moved", "reasons", "title"),
     [
-        ((True, True), (), "before against after: cache, zero changed significantly"),
-        ((False, False), (), "before against after: no stressor changed significantly"),
+        ((True, True), (), "before against after: cache, zero differ significantly"),
+        ((False, False), (), "before against after: no stressor differs significantly"),
         ((True, True), (REASON,), "before against after: these machines do not show what changed"),
     ],
 )
