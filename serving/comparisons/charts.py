@@ -181,9 +181,9 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     scores = _f_values(rooted, failed)
     best = [int(place) for place in np.argsort(-scores, kind="stable")[:3]]
     before, after = float(_f_values(plain[:, best[:1]], failed)[0]), float(scores[best[0]])
-    effect = "separates them further: the F statistic rises" if after > before else "does not help: F goes"
+    effect = "is better: the F statistic rises" if after > before else "is no better: the F statistic goes"
     title = (
-        f"{columns[best[0]]} separates pass from fail best; the square root {effect} "
+        f"{columns[best[0]]} separates pass from fail best; its square root {effect} "
         f"from {before:,.0f} to {after:,.0f}"
     )
     fails, passes = (np.flatnonzero(rows)[even_slice(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))

@@ -162,8 +162,8 @@ class ProfileBars:
         """The figures of the reliability in one line."""
         trust = self.profile.trust
         return (
-            f"{trust.machines} machines of {trust.cpus} CPU models. The first stressors lead by {trust.by} "
-            f"in {percent(trust.top_rank_stability, 0)} of resamples; "
+            f"{trust.machines} machines of {trust.cpus} CPU models. The same stressors are first by "
+            f"{trust.by} in {percent(trust.top_rank_stability, 0)} of resamples; "
             f"the p-value of the largest correlation is "
             f"{trust.chance:.3f}. With whole CPU models held out, R\N{SUPERSCRIPT TWO} is "
             f"{two_decimals(trust.r2)} and the median error {percent(trust.median_error)}: "
