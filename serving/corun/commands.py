@@ -174,7 +174,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Assign tasks to machines with the least total predicted slow-down."""
+    """Assign tasks to machines with the least total slow-down. Slow-downs are predicted."""
     from serving.corun.model import load_static
     from serving.corun.place import measured_saving_on, place_tasks
     from serving.corun.text import place_text
