@@ -150,7 +150,7 @@ def _decision_warnings(hosts: pd.DataFrame, measured: pd.DataFrame) -> Iterator[
     if len(versions) > 1:
         listed = ", ".join(f"{version} ({versions[version]} machines)" for version in sorted(versions.index))
         yield f"the rates come from several versions of stress-ng, which need not be comparable: {listed}"
-    for application, values in measured.dropna(subset="value").groupby("application")["value"]:
+    for application, values in measured[measured["value"] > 0].groupby("application")["value"]:
         ascending = np.sort(values.to_numpy())
         steps = ascending[1:] / ascending[:-1]
         if steps.max(initial=0.0) >= APART:

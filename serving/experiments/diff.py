@@ -115,9 +115,9 @@ def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
     """
     if not family.data:
         yield "the same data"
-    if family.champions and all(best.common and best.is_unchanged for best in family.champions):
+    if family.champions and all(best.is_unchanged for best in family.champions):
         yield "every verdict of the champion"
-    equal = sum(entry.common > 0 and entry.is_unchanged for entry in family.entries)
+    equal = sum(entry.is_unchanged for entry in family.entries)
     if equal:
         yield f"{equal} of {with_noun(len(family.entries), 'entry', 'entries')}"
 

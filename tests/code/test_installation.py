@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -57,6 +58,13 @@ def test_project_has_only_stages_that_do_not_depend_on_code(tmp_path, capsys):
     )
     assert log.stdout == ""
     assert "perfjudge import FORMAT SOURCE -o data/raw/mine" in capsys.readouterr().out
+
+
+def test_project_can_be_created_in_an_empty_current_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    create_project(Path())
+    assert {".git", "data", "dvc.yaml", "params.yaml"} <= {path.name for path in Path().iterdir()}
+    assert not (tmp_path / "new project").exists()
 
 
 def test_project_is_not_written_over_other_files(tmp_path):

@@ -63,6 +63,7 @@ def test_only_common_cases_are_scored_and_others_counted():
     other.rows["case"] += "2"
     one = compare_entries(before, other, HOW)
     assert (one.common, one.only_before, one.only_after, one.scores, one.flipped) == (0, 8, 8, (), ())
+    assert not one.is_unchanged
 
 
 def test_both_entries_are_scored_by_the_current_labels():

@@ -196,8 +196,9 @@ class EntryComparison:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether all verdicts and scores are equal."""
-        return not self.flipped and all(change.direction == "the same" for change in self.scores)
+        """Whether the states have common cases, whose verdicts and scores are all equal."""
+        scores_differ = any(change.direction != "the same" for change in self.scores)
+        return self.common > 0 and not self.flipped and not scores_differ
 
 
 def compare_entries(

@@ -151,6 +151,13 @@ def test_mixed_versions_or_probably_mixed_units_give_a_warning():
     assert unit == 'application "zlog" has no value between 4 and 90000: are these of one unit?'
 
 
+def test_values_of_zero_do_not_count_as_measured():
+    values = {"a": 5.0, "b": 0.0, "c": 0.0}
+    tables = small(applications=[measured(machine, value, "comd") for machine, value in values.items()])
+    reasons = decide_validity(tables, 0.2).applications.set_index("application")["reason"]
+    assert reasons["comd"] == "has no value in 2 of 3 measurements"
+
+
 def test_stored_decisions_select_the_same_rows(tmp_path):
     tables = small([rate("a", "vm", 3.0)], [measured("x", 4.0), measured("a", 1.0, "comd")])
     decide_validity(tables, 0.2).write(tmp_path)

@@ -104,8 +104,10 @@ def test_a_run_executes_and_counts_its_order(sort):
 
 
 @needs_perf
-def test_a_run_that_ends_before_its_kill_is_repeated(sort):
+def test_a_run_that_ends_before_it_is_made_invalid_is_repeated(sort, bench):
     assert sort(invalid="killed", moment=30.0).transactions < 40
+    if "counter-backwards" not in bench.missing:
+        assert sort(invalid="counter-backwards", moment=30.0).metrics["group.user_usec"] < 0
 
 
 @needs_perf
