@@ -10,8 +10,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from data.comparisons.formats.tools.measurement import Measurement, SourceFiles
 from data.comparisons.formats.tools.recognition import ToolFormat
 from data.comparisons.pair import list_names
@@ -55,8 +53,11 @@ class _Operation:
 
     @property
     def is_zero(self) -> bool:
-        lists = [values for by_version in self.values.values() for values in by_version.values()]
-        return not any(any(values.samples) or any(values.summary.values()) for values in lists)
+        return not any(
+            any(values.samples) or any(values.summary.values())
+            for by_version in self.values.values()
+            for values in by_version.values()
+        )
 
 
 def _merge_measurements(
@@ -74,7 +75,7 @@ def _merge_measurements(
         first = lists.get(key)
         if first is None:
             values = _Values(array("d", measurement.values), measurement.summary or {})
-            lists[key] = measurement._replace(values=(), summary=None), values
+            lists[key] = Measurement._make((key[0], (), *key[1:], measurement.when, None)), values
         else:
             first[1].add_samples(measurement.values, measurement.summary)
         if measurement.when < times.setdefault(measurement.version, measurement.when):
@@ -177,7 +178,9 @@ def _find_problem(name: Measurement, values: _Values) -> str:
         return f"threads={name.threads} is not from 1 to {MAX_THREADS}"
     if not values.samples and not values.summary:
         return "holds no value"
-    if not np.isfinite(values.samples).all() or not all(map(isfinite, values.summary.values())):
+    # one number is not finite if the sum is not; the sum of finite ones may overflow
+    is_finite = isfinite(sum(values.samples)) or all(map(isfinite, values.samples))
+    if not is_finite or not all(map(isfinite, values.summary.values())):
         return "holds a value that is not finite"
     return ""
 

@@ -11,10 +11,8 @@ import numpy as np
 from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
-    decode_json,
-    read_content,
     read_json,
-    standard_json,
+    read_json_lines,
 )
 from data.errors import InputError
 from data.tables.cells import parse_numbers, read_cells
@@ -76,11 +74,9 @@ def _read_csv(path: Path) -> Iterator[Measurement]:
 
 
 def _read_messages(path: Path) -> Iterator[Measurement]:
-    for number, text in enumerate(standard_json(read_content(path)).splitlines(), 1):
-        if not text.strip().startswith(b"{"):
-            continue  # other output of cargo
-        message = decode_json(text, _CriterionMessage, path, f"line {number}")
-        if message.reason == "benchmark-complete":
+    for _, _, message in read_json_lines(path, _CriterionMessage):
+        # lines without an object are other output of cargo
+        if message and message.reason == "benchmark-complete":
             values = _per_iteration(message.measured_values, message.iteration_count, path, message.id)
             yield Measurement(message.id, values, message.unit, "lower")
 

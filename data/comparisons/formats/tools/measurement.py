@@ -144,6 +144,8 @@ def parse_number(text: str, file: Path, line: int, name: str) -> float:
 
 
 T = TypeVar("T")
+#: Number of lines whose keys are checked together.
+_CHECKED_LINES = 1000
 #: Maximum size of a file in bytes; users must split larger ones.
 MAX_BYTES = 2**30
 #: Floats that Python writes into JSON although the standard has no such numbers.
@@ -173,6 +175,45 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         if line.strip():
             yield number, line
+
+
+def read_json_lines(path: Path, kind: type[T]) -> Iterator[tuple[int, str, T | None]]:
+    """Yield the number, the text and the decoded object of each line that is not blank.
+
+    The object is None for lines that do not begin with ``{``. Others are decoded as the type `kind`, ignoring
+    unknown keys; NaN and infinities are read as null. InputError as by `read_lines`; while iterating, with
+    the line, if JSON is malformed (MalformedError), does not have the type, or has a key twice, which is
+    detected up to `_CHECKED_LINES` objects later.
+    """
+    decoder = msgspec.json.Decoder(kind)
+    numbers: list[int] = []
+    texts: list[str] = []
+    for number, line in read_lines(path):
+        text = line.strip()
+        if not text.startswith("{"):
+            yield number, line, None
+            continue
+        try:
+            decoded = decoder.decode(text)
+        except (ValueError, RecursionError):
+            text = standard_json(text.encode()).decode()
+            decoded = decode_json(text.encode(), kind, path, f"line {number}")
+        numbers.append(number)
+        texts.append(text)
+        if len(texts) == _CHECKED_LINES:
+            _require_unique_keys(numbers, texts, path)
+        yield number, line, decoded
+    _require_unique_keys(numbers, texts, path)
+
+
+def _require_unique_keys(numbers: list[int], texts: list[str], path: Path) -> None:
+    """Check the objects of lines together, which is faster than one by one, and remove them."""
+    try:
+        require_unique_keys("[{}]".format(",\n".join(texts)).encode())
+    except InputError as exc:
+        raise InputError(exc.problem, file=path, line=numbers[(exc.line or 1) - 1]) from exc
+    numbers.clear()
+    texts.clear()
 
 
 def delimiter_of(path: Path) -> str:
@@ -222,7 +263,7 @@ def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: 
         message = f"{place}{within.rstrip('`')}: {problem}".removeprefix(".").removeprefix(": ")
         raise InputError(message[:_QUOTED], file=path) from exc
     except (ValueError, RecursionError) as exc:
-        raise MalformedError(f"is not JSON ({str(exc)[:_QUOTED]})", file=path) from exc
+        raise MalformedError(f"is not JSON ({str(exc)[:_QUOTED]})", file=path, place=place or None) from exc
     except InputError as exc:
         raise exc.with_file(path) from exc
     return decoded
@@ -234,6 +275,11 @@ def decode_each(parts: list[msgspec.Raw], kind: type[T], path: Path, place: str)
     Unknown keys are ignored, repeated keys not detected. InputError, with `path` and place, at the first
     element that is not of the type `kind`.
     """
+    decoder = msgspec.json.Decoder(kind)
     for index, part in enumerate(parts):
         element_place = f"{place}[{index}]"
-        yield element_place, decode_json(part, kind, path, element_place)
+        try:
+            decoded = decoder.decode(part)
+        except (ValueError, RecursionError):
+            decoded = decode_json(part, kind, path, element_place)
+        yield element_place, decoded

@@ -13,9 +13,9 @@ from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
     better_of_unit,
-    decode_json,
     name_with_parameters,
     parse_number,
+    read_json_lines,
     read_lines,
 )
 
@@ -53,9 +53,9 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     """
     better = source.measure.better or "lower"
     for path in source.files:
-        for line, text in read_lines(path):
-            if text.lstrip().startswith("{"):
-                counter = decode_json(text.strip().encode(), _PerfCount, path, f"line {line}")
+        for line, text, decoded in read_json_lines(path, _PerfCount):
+            if decoded is not None:
+                counter = decoded
             elif match := LINE.match(text):
                 spread = float(match["spread"]) if match["spread"] else None
                 counter = _PerfCount(match["count"], match["event"], match["unit"], spread, match["where"])

@@ -276,9 +276,10 @@ def _lnt_values(content: _LntFile, path: Path) -> Iterator[tuple[str, str, list[
         name, _, metric = entry.name.rpartition(".")
         yield name, metric, entry.data
     for _, test in decode_each(content.tests, dict[str, _LntValue], path, "tests"):
+        name = str(test.get("name", ""))
         for metric, value in test.items():
-            if isinstance(value, float | int | list):
-                yield str(test.get("name", "")), metric, value if isinstance(value, list) else [value]
+            if isinstance(value, (list, float, int)):
+                yield name, metric, value if isinstance(value, list) else [value]
 
 
 MARK = b"PERFHERDER_DATA:"

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, run, written
+from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, refusal, run, written
 
 WORK = ("stress-ng", "--quiet", "--cpu", "1", "--cpu-ops", "20") if shutil.which("stress-ng") else ("true",)
 EVENTS = ("-e", "task-clock,page-faults")
@@ -47,3 +47,20 @@ def test_processors_are_separate_and_uncounted_events_skipped(tmp_path):
     assert run(written(tmp_path / "a.csv", text), "perf-stat") == {
         ("perf-stat", f"cycles CPU{n}", "unknown", 1, "count", "lower"): [12 + n] for n in (0, 1)
     }
+
+
+@pytest.mark.parametrize("before", [0, 1, 999, 1000, 2500])
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ('{"event": "cycles", "counter-value": "1", "event": "cycles"}', 'the key "event" appears twice'),
+        ('{"event": "cycles", "counter-value": "1"}, {}', "is not JSON"),
+        ('{"event": "cycles"}', "`counter-value`"),
+    ],
+)
+def test_errors_of_lines_of_json_name_the_line(wrong, problem, before, tmp_path):
+    right = '{"event": "cycles", "counter-value": "1", "frequency": NaN}\n'
+    path = written(tmp_path / "a.json", f"# started on Monday\n\n{right * before}{wrong}\n{right * 3}")
+    message = refusal(path, "perf-stat")
+    assert problem in message
+    assert f"a.json:{before + 3}:" in message or f"line {before + 3}:" in message
