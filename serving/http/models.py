@@ -49,7 +49,7 @@ class LoadFailure:
 
 @dataclass
 class HotReloadingModel:
-    """A model that is loaded on first use and follows its registry alias.
+    """A model that is loaded on first use, by any process of a server, and follows its registry alias.
 
     The current version keeps answering until the next one is loaded and has passed a test request. Requests
     keep the model that they began with.
@@ -160,6 +160,12 @@ class HotReloadingModel:
                     self.after_load()
         return current.loaded
 
+    def follow_processes(self) -> None:
+        """Load the model if another process of this server has loaded it, so that requests need not wait."""
+        if self.loaded_model is None and self._failure is None and self._stored_version() is not None:
+            with suppress(InputError):
+                self.ensure_loaded()
+
     def check_alias(self) -> None:
         """Resolve the alias, if any, and switch to its version; record failures in `load_failure`."""
         if not follows_alias(self.uri):
@@ -203,7 +209,8 @@ class HotReloadingModel:
             current = self._read_version(address, whole=True)
         except InputError as exc:
             version = address if isinstance(address, Version) else None
-            if (remembered := self._stored_version()) is not None:
+            remembered = self._stored_version()
+            if remembered is not None and _version_identity(remembered) != _version_identity(version):
                 current = self._read_version(remembered, whole=True)
                 self._record_failure(exc, version, current)
                 return current
@@ -275,13 +282,14 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
 
 @contextmanager
 def follow_aliases(models: Collection[HotReloadingModel], seconds: float) -> Iterator[None]:
-    """While the block runs, let `models` follow their aliases, checked by a thread every `seconds`."""
+    """While the block runs, check every `seconds` whether `models` must follow aliases or other processes."""
     ended = Event()
 
     def check_aliases() -> None:
         while not ended.wait(seconds):
             for model in models:
                 model.check_alias()
+                model.follow_processes()
 
     # not joined at the end, as it may be waiting for a registry that does not answer
     Thread(target=check_aliases, name="registry", daemon=True).start()

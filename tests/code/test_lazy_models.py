@@ -1,6 +1,7 @@
 """The model that a server names is the one that answers, and it follows its alias."""
 
 import logging
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -154,6 +155,25 @@ def test_a_new_process_serves_the_version_of_its_siblings(registry, tmp_path, ca
     registry.away = True
     assert registry.lazy(shared=tmp_path, eager=True).ensure_loaded().ref.version == "1"
     assert [line.endswith("models:/some/1 answers meanwhile") for line in said(caplog)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("is_used", "is_broken", "loads"), [(1, 0, ["1", "1"]), (0, 0, []), (1, 1, ["1", "1"])]
+)
+def test_a_used_model_is_loaded_by_all_processes(registry, tmp_path, is_used, is_broken, loads):
+    registry.versions.append(1)
+    used, other = registry.lazy(shared=tmp_path), registry.lazy(shared=tmp_path)
+    if is_used:
+        used.ensure_loaded()
+    if is_broken:
+        registry.broken.add("1")
+    with lazy_models.follow_aliases([other], 0.01):
+        for _ in range(20):
+            time.sleep(0.02)
+    # a failure is not repeated
+    assert registry.loads[: len(loads)] == loads
+    assert len(registry.loads) <= len(loads) + is_broken
+    assert (other.loaded_model is not None) == bool(is_used and not is_broken)
 
 
 def test_a_load_failure_is_reported_until_loading_succeeds(registry, caplog):
