@@ -180,8 +180,9 @@ def _require_directory(output: Path) -> None:
 def write_output(content: bytes | str, output: Path | None, *, styled: bool = False) -> None:
     """Write to a file atomically, or to standard output if `output` is None.
 
-    Control and invisible characters of text are escaped, unless it is `styled` with colours for a terminal.
-    InputError if the directory of `output` does not exist, OSError if writing fails.
+    Text is written in UTF-8; its control and invisible characters, except line feeds, are escaped in both
+    cases, unless it is `styled` with colours for a terminal. Bytes are written as they are. InputError if the
+    directory of `output` does not exist, OSError if writing fails.
     """
     if isinstance(content, str):
         content = (content if styled else escape_invisible(content)).encode()

@@ -245,9 +245,11 @@ def import_attribute(name: str) -> Any:
 
 
 def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
-    """Return a function that imports and calls the named function, with `first_arguments` first.
+    """Return a function that imports and calls the function `name`, with `first_arguments` first.
 
-    A wrong name raises the errors of `import_attribute` when the returned function is called.
+    `name` has the form ``MODULE.FUNCTION``. All arguments of a call, also by keyword, are passed on after
+    `first_arguments`. Nothing is imported or checked before a call, which raises the errors of
+    `import_attribute` for a wrong name.
     """
 
     def import_and_call(*arguments: Any, **keywords: Any) -> Any:

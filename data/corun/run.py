@@ -176,7 +176,7 @@ class Counters:
 
 
 def other_tasks(tasks: Sequence[str]) -> list[list[str]]:
-    """Return for each of `tasks` the list of all others, equal ones included, in alphabetical order."""
+    """Return for each of `tasks` the sorted list of the others; equal tasks at other places are included."""
     return [sorted([*tasks[:place], *tasks[place + 1 :]]) for place in range(len(tasks))]
 
 

@@ -227,7 +227,7 @@ def vector_columns(features: FeatureSet) -> tuple[str, ...]:
 def smallest_set_with(features: Iterable[str]) -> FeatureSet:
     """Return the smallest set ("seed", "extended", "retrospective") that has all these features.
 
-    Names that are unknown count as of "extended"; without names, it is "seed".
+    An unknown name counts as a feature of "extended"; without names, the result is "seed".
     """
     names = set(features)
     if names & set(LATER_FEATURES):

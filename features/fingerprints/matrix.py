@@ -221,8 +221,9 @@ def zscores(x: NDArray[np.float64], training_rows: NDArray[np.int64] | None = No
 def featurize_stage() -> None:
     """Run stage featurize: write features.parquet (rates of valid runs) and targets.parquet (performance).
 
-    The numbers of runs, rates and applications are printed. InputError if params.yaml or a table of an
-    earlier stage is missing or invalid.
+    The files are in ``data/processed/fingerprints``. The numbers of runs, rates and applications are printed.
+    InputError if params.yaml or a table of an earlier stage is missing or invalid, or the setting ``threads``
+    leaves no rates.
     """
     tables = FingerprintTables.read(PLACES.interim)
     valid_tables = FingerprintDecisions.read(PLACES.valid).select_kept(tables)

@@ -74,7 +74,7 @@ def static_name() -> str:
 def online_name() -> str:
     """Return the registered name of online models: that in the project's params.yaml, else the default.
 
-    InputError if params.yaml is invalid.
+    The file is read once per process; it may be missing. InputError if it is invalid.
     """
     return project_params(Corun).section.online.name
 

@@ -73,9 +73,8 @@ def format_score_change(change: ScoreChange) -> str:
 def format_statement(judgement: Statement) -> str:
     """Return a verdict with its value and threshold as text: ``pass: 0.113 (threshold 0.420)``.
 
-    The threshold, from which on a value is ``fail``, is written in the same way for any verdict. Without
-    threshold the value has four significant digits, ``within: 1.234``; without value only the verdict is
-    returned.
+    The text has this form for any verdict; values from the threshold on are ``fail``. Without threshold the
+    value has four significant digits, ``within: 1.234``; without value only the verdict is returned.
     """
     if judgement.value is None:
         return judgement.verdict

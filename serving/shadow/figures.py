@@ -229,9 +229,10 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     """Return the agreement of two versions of model `name`, an entry per source, the latest judged first.
 
-    If each version was champion for a time, requests of both times are added up, and the latest result of an
-    input counts; the entry has the latest champion. `versions` holds the numbers of both as text. Reads
-    `figures_file`; empty if the file does not exist or cannot be read.
+    If each version was champion for a time, the entry has the latest champion; for the source ``http``, the
+    cases of both times are added up, and for a judged input (its path is the source), only the latest result
+    counts. `versions` holds the numbers of both as text. Reads `figures_file`; empty if the file does not
+    exist or cannot be read.
     """
     by_source: dict[str, ShadowFigures] = {}
     with suppress(InputError):

@@ -399,7 +399,10 @@ class Family:
 
 
 def bound() -> Family:
-    """Return this family with the working directory's params.yaml; InputError if it is missing or invalid."""
+    """Return the family comparisons with the parameters in params.yaml of the working directory.
+
+    InputError if that file is missing or invalid.
+    """
     params = load(Comparisons)
     seen = partial(model_columns, params.section.featurize.feature_set)
     return Family(params, seen, partial(_rule_verdicts, FamilyPaths(Family.name)))

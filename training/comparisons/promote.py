@@ -127,8 +127,9 @@ def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
 def track_models(outs: StageOutputs, tags: dict[str, str]) -> Tracked:
     """Log the models in MLflow, the best one last, and return the run and the address of the best one.
 
-    The others are logged from worst to best, and left out if they are already there with their files and the
-    same digest ``tags["evidence"]``; the best is always logged. Other tags are ignored.
+    The best is always logged. The others with searched parameters are logged before it, from worst to best,
+    except those that MLflow already has, with their files, for the same digest ``tags["evidence"]``. Of
+    `tags`, no other entry is used or logged. Interrupted runs are marked as killed.
     """
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features_file, tags["evidence"])

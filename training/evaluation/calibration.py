@@ -40,11 +40,11 @@ def learn_calibration(y: NDArray[np.int64], probability: Floats, groups: NDArray
 
     Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned in 5 folds of whole
     groups, drawn with a fixed seed, and scored by the log loss on the held-out groups. A kind is considered
-    if its gain over no map exceeds the standard error of that gain over groups. Of these kinds, the one with
-    the largest gain is used; its maps, one per fold, are averaged on the scale of log-odds. The result has a
-    ``kind`` ("none" is the identity, also with a single group or label), and the probabilities ``raw`` and
-    ``calibrated``, linear between them. All arguments have shape (n_rows,), at least one row; in the labels
-    `y`, 1 is fail.
+    if it lowers the sum of the losses by more than the standard error of that gain over groups. Of these
+    kinds, the one with the largest gain is used; its maps, one per fold, are averaged on the scale of
+    log-odds. The result has a ``kind``: "sigmoid", "beta", "isotonic", or "none" for the identity (also with
+    a single group or label). Its knots are the probabilities ``raw``, mapped to ``calibrated``; between knots
+    it is linear. All arguments have shape (n_rows,), at least one row; in the labels `y`, 1 is fail.
     """
     place = np.unique(groups, return_inverse=True)[1]
     fold = np.random.default_rng(0).permutation(place.max() + 1)[place] % FOLDS

@@ -211,10 +211,10 @@ def _files_in(paths: list[Path], suffix: str) -> list[Path]:
 def recognise_format(path: Path) -> str:
     """Return the format of a file or directory, a key of `FORMATS`, recognised from its content.
 
-    A directory is recognised by the names of its files, or if they are no sign of a format, by the content of
-    its first file of measurements by name. Text that begins like JSON but is invalid is ``comparison-json``,
-    so that its reader explains the error. InputError if the format is unknown, XML is malformed before its
-    root element, or `path` is missing, empty or cannot be read.
+    A directory is recognised by the names of its files. If these are no sign of a format, its files of
+    measurements are sorted by name, and the content of the first decides. Text that begins like JSON but is
+    invalid is ``comparison-json``, so that its reader explains the error. InputError if the format is
+    unknown, XML is malformed before its root element, or `path` is missing, empty or cannot be read.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)

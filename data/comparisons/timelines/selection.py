@@ -114,10 +114,11 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
     """Return the selected runs of every machine that has a baseline and targets, sorted by machine.
 
     The baseline is the newest version (by `order_versions`) that matches its rules. Targets are all versions
-    that match theirs, older ones, too; if there are rules of the start, targets older than the first target
-    that matches these are left out, or the machine if none does. Rules on the property ``Operation``, of any
-    role, select the operations that match all of them; runs without a selected operation are dropped.
-    InputError if no operation matches, or no machine is left; if possible, it names a rule without a match.
+    that match theirs, older ones and the baseline's own, too. If there are rules of the start, the first
+    target that matches these is the oldest one, and earlier ones are left out; a machine without such a
+    target is left out. Rules on the property ``Operation``, of any role, select the operations that match all
+    of them; runs without a selected operation are dropped. InputError if no operation matches, or no machine
+    is left; if possible, it names a rule without a match.
     """
     operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
