@@ -64,12 +64,13 @@ class Snapshot:
 def raw_metrics(snapshots: Sequence[Snapshot], perf: Mapping[str, float], transactions: int) -> Numbers:
     """Return the raw metrics of a run by name, in the units of `metric_unit`.
 
-    These are the growth per second of the machine's and the control group's counts (``group.``), of the
-    machine's levels (suffix ``.change``), and, for `PEAKED`, the largest growth per second in one interval
-    (suffix ``.peak``); the program's counts (``process.``) and those of `perf` (``perf.``) per transaction,
-    NaN without transactions; the program's mean levels (``process.``); and the processor time in ms per
-    second (`BUSY`) of the control group, else of the program (then also NaN without transactions). A count
-    that the first snapshot lacks is 0 there. `snapshots` ascend in time, at least two.
+    Per second, they are the growth of the machine's counts, of the control group's counts (``group.``) and of
+    the machine's levels (suffix ``.change``), and, for `PEAKED`, the largest growth in one interval (suffix
+    ``.peak``). Per transaction, and NaN without transactions, they are the program's counts (``process.``)
+    and those of `perf` (``perf.``). Others are the program's mean levels (``process.``) and the processor
+    time in ms per second (`BUSY`): that of the control group, else that of the program, which is computed
+    from its time per transaction and so is also NaN without transactions. A count that the first snapshot
+    lacks is 0 there. `snapshots` ascend in time, at least two.
     """
     first, last = snapshots[0], snapshots[-1]
     seconds = last.at - first.at

@@ -65,7 +65,10 @@ def first_broken_rules(
 
 
 def format_value(value: Any) -> str:
-    """Format a value for messages: text in quotes, floats with six significant digits, others by `str`."""
+    """Format a value for messages: floats with six significant digits, others by `str`.
+
+    Text is put in double quotes, and nothing in it is escaped.
+    """
     if isinstance(value, str):
         return f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -53,7 +53,8 @@ def tables_of_blocks(
     """Return the tables of each block of `comparisons`; `parts` has the row numbers of each block.
 
     Each of several blocks has its comparisons, all results of their pairs of benchmark and machine, and no
-    labels. A single block has all results, comparisons and labels; its row numbers are not used.
+    labels. A single block has all of `comparisons`, whatever its row numbers, and all results and labels of
+    `tables`.
     """
     if len(parts) == 1:
         return [ComparisonTables(tables.results, comparisons, tables.labels)]

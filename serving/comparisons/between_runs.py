@@ -115,9 +115,10 @@ def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
 
 
 def share_of_baseline(shift: float, sign: float) -> float:
-    """Return a shift, the logarithm of a ratio, as a share of the baseline; both are negative if it is worse.
+    """Return a shift as a share of the baseline (0.05 is 5 %), negative if the target is worse.
 
-    `sign`: -1 if lower values are better, else 1. Shifts beyond 20 count as 20.
+    `sign`: -1 if lower values are better, else 1. `shift` is `sign` times the natural logarithm of target /
+    baseline, so it is negative, too, if the target is worse. Shifts below -20 or above 20 count as -20 or 20.
     """
     limited = np.clip(shift, -_FARTHEST, _FARTHEST)
     return float(-np.expm1(-limited) if sign < 0 else np.expm1(limited))

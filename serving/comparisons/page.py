@@ -309,7 +309,7 @@ def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | N
     """Return figures 6.4, 6.6, 6.7, 6.8 and 6.9 of the scheduler thesis, in this order.
 
     Each is a tuple of name (``Figure 6.4 of the scheduler thesis``), chart, and the reason why a chart may be
-    missing. The chart is None if the data do not suffice; the reason is given with every chart.
+    missing. The chart is None if the data do not suffice; the reason is always given, even with a chart.
     """
     rooted = [name for name in evaluated.features.columns if _ROOTED_FEATURE.fullmatch(name)]
     data, verdicts, curves = evaluated.metrics.data, evaluated.verdicts, evaluated.curves

@@ -87,12 +87,13 @@ class UsableSamples:
 def usable_samples(samples: IntervalCounts, source: str, events: Collection[str] = ()) -> UsableSamples:
     """Return the samples of one run, with canonical event names.
 
-    The result's ``table`` has all samples, with a row of NaN per gap in time; ``stretch`` is the longest part
-    without a gap. The times of each count from the beginning of its own first interval; a note describes the
-    longest gap. Unknown events (not in `synonyms.SYNONYMS` or `events`) are left out with a note; events
-    without any count are left out, too, and named in ``never``. An interval without any counts gets zeros,
-    since perf counts nothing while a task sleeps; one where only some events were counted is kept, with NaN
-    and a note.
+    The result's ``table`` has all samples, with a row of NaN per gap in time: an interval, not the first,
+    longer than 2.5 (`GAP`) times the median one. ``stretch`` is the longest part without a gap. Times in
+    ``table`` count from the beginning of its first interval, those in ``stretch`` from the beginning of that
+    part. A note describes the longest gap. Unknown events (not in `synonyms.SYNONYMS` or `events`) are left
+    out with a note; events without any count are left out, too, and named in ``never``. An interval without
+    any counts gets zeros, since perf counts nothing while a task sleeps; one where only some events were
+    counted is kept, with NaN and a note.
 
     InputError, naming `source`, if times do not ascend from above 0, a count is negative, ``stretch`` is
     shorter than 0.4 seconds, or no event was counted that measures progress or is one of `events` (those of a

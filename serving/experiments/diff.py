@@ -248,9 +248,9 @@ def compare_named_states(before: str, after: str, project: Path) -> ExperimentsD
     """Return the differences `after` - `before` of two states of a project, with flipped cases described.
 
     `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``.
-    InputError if a state does not exist or has no evaluation, or the states have no family in common. For
-    each pair of champions, the first 200 flipped cases are described; descriptions that fail become notes.
-    Progress is shown on stderr.
+    InputError if a state does not exist or has no evaluation, or the states have no family in common; OSError
+    if predictions of a registered version are missing. For each pair of champions, the first 200 flipped
+    cases are described; descriptions that fail become notes. Progress is shown on stderr.
     """
     from rich.console import Console
 

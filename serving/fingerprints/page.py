@@ -262,9 +262,10 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
 def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
     """Return three rankings, each with its own seed, of an application's top five stressors on two machines.
 
-    The rankings are by the quiho paper's method. The machines are drawn by `seed` from those that ran the
-    application, which is ``redis-set``, else the first by name. None without applications, or if fewer than
-    two machines ran it.
+    The application is ``redis-set``, else the first by name; both machines are drawn by `seed` from those
+    that ran it. The rankings are by the quiho paper's method, each from the data of both machines, and may
+    agree; their seeds are always 0, 1 and 2. None without applications, or if fewer than two machines ran the
+    chosen one.
     """
     if not table.applications:
         return None

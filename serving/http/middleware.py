@@ -49,8 +49,8 @@ _HEADERS = (
 def install_middleware(app: FastAPI, settings: ServerSettings) -> None:
     """Add the middleware to an application that has its models in ``app.state.models``.
 
-    Sets ``app.state.csrf``, ``drift``, ``recent``, ``metrics`` and ``shadow`` (None without shadow mode). The
-    token file, if any, need not be readable yet.
+    Sets ``app.state.csrf``, ``drift``, ``recent`` and ``metrics``, and ``shadow``, which is None without
+    shadow mode. The token file, if any, need not be readable yet.
     """
     app.state.csrf = Csrf(settings.secret, settings.hosts)
     app.state.drift = Drift(app.state.models, settings.shared)

@@ -109,7 +109,9 @@ def read_request(path: Path) -> MatrixTables:
 def tables_of(request: MatricesRequest) -> MatrixTables:
     """Return the tables of a request.
 
-    InputError if an id is repeated, or where `require_sides` or `require_bearable` raises it.
+    A pair may have runs on one side only. InputError if a pair's id is repeated, neither side of a pair has a
+    run, metrics of a side differ in length, or all pairs together have more than 10,000 metrics or 10,000,000
+    numbers (runs times metrics).
     """
     seen = set[str]()
     for place, pair in enumerate(request.pairs):

@@ -40,12 +40,12 @@ def write_examples(
     """Write examples.npz: up to 2,000 (`MOST`) labelled comparisons of `table` as nearest examples.
 
     The file is written to `directory`; of comparisons with equal features, it has only the first, whatever
-    the labels. Each label ("pass", "fail") gets up to 1,000, or more if the other label has fewer. If a label
-    has more comparisons than it gets, half of those chosen are nearest to the threshold of ``fail``, and the
-    others are drawn with the model's seed. They come with annotators and times from the Parquet file `labels`
-    (FileNotFoundError if missing), and with the importance of the features and the distribution of the
-    training rows `seen`, for the out-of-distribution score. The SHA-256 of ``model.skops`` in `directory` is
-    stored, too; InputError if ``model.skops`` does not exist yet.
+    the labels. Each label ("pass", "fail") gets up to 1,000, or what the other leaves if it has fewer. If a
+    label has more comparisons than it gets, half of those chosen are nearest to the threshold of ``fail``,
+    and the others are drawn with the model's seed. They come with annotators and times from the Parquet file
+    `labels` (FileNotFoundError if missing), and with the importance of the features and the distribution of
+    the training rows `seen`, for the out-of-distribution score. The SHA-256 of ``model.skops`` in `directory`
+    is stored, too; InputError if ``model.skops`` does not exist yet.
     """
     ready, examples = ReadyModel.from_trained(model), table.examples
     chosen = _choose_examples(ready, examples.x, examples.y)

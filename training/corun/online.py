@@ -272,8 +272,9 @@ def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
     """Return a fold's test co-runs with the impacts ``measured`` and ``predicted`` by each of `SECOND`.
 
     Columns: ``task, corunners, machine, repetition, model`` ("linear", "svm", "random-forest" or "xgboost"),
-    ``measured, predicted, design, fold, seconds``; model after model. Models are fitted to the training
-    co-runs. ModelError if a predicted impact is not finite.
+    ``measured, predicted, design, fold, seconds``; model after model. ``seconds`` is how much of each run the
+    models see, from its start. Models are fitted to the training co-runs. ModelError if a predicted impact is
+    not finite.
     """
     sampled, test_pairs = sample_fold.sampled, sample_fold.test_pairs
     solo, corun = test_pairs["solo"], test_pairs["corun"]

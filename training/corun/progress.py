@@ -398,7 +398,7 @@ class ImpactPosterior:
 
 
 def impact_posterior(runs: AlignedRuns) -> ImpactPosterior:
-    """Return the posterior of the natural log of a whole run's impact (co-run / solo time), a normal mixture.
+    """Return a normal mixture, the posterior of the natural log of a whole run's impact (co-run / solo time).
 
     It is conditional on the seen part of the co-run; its standard deviation is 0.004 if the whole run was
     seen.

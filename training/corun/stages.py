@@ -138,7 +138,10 @@ def list_searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactT
 
 
 def divide_table(table: ImpactTable, section: Corun, seed: int) -> list[DesignPart]:
-    """Return the part of all rows (fold -1), then the folds of possible designs; InputError without any."""
+    """Return one part of all rows (fold -1), then the folds of each possible design, as `design_parts`.
+
+    InputError if no design is possible, or "random" is wanted and there are fewer rows than folds.
+    """
     return design_parts(table.frame, section.evaluate.designs, section.evaluate.n_folds, seed)
 
 
@@ -166,7 +169,10 @@ def tune_stage() -> None:
 
 
 def read_valid_tables() -> CorunTables:
-    """Return the ingested tables without the rows that validate rejected; InputError if a file is missing."""
+    """Return the ingested tables without the rows and the columns of events that validate rejected.
+
+    InputError if a file is missing, except those of ingested samples and hosts, which then are empty.
+    """
     tables = CorunTables.read(PATHS.interim)
     return CorunDecisions.read(PATHS.valid).select_kept(tables)
 

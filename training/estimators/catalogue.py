@@ -175,8 +175,9 @@ def decision_tree(
 def support_vectors(params: Params, seed: int, balance: Balance, **more: Any) -> Any:
     """Return an unfitted support vector classifier with scikit-learn's ``C`` from ``c`` of `params`.
 
-    The kernel is RBF unless `more`, which goes to scikit-learn, has another; without ``probability`` in
-    `more`, it predicts classes only. `balance` has the weights of the classes 0 and 1, or is None.
+    `more` are further arguments of scikit-learn's SVC. The kernel is RBF unless `more` has another; without
+    ``probability`` in `more`, the classifier predicts classes only. `balance` has the weights of the classes
+    0 and 1, or is None.
     """
     from sklearn.svm import SVC
 

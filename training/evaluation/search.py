@@ -217,7 +217,10 @@ def slowest_first(models: Iterable[str], slowest: Sequence[str]) -> list[str]:
 
 
 def require_known(models: Iterable[str], known_models: Iterable[str], place: str) -> None:
-    """Raise InputError for the first unknown name of `models`, those that params.yaml has at `place`."""
+    """Raise InputError for the first name of `models` that is not one of `known_models`.
+
+    `place` is the key of params.yaml that has `models`; it is only for the message.
+    """
     unknown = [name for name in models if name not in known_models]
     if unknown:
         problem = f"models={unknown[0]!r} is not one of {', '.join(known_models)}"

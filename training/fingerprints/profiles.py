@@ -67,9 +67,9 @@ def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     """Return an application's profile: the stressors that explain its performance, and a verdict on trust.
 
     It has tables of stressors, of clusters of correlated ones and of categories, most important first (the
-    largest importance is 100), with bootstrap intervals; and the shares of the stressors, of all data and of
-    each resample. Rows of one machine are averaged first. Raises InputError if there are fewer than two
-    machines, or all perform alike.
+    largest importance is 100), with bootstrap intervals; and the shares of the stressors (parts of 1),
+    computed from all data and from each resample. Rows of one machine are averaged first. Raises InputError
+    if there are fewer than two machines, or all perform alike.
     """
     machines = measured.by_machine()
     if len(machines.y) < 2 or not np.ptp(machines.y):  # noqa: PLR2004 - one machine has nothing to differ from
@@ -167,7 +167,10 @@ def mean_overlap(tops: Sequence[frozenset[int]]) -> float:
 
 
 def scale_importances(values: Floats) -> Floats:
-    """Return `values` scaled so that the largest is 100 (all 0 if none is positive), shape unchanged."""
+    """Return `values` scaled so that the largest is 100 (all 0 if none is positive), shape unchanged.
+
+    ValueError if `values` is empty.
+    """
     largest = values.max()
     return np.asarray(100 * values / largest if largest > 0 else values * 0, np.float64)
 

@@ -59,11 +59,12 @@ def shape_chunk(
     """Write a chunk's feature rows to rows.parquet in its folder; return a summary and a random sample.
 
     There is one row per labelled pair with values on both sides: ``run_id, pair_id, workload, group, side``
-    of its first target run, the features, and ``abnormal`` (1 or 0). The result has the written ``file``, the
-    sample (``some``, as `Rows`), moments of the rows (None without rows) and counts by group. `numbered` is
-    the number and the file of the chunk; the sample depends on the number and `seed`. `scales` are
-    `statistics_without_parts`: of all runs, then of those outside each part (fold of test cases), which scale
-    the pairs of the part. `share` is the expected share of the rows in the sample.
+    of the pair's first target run, the features, and ``abnormal`` (1 or 0). The result has the written
+    ``file``, the sample (``some``, as `Rows`), moments of the rows (None without rows) and counts by group.
+    `numbered` is the number and the file of the chunk; the sample depends on the number and `seed`. `scales`
+    are `statistics_without_parts`: first of all runs, then, by part (fold of test cases), of the runs outside
+    it. The latter scale the pairs of that part; with a single part, the first scale all pairs. `share` is the
+    expected share of the rows in the sample.
     """
     number, source = numbered
     rows, file = contrasted_rows(chunks, scales, source), source.with_name(_ROWS)

@@ -301,7 +301,11 @@ def _write_role(store: Any, entry: Any, role: str, bearer: str) -> None:
 
 
 def sync_if_moved(name: str) -> None:
-    """Call `sync_tags` if an alias of model `name` was moved by hand; a deleted alias is not noticed."""
+    """Call `sync_tags` if an alias of model `name` was moved by hand; a deleted alias is not noticed.
+
+    The call is made with `lock_aliases`, which the caller must not hold, or the wait never ends. Without a
+    model of that name, nothing is done. InputError if the registry cannot be read.
+    """
     bearers = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
     if any(version is not None and version.tags.get(ROLE_TAG) != alias for alias, version in bearers.items()):
         with lock_aliases(name):

@@ -49,8 +49,9 @@ _SAME_ORIGIN = {"connect-src": "'self'", "form-action": "'self'"}
 def install(app: FastAPI) -> None:
     """Add the labelling pages and the endpoints of labels; sets ``labels`` and ``pool`` of `app`'s state.
 
-    Before the call, the state must have ``settings``, ``models`` and ``failure_checks``. InputError if the
-    address of the label store is invalid; source, store and model are not read here.
+    ``labels`` is the label store, None if the settings have no address of one. Before the call, the state
+    must have ``settings``, ``models`` and ``failure_checks``. InputError if the address of the label store is
+    invalid; source, store and model are not read here.
     """
     endpoints.install_endpoints(app)
     source = app.state.settings.options.get("comparisons")

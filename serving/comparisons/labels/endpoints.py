@@ -52,7 +52,7 @@ _RETRY_AWAY, _RETRY_QUICK = "2", "5"
 
 
 def default_address() -> str:
-    """Return ``sqlite:///`` with the path of ``labels.db`` in the project; the file need not exist."""
+    """Return ``sqlite:///`` with the path of ``labels.db`` in `project_root()`; the file need not exist."""
     return f"sqlite:///{project_root() / 'labels.db'}"
 
 

@@ -48,10 +48,10 @@ Floats = NDArray[np.float64]
 def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]:
     """Return an lxml element ``verdict`` per comparison, in order, with the values of the JSON answer.
 
-    Names are those of the JSON answer, without the comparison's id, names and verdict, but with ``model``,
-    its address, and ``decided``, the `decision_summary`. Numbers and texts are attributes. Objects and items
-    of lists are child elements, items with a name from `ELEMENTS`; an item that is a text becomes the
-    element's text. None and empty values are omitted.
+    The comparison's id, benchmark, operation and verdict are left out; ``model`` (the address of the model)
+    and ``decided`` (the `decision_summary`) are added. Names are those of the JSON answer. Numbers and texts
+    are attributes. Objects and items of lists are child elements, items with a name from `ELEMENTS`; an item
+    that is a text becomes the element's text. None and empty values are omitted.
     `flipped`: whether to compute counterfactuals. ModelError if a contribution is not finite.
     """
     from lxml import etree

@@ -164,8 +164,9 @@ def read_content(path: Path) -> bytes:
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the text of each line that is not blank; only the line break is removed.
 
-    Lines end with a line feed, a carriage return or both, as in editors. InputError, before any line, if the
-    file cannot be read, is blank, larger than 1 GiB or not UTF-8.
+    Lines end with a line feed, a carriage return or both, as in editors; blank ones are counted. A byte order
+    mark at the start is removed, too. InputError, before any line, if the file cannot be read, is blank,
+    larger than 1 GiB or not UTF-8.
     """
     try:
         text = read_content(path).decode()
