@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -290,8 +290,9 @@ def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
     if the stages' files do not exist.
     """
     labels = _find_suspects(EvaluatedComparisons.read(project))
-    rows = pd.DataFrame([asdict(suspect) for suspect in labels[:number]])
-    if len(rows) and not as_json:
+    columns = [field.name for field in fields(Suspect)]
+    rows = pd.DataFrame([asdict(suspect) for suspect in labels[:number]], columns=columns)
+    if not as_json:
         rows["reason"] = rows["reason"].map("; ".join)
     return _print_table(rows, f"{len(labels)} labels to look at again", as_json=as_json)
 

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from data.errors import InputError
 from data.tables.specs import with_dtypes
 from serving.cli import run_command
 from serving.comparisons.evaluated import consensus_rule
+from serving.comparisons.labels import command
 from serving.comparisons.labels.command import LabelCandidates
 from tests.code.comparisons.inputs import comparison_row, rows
 
@@ -198,3 +200,10 @@ def test_without_a_project_the_consensus_is_the_majority(tmp_path, monkeypatch):
     with_rule("most")
     with pytest.raises(InputError, match=r"params.yaml: comparisons.validate.consensus=.most.: "):
         consensus_rule()
+
+
+def test_a_review_without_doubtful_labels_says_so(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "suspected_labels", lambda *_: [])
+    monkeypatch.setattr(command.EvaluatedComparisons, "read", lambda _: MagicMock())
+    command.give_suspects(tmp_path, 20, as_json=False)
+    assert "0 labels to look at again" in capsys.readouterr().out
