@@ -207,11 +207,11 @@ def why_no_groups() -> str:
 
 
 def new_container() -> Group | Descendants:
-    """Return an empty container for a program and its processes: a control group, else `Descendants`.
+    """Return an empty container for a program and its processes: a `Group` if possible, else `Descendants`.
 
-    `Descendants` is returned where control groups with accounting are not possible. Both list and kill the
-    processes; `Descendants` finds them by their parents and a variable in their environment. The caller
-    closes the container.
+    A `Group` needs control groups with accounting. Both classes list and kill the processes; `Descendants`
+    finds them by their parents and a variable in their environment, and makes this process adopt orphaned
+    ones. The caller closes the container.
     """
     return Descendants() if why_no_groups() else Group()
 
@@ -246,7 +246,7 @@ def remove_group(path: Path) -> None:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Kill and remove control groups ``perfjudge-<pid>...`` in `root` whose process ``<pid>`` has ended."""
+    """Call `remove_group` for each control group ``perfjudge-<pid>...`` in `root` if ``<pid>`` has ended."""
     for group in root.glob("perfjudge-*"):
         if not (PROC / group.name.split("-")[1]).exists():
             remove_group(group)

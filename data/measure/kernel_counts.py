@@ -307,15 +307,19 @@ def processor_counts(cpu: int) -> Numbers:
 
 
 def memory_numbers() -> Numbers:
-    """Return counts and levels of memory, ``vmstat.<name>``, from ``/proc/vmstat``; empty if unreadable."""
+    """Return all numbers of ``/proc/vmstat``, counts since boot and levels, by names ``vmstat.<name>``.
+
+    The result is empty if the file cannot be read.
+    """
     return {f"vmstat.{name}": float(value) for name, (value,) in read_rows(PROC / "vmstat")}
 
 
 def interrupt_counts(cpu: int) -> Numbers:
-    """Return the numbers of interrupts since boot, such as ``irq.RES``, and of soft ones, ``softirq.<name>``.
+    """Return the numbers of interrupts since boot, ``irq.<name>``, and of soft ones, ``softirq.<name>``.
 
-    They are of all processors; ``irq.cpu.<name>`` and ``softirq.cpu.<name>`` are of `cpu`. A file of
-    ``/proc`` that cannot be read gives no numbers.
+    They are of all processors; ``irq.cpu.<name>`` and ``softirq.cpu.<name>`` are of `cpu`, and missing if
+    there is no such processor. A name is the kernel's, such as RES, or a device's. A file of ``/proc`` that
+    cannot be read gives no numbers.
     """
     counted: Counter[str] = Counter()
     for file, place in (("interrupts", "irq"), ("softirqs", "softirq")):

@@ -73,9 +73,9 @@ def read_suite(kind: type[Kind], path: Path) -> Kind:
 
 
 def require_unique(names: Sequence[str], what: str, path: Path) -> None:
-    """Raise an InputError if a name occurs more than once; it names the one whose first place is earliest.
+    """Raise an InputError if a name occurs more than once; the error has the first such name in `names`.
 
-    `what` is the noun for a name in the message, `path` the file there, which is not read.
+    It also has `what`, the noun for a name, and `path`, a file that is not read.
     """
     for name in names:
         if names.count(name) > 1:
@@ -89,8 +89,9 @@ def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     """Return the words of a suite's command: `template` with the names in braces replaced by `settings`.
 
     Names are replaced before the words are split as in a shell: a setting with spaces gives several words.
-    ``{run}`` and ``{site}`` run a program of the directory `PROGRAMS` (``{programs}``) with the Python of the
-    setting ``python`` (default: this one); ``{site}`` with installed libraries, ``{run}`` without.
+    ``{run} MODULE NAME WORK`` and ``{site} MODULE NAME WORK`` run a program of the directory `PROGRAMS`
+    (``{programs}``) with the Python of the setting ``python`` (default: this one); ``{site}`` with installed
+    libraries, ``{run}`` without.
     InputError, at `place`, if a name is no setting, or braces or quotes are not closed.
     """
     quote = shlex.quote
