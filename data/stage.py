@@ -147,8 +147,9 @@ def missing_package(error: Exception) -> str:
 def error_summary(error: Exception) -> str:
     """Return an error in one line, such as "ValueError: no rows", cut after 300 characters.
 
-    White space becomes single spaces. A type that is not built in has its module, as in "data.errors.InputError". A
-    cut text ends with "...", which is not counted. Without a message, only the type is returned.
+    White space becomes single spaces. A type that is not built in has its module, as in
+    "data.errors.InputError". A cut text ends with "...", which is not counted. Without a message, only the
+    type is returned.
     """
     line = " ".join("".join(traceback.format_exception_only(error)).split())
     return line if len(line) <= _MOST else f"{line[:_MOST]}..."

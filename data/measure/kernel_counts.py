@@ -245,10 +245,10 @@ Numbers = dict[str, float]
 
 
 def machine_counts(cpu: int) -> Numbers:
-    """Return all counts so far by name, in the units of `count_unit`, without levels.
+    """Return the machine's counts since boot by name, in the units of `count_unit`, without levels.
 
-    Names with ``cpu.`` and ``sched.`` are of processor `cpu`. A file of ``/proc`` that cannot be read gives
-    no counts, but ``net/dev`` zeros.
+    Counts whose names contain ``cpu.`` or ``sched.`` are of processor `cpu`, the others of the whole machine.
+    A file of ``/proc`` that cannot be read gives no counts; if it is ``net/dev``, its counts are 0.
     """
     pressures = {
         f"pressure.{resource}_{kind}": total
