@@ -77,7 +77,8 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
     `scheduler` is the address of a Dask scheduler, such as ``tcp://host:8786``. An exception of `function` is
     raised here. ClusterError, an InputError, if the scheduler or its first worker does not answer within
     `PATIENCE` (10) seconds, the scheduler ends, a worker has several threads or other versions of code or
-    libraries than this process, or every worker that takes a certain task dies.
+    libraries than this process, or every worker that takes a certain task dies. ModuleNotFoundError if Dask
+    is not installed. Nothing happens before the first result is taken.
     """
     from distributed import KilledWorker, as_completed
     from distributed.client import FutureCancelledError

@@ -86,9 +86,9 @@ def validate_params(section: type[FamilyType], content: Any, path: Path) -> Para
     """Return the random seed, the compute resources and a family's section from a parsed params.yaml.
 
     `section` is the class of the family's section; without that section in `content`, the defaults of the
-    class apply. Sections of other families are not validated. The variables PERFJUDGE_SCHEDULER and
-    PERFJUDGE_OPTUNA override ``compute``. InputError, which names the file `path`, for an unknown key, an
-    invalid value, or a missing key without a default; `path` is not read.
+    class apply. Sections of other families are not validated. The environment variables PERFJUDGE_SCHEDULER
+    and PERFJUDGE_OPTUNA override ``compute.scheduler`` and ``compute.storage``. InputError, which names the
+    file `path`, for an unknown key, an invalid value, or a missing key without a default; `path` is not read.
     """
     # other families' stages read their sections
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))

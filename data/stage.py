@@ -66,11 +66,11 @@ PINNED = {
 def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
     """Run the stage `verb` for each family (at least one) in the command line, one after the other.
 
-    `stage_of` takes a family and returns its stage, a function or its import string; None if the family has
-    no such stage, and may not be named. The first failed stage ends the process: exit code 2 for errors of
-    the user, also for a wrong command line, and 70 for bugs. If DVC runs the stage, other stages of a family
-    are awaited, and the total duration in seconds is written to a file in `DURATIONS`, named like the stage
-    in DVC. RuntimeError if NumPy was imported before.
+    `stage_of` takes a family and returns its stage, a function or an import string (``module:function``), or
+    None if the family has no such stage; such a family in the command line is an error. The first failed
+    stage ends the process: exit code 2 for errors of the user, also for a wrong command line, and 70 for
+    bugs. If DVC runs the stage, other stages of a family are awaited, and the total duration in seconds is
+    written to a file in `DURATIONS`, named like the stage in DVC. RuntimeError if NumPy was imported before.
     """
     began = time.monotonic()
     prepare_process()
@@ -145,9 +145,11 @@ def missing_package(error: Exception) -> str:
 
 
 def error_summary(error: Exception) -> str:
-    """Return the type and the message of an error in one line, cut after 300 characters.
+    """Return an error in one line, such as "ValueError: no rows", cut after 300 characters.
 
-    A cut text ends with "...", which is not counted. Without a message, the type is returned.
+    White space becomes single spaces. A type that is not built in has its module, as in
+    "data.errors.InputError". A cut text ends with "...", which is not counted. Without a message, only the
+    type is returned.
     """
     line = " ".join("".join(traceback.format_exception_only(error)).split())
     return line if len(line) <= _MOST else f"{line[:_MOST]}..."
@@ -157,8 +159,9 @@ def error_summary(error: Exception) -> str:
 def alone(family: str) -> Iterator[None]:
     """Run the block while no other stage of `family` runs, and only while the DVC that started it runs.
 
-    It waits for a running stage, with a message on stderr, and removes partial files of killed stages. This
-    process is killed when DVC ends. Without DVC (its environment variables), the block just runs.
+    It waits for a running stage, with a message on stderr, and removes the family's partial files, which
+    killed stages left. This process is killed when DVC ends, on Linux. Without DVC (its environment
+    variables), the block just runs.
     """
     root = os.environ.get("DVC_ROOT")
     if root is None or "DVC_STAGE" not in os.environ:
@@ -305,5 +308,8 @@ def prepare_command() -> None:
 
 
 def collect_rarely() -> None:
-    """Collect garbage every 100,000 objects: the default takes 5 % of a stage, 10 % of a short command."""
+    """Set the garbage collection of this process to every 100,000 new objects, rarer than by default.
+
+    The default takes 5 % of the time of a stage, and 10 % of that of a short command.
+    """
     gc.set_threshold(100_000, 50, 50)

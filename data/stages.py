@@ -66,7 +66,7 @@ class Decisions(Tables):
 
 
 def messages_where(messages: Sequence[str], wrong: pd.Series) -> pd.Series:
-    """Return a Series: the text in `messages` of each row where the mask `wrong` is true, else empty text.
+    """Return a Series: in rows where the mask `wrong` is true, the row's text in `messages`, else empty text.
 
     `messages` has one text per row of `wrong`, in its order; the result has the index of `wrong`.
     """
@@ -74,10 +74,10 @@ def messages_where(messages: Sequence[str], wrong: pd.Series) -> pd.Series:
 
 
 def column_counts(values: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per column of a frame of numbers: ``rows, measured, least, most``.
+    """Return a frame with one row per column of the numbers `values`: ``rows, measured, least, most``.
 
-    These are the numbers of rows and of values that are not missing, and the smallest and the largest value
-    (NaN if all are missing).
+    The index has the names of the columns. The results are the numbers of rows and of values that are not
+    missing, and the smallest and the largest value (NaN if all are missing).
     """
     measured = {"measured": values.notna().sum(), "least": values.min(), "most": values.max()}
     return pd.DataFrame({"rows": len(values), **measured})
@@ -91,7 +91,7 @@ def useless_column_reasons(
     The result is a Series with the index of `counts`, the result of `column_counts`. A column is useless if
     its values are missing in more than the share `missing` (0 to 1) of the rows (this is checked first), or
     if it has values that are all equal; without rows, every column counts as useful. The other parameters are
-    words for the messages: `rows` for the rows, `measured` for "measured", `value` for a single value.
+    words of the texts, "was `measured` in 3 of 10 `rows`" and "has the same `value` 5 in all `rows`".
     """
     too_few = [f"was {measured} in {count.measured} of {count.rows} {rows}" for count in counts.itertuples()]
     same = [f"has the same {value} {number:g} in all {rows}" for number in counts["least"]]
@@ -158,10 +158,10 @@ def run_validate(
 
 
 def read_source(sources: Sources[TablesType], source: Ingest) -> Reading[TablesType]:
-    """Return the tables of the source that params.yaml names, with the errors of skipped rows and notes.
+    """Return the tables of the source that params.yaml names, with the errors of skipped rows.
 
-    `sources` has the readers of the family's formats. InputError if the format is unknown, the path is
-    missing, the source cannot be read, or no rows of one of the kinds in ``sources.needed`` are left; and at
-    the first wrong row, unless ``source.keep_going``.
+    `sources` has the readers of the family's formats; the result has no notes. InputError if the format is
+    unknown, the path is missing, the source cannot be read, or no rows of one of the kinds in
+    ``sources.needed`` are left; and at the first wrong row, unless ``source.keep_going``.
     """
     return sources.read(source.format, [source.path], keep_going=source.keep_going)

@@ -207,11 +207,11 @@ def why_no_groups() -> str:
 
 
 def new_container() -> Group | Descendants:
-    """Return an empty container for a program and its processes: a control group, else `Descendants`.
+    """Return an empty container for a program and its processes: a `Group` if possible, else `Descendants`.
 
-    `Descendants` is returned where control groups with accounting are not possible. Both list and kill the
-    processes; `Descendants` finds them by their parents and a variable in their environment. The caller
-    closes the container.
+    A `Group` needs control groups with accounting. Both classes list and kill the processes; `Descendants`
+    finds them by their parents and a variable in their environment, and makes this process adopt orphaned
+    ones. The caller closes the container.
     """
     return Descendants() if why_no_groups() else Group()
 
@@ -246,7 +246,7 @@ def remove_group(path: Path) -> None:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Kill and remove control groups ``perfjudge-<pid>...`` in `root` whose process ``<pid>`` has ended."""
+    """Call `remove_group` for each control group ``perfjudge-<pid>...`` in `root` if ``<pid>`` has ended."""
     for group in root.glob("perfjudge-*"):
         if not (PROC / group.name.split("-")[1]).exists():
             remove_group(group)
@@ -295,8 +295,8 @@ def _libc() -> Any:
 def new_limited_group(controller: str, name: str) -> tuple[Path, bool]:
     """Create the control group `name`, and return its path and whether it has version 1.
 
-    Version 1 is used if this machine has its `controller`, for example "cpu", else version 2. Abandoned
-    groups are removed. OSError if this machine does not allow groups, or the group exists.
+    Version 1 is used if this machine has its `controller`, for example "cpu", else version 2. Before that,
+    `remove_abandoned` removes old groups. OSError if this machine does not allow groups, or the group exists.
     """
     legacy = CGROUPS / controller
     root = legacy if legacy.is_dir() else CGROUPS

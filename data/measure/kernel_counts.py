@@ -245,10 +245,10 @@ Numbers = dict[str, float]
 
 
 def machine_counts(cpu: int) -> Numbers:
-    """Return all counts so far by name, in the units of `count_unit`, without levels.
+    """Return the machine's counts since boot by name, in the units of `count_unit`, without levels.
 
-    Names with ``cpu.`` and ``sched.`` are of processor `cpu`. A file of ``/proc`` that cannot be read gives
-    no counts, but ``net/dev`` zeros.
+    Counts whose names contain ``cpu.`` or ``sched.`` are of processor `cpu`, the others of the whole machine.
+    A file of ``/proc`` that cannot be read gives no counts; if it is ``net/dev``, its counts are 0.
     """
     pressures = {
         f"pressure.{resource}_{kind}": total
@@ -307,15 +307,19 @@ def processor_counts(cpu: int) -> Numbers:
 
 
 def memory_numbers() -> Numbers:
-    """Return counts and levels of memory, ``vmstat.<name>``, from ``/proc/vmstat``; empty if unreadable."""
+    """Return all numbers of ``/proc/vmstat``, counts since boot and levels, by names ``vmstat.<name>``.
+
+    The result is empty if the file cannot be read.
+    """
     return {f"vmstat.{name}": float(value) for name, (value,) in read_rows(PROC / "vmstat")}
 
 
 def interrupt_counts(cpu: int) -> Numbers:
-    """Return the numbers of interrupts since boot, such as ``irq.RES``, and of soft ones, ``softirq.<name>``.
+    """Return the numbers of interrupts since boot, ``irq.<name>``, and of soft ones, ``softirq.<name>``.
 
-    They are of all processors; ``irq.cpu.<name>`` and ``softirq.cpu.<name>`` are of `cpu`. A file of
-    ``/proc`` that cannot be read gives no numbers.
+    They are of all processors; ``irq.cpu.<name>`` and ``softirq.cpu.<name>`` are of `cpu`, and missing if
+    there is no such processor. A name is the kernel's, such as RES, or a device's. A file of ``/proc`` that
+    cannot be read gives no numbers.
     """
     counted: Counter[str] = Counter()
     for file, place in (("interrupts", "irq"), ("softirqs", "softirq")):

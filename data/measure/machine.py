@@ -106,8 +106,9 @@ def _set_niceness(nice: int, session: int | None) -> None:
 def describe_machine() -> dict[str, str]:
     """Return texts about this machine by their names; a text is "unknown" if it cannot be read.
 
-    The names are hostname, processor (the model), processors, memory (such as "16303428 kB"), kernel,
-    architecture, distribution, governor, nice, python and stress-ng (the version, or "not installed").
+    The names are hostname, processor (the model), processors (their number), memory (such as "16303428 kB"),
+    kernel, architecture, distribution, governor (of processor 0), nice (of this process), python (the
+    version) and stress-ng (the version, or "not installed").
     """
     return {
         "hostname": platform.node(),
@@ -127,7 +128,8 @@ def describe_machine() -> dict[str, str]:
 def machine_name() -> str:
     """Return a short name of this kind of machine, such as ``AMD EPYC x2``: model and number of processors.
 
-    All logical processors count, even if this process may not use them. An unknown model is ``unknown``.
+    All logical processors count, even if this process may not use them. If the model is unknown, the name is
+    like ``unknown x2``.
     """
     return f"{_read_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
 

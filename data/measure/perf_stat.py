@@ -45,11 +45,12 @@ class CountedEvent(NamedTuple):
 def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     """Return the intervals of a run, from a file that ``perf stat -I`` with ``-x`` or ``-j`` wrote, or a CSV.
 
-    One row per interval, by time: its end ``t_seconds``, then a column per event with the count within the
-    interval, by the names in the file; NaN where nothing was counted. task-clock is in ms, as perf prints it.
-    `reserved` are names that no event may have, because they are other columns of the caller's table.
-    InputError if the file cannot be read or has another format, an event has a reserved name or occurs twice
-    in an interval, a count is negative or 2**64 or more, or there is no interval.
+    One row per interval, by time: its end ``t_seconds``, then a column per event, named as in the file, with
+    the count within the interval; NaN where nothing was counted. task-clock is in ms, as perf prints it. For
+    the CSV, see `parse_intervals`. `reserved` are names that no event may have, because they are other
+    columns of the caller's table. InputError if the file cannot be read or has another format, an event has a
+    reserved name or occurs twice in an interval, a count or time is negative or 2**64 or more, or there is no
+    interval.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -62,9 +63,10 @@ def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (T
     """Return a row per interval, by time: its end ``t_seconds``, and a count per event, NaN if not counted.
 
     `text` is the output of ``perf stat -I`` with ``-x`` or ``-j``, or a table separated by commas, semicolons
-    or tabs, with a column of time (one of `TIMES`) and one per event. Lines that begin with ``#`` are
-    ignored. `source` is named in errors. InputError if the text has another format or no interval, an event
-    occurs twice in an interval or has a name in `reserved`, or a count or time is negative or 2**64 or more.
+    or tabs, with a column of time in seconds (one of `TIMES`, such as "time") and one per event; its blank
+    cells become NaN. Lines that begin with ``#`` are ignored. `source` is named in errors. InputError if the
+    text has another format or no interval, an event occurs twice in an interval or has a name in `reserved`,
+    or a count or time is negative or 2**64 or more.
     """
     lines = [
         (number, line)

@@ -63,8 +63,8 @@ class CountedSuite(Suite):
 def read_suite(kind: type[Kind], path: Path) -> Kind:
     """Return the suite in a YAML file as an instance of `kind`.
 
-    InputError if the file cannot be read or is not YAML, a value is missing or invalid, or a key is unknown;
-    it names the key.
+    InputError, with the key, if a value is missing or invalid, or a key is unknown or occurs twice; also if
+    the file cannot be read or is not YAML.
     """
     try:
         return kind.model_validate(yaml_content(path))
@@ -73,9 +73,9 @@ def read_suite(kind: type[Kind], path: Path) -> Kind:
 
 
 def require_unique(names: Sequence[str], what: str, path: Path) -> None:
-    """Raise an InputError if a name occurs more than once; it names the one whose first place is earliest.
+    """Raise an InputError if a name occurs more than once; the error has the first such name in `names`.
 
-    `what` is the noun for a name in the message, `path` the file there, which is not read.
+    The message also has the noun `what` for a name, and the file `path`, which is not read.
     """
     for name in names:
         if names.count(name) > 1:
@@ -89,9 +89,10 @@ def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     """Return the words of a suite's command: `template` with the names in braces replaced by `settings`.
 
     Names are replaced before the words are split as in a shell: a setting with spaces gives several words.
-    ``{run}`` and ``{site}`` run a program of the directory `PROGRAMS` (``{programs}``) with the Python of the
-    setting ``python`` (default: this one); ``{site}`` with installed libraries, ``{run}`` without.
-    InputError, at `place`, if a name is no setting, or braces or quotes are not closed.
+    ``{run} MODULE NAME WORK`` and ``{site} MODULE NAME WORK`` run a program of the directory `PROGRAMS`
+    (``{programs}``) with the Python of the setting ``python`` (default: this one); ``{site}`` with installed
+    libraries, ``{run}`` without. InputError, at `place`, if a name is no setting, or braces or quotes are not
+    closed.
     """
     quote = shlex.quote
     settings = {"python": f"{quote(sys.executable)} -s", "programs": quote(str(PROGRAMS)), **settings}
@@ -382,11 +383,12 @@ def shuffle_blocks(blocks: Iterable[Iterable[Element]], shuffle: random.Random) 
 def repeat_while_disturbed(
     make: Callable[[], tuple[Made, float]], foreign: float, attempts: float, progress: Callable[[str], None]
 ) -> tuple[Made, float]:
-    """Call `make`, again while others use more than the share `foreign`; return the least disturbed result.
+    """Call `make` until others use at most the share `foreign`; return the least disturbed result.
 
-    `make` returns a result and the share of the machine that others used (0 to 1), as this function does; of
-    equal shares, the first result counts. `make` is called at least once, at most `attempts` times; before
-    each further call, `progress` is called with the reason for waiting, and 2 s pass.
+    `make` and this function return a result and the share of the machine that others used (0 to 1); of equal
+    shares, the first result counts. `make` is called at least once and at most `attempts` times; before each
+    further call, `progress` is called with the reason for waiting, and 2 s pass. Errors of `make` are raised
+    at once.
     """
     made, least = make()
     for attempt in count(1):

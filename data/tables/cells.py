@@ -154,7 +154,7 @@ def refuse_wrong_rows(wrong: pd.Series, describe_row: Callable[[int], str], path
     """Raise an InputError at the line of the first row that is `wrong`, if any.
 
     `wrong` is a mask, shape (n_rows,), whose index has the lines of the rows in `path`. `describe_row` takes
-    the position of a row in it and returns the problem.
+    the position of that row in `wrong`, from 0, and returns the message.
     """
     rows = np.flatnonzero(wrong)
     if len(rows):

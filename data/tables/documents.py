@@ -36,7 +36,8 @@ _MERGE = "tag:yaml.org,2002:merge"
 def require_unique_keys(document: bytes) -> None:
     """Raise an InputError if an object in valid JSON (UTF-8) has a key twice, even if escaped differently.
 
-    The error names the key, the place of the object, and the line of the second occurrence of the key.
+    The error names the key, the place of the object, such as ``runs[0].counts`` (none for the document
+    itself), and the line of the second occurrence of the key.
     """
     # decoding drops repeated keys, so that fewer colons are left
     try:
