@@ -129,9 +129,11 @@ def _table_events(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
     """Yield the cells of a table whose header has a column of time and one per event."""
     head = lines[0][1]
     separator = max(",;\t", key=head.count)
-    columns, *rows = [
-        [cell.strip() for cell in row] for row in csv.reader((line for _, line in lines), delimiter=separator)
-    ]
+    reader = csv.reader((line for _, line in lines), delimiter=separator)
+    try:
+        columns, *rows = [[cell.strip() for cell in row] for row in reader]
+    except csv.Error as exc:
+        raise InputError(f"is not a table ({exc})", line=lines[reader.line_num - 1][0]) from exc
     time = next((columns.index(name) for name in TIMES if name in columns), None)
     if time is None or columns == [columns[time]]:
         raise InputError(f"{head.strip()[:40]!r}: {EXPECTED}", line=lines[0][0])

@@ -100,7 +100,7 @@ def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     settings |= {"run": run, "site": f"env {quote('PYTHONPATH=' + sysconfig.get_path('purelib'))} {run}"}
     try:
         return shlex.split(template.format_map(settings))
-    except (AttributeError, KeyError, IndexError, ValueError) as exc:
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as exc:
         problem = f"{exc} is not a setting" if isinstance(exc, KeyError) else exc
         expected = ", ".join(f"{{{name}}}" for name in settings)
         raise InputError(f"{problem}; expected {expected}", place=place) from exc

@@ -121,7 +121,7 @@ def not_finite(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def not_whole(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Mark numbers that are NaN, infinite or not whole; the result has the shape of `numbers`."""
-    return ~(numbers % 1 == 0)
+    return ~(np.isfinite(numbers) & (np.trunc(numbers) == numbers))
 
 
 def parse_numbers(

@@ -28,6 +28,8 @@ RUN = ["machine", "repetition"]
 EVERY_THREAD = "@all"
 #: Applications whose logarithms correlate this much count as one application at several settings.
 COPY = 0.99
+#: Share of its mean below which the spread of a column is rounding.
+_ROUNDING = 1e-12
 #: ``cpu_model``, because ``cpu`` is a stressor.
 KEYS = {"machine": "str", "repetition": "int64", "cpu_model": "str", "cores": "float64"}
 TARGETS = text_dtypes("application", "metric", "better", "machine") | {
@@ -215,7 +217,8 @@ def zscores(x: NDArray[np.float64], training_rows: NDArray[np.int64] | None = No
     counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
     mean = np.nansum(rows, axis=0) / counts
     spread = np.sqrt(np.nansum((rows - mean) ** 2, axis=0) / counts)
-    return np.nan_to_num((x - mean) / np.where(spread > 0, spread, np.inf))
+    # the mean of equal numbers may differ from them by rounding
+    return np.nan_to_num((x - mean) / np.where(spread > _ROUNDING * abs(mean), spread, np.inf))
 
 
 def featurize_stage() -> None:

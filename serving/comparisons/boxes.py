@@ -178,4 +178,4 @@ def format_number(value: float) -> str:
     if not np.isfinite(value):
         return "\N{EN DASH}"
     digits = f"{value:.5g}"
-    return f"{float(digits):,.0f}" if "e+" in digits or abs(value) >= _GROUPED else digits
+    return f"{float(digits):,.0f}" if "e+" in digits or abs(float(digits)) >= _GROUPED else digits

@@ -93,8 +93,8 @@ def test_worse_configurations_have_positive_changes_and_boxes_further_right():
     places = [place for box in boxes for place in (*box.five, *box.dots)]
     assert 0 < min(places) <= max(places) < 100
     assert [told for _, told in drawing.ticks if told == "0"] == ["0"]
-    written = [format_number(number) for number in (14469.1, 0.0123456, np.nan)]
-    assert written == ["14,469", "0.012346", "\u2013"]
+    written = [format_number(number) for number in (14469.1, 9999.96, 0.0123456, np.nan)]
+    assert written == ["14,469", "10,000", "0.012346", "\u2013"]
 
 
 def test_verdicts_of_a_subset_equal_those_among_all(forest):

@@ -141,6 +141,7 @@ def not_finite(line, value):
         (HEADER + "2,2021-09-01 10:00:00,100,NaN\n", not_finite(2, "NaN")),
         (HEADER + "2,2021-09-01 10:00:00,100,inf\n", not_finite(2, "inf")),
         (HEADER + "2,2021-09-01 10:00:00,10.5,1\n", ':2: sut_version="10.5" is not a whole number'),
+        (HEADER + "2,2021-09-01 10:00:00,1e999,1\n", ':2: sut_version="1e999" is not a whole number'),
         (HEADER + GOOD + "2,2021-09-01 10:00:00,99,1\n", ':3: sut_version="99" is below the version before'),
         (HEADER + "1,yesterday,1,1\n", ':2: timestamp="yesterday" is not a time like 2021-09-01 10:09:12'),
         (

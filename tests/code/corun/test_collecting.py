@@ -127,6 +127,9 @@ EXPECTED = "expected the output of perf stat"
         ("t,instructions\n0.2,1\n0.4\n", ":3: has 1 cells; expected 2 as in the header"),
         ("t,instructions\n0.2,-1\n", ":2: instructions=-1 must be 0 or more"),
         ("t\n0.2\n", f":1: 't': {EXPECTED}"),
+        pytest.param(
+            f't,instructions\n0.2,"1\n{"0.4,2" * 40_000}\n', ":3: is not a table (field", id="quote"
+        ),
     ],
 )
 def test_invalid_perf_output_gives_a_one_line_error(tmp_path, text, message):

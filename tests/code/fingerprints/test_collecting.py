@@ -273,3 +273,5 @@ def test_placeholders_in_commands_of_programs_are_filled(monkeypatch):
     assert found[-4:] == ["system", "writing", "3", "where=/s"]
     with pytest.raises(InputError, match=r"program \"p\": 'cc' is not a setting; expected .*\{run\}"):
         fill_command("{cc} x", 'program "p"')
+    with pytest.raises(InputError, match=r"program \"p\": .*; expected .*\{run\}"):
+        fill_command("{work[0]} x", 'program "p"', work=3)

@@ -14,7 +14,7 @@ from data.fingerprints.formats import SOURCES
 from data.fingerprints.params import Fingerprints, Profiling, TrustLimits
 from data.fingerprints.validity import decide_validity
 from data.params import validate_params
-from features.fingerprints.matrix import PLACES, FingerprintTable, fingerprint_matrix
+from features.fingerprints.matrix import PLACES, FingerprintTable, fingerprint_matrix, zscores
 from tests.fingerprint_machines import application, machines
 from training.evaluation.metrics import half_width
 from training.fingerprints import importance
@@ -327,3 +327,12 @@ def test_forecast_methods_are_logged_with_folds_and_a_chart():
     folds = {"forest grouped f00": 0.0, "forest grouped f01": 0.2}
     assert {one.name: one.metrics["mape"] for one in run.nested} == folds
     assert list(run.figures()) == ["predicted-measured.png"]
+
+
+@pytest.mark.parametrize("value", [0.1, 0.0, 1e100, -7.3e-5])
+def test_zscores_of_constant_columns_are_zero(value):
+    rows = np.array([[value, 1.0]] * 3 + [[2 * value + 1, 2.0]])
+    found = zscores(rows, np.arange(3))
+    assert not found[:, 0].any()
+    assert not found[:, 1].any()
+    assert zscores(rows)[3, 1] == pytest.approx(np.sqrt(3))

@@ -33,8 +33,8 @@ _UNITS = {"msec": "ms", "": "count"}
 class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "variance"}):
     """A count as perf writes it in JSON; `spread` in percent if the count is a mean of several runs."""
 
-    count: str | float
-    event: str
+    count: str | float = ""
+    event: str = ""
     unit: str = ""
     spread: float | None = None
     cpu: str | None = None
@@ -61,8 +61,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
                 counter = _PerfCount(match["count"], match["event"], match["unit"], spread, match["where"])
             else:
                 continue  # a computed metric, or output of the measured program
-            if str(counter.count).startswith("<"):
-                continue  # not counted
+            if not counter.event or counter.count == "" or str(counter.count).startswith("<"):
+                continue  # not counted, or a computed metric in JSON
             value = parse_number(str(counter.count), path, line, counter.event)
             processor = counter.cpu or counter.core or counter.socket
             name = f"{counter.event} {processor}" if processor else counter.event

@@ -49,13 +49,25 @@ def test_processors_are_separate_and_uncounted_events_skipped(tmp_path):
     }
 
 
+def test_computed_metrics_in_json_are_no_counts(tmp_path):
+    """As perf writes them with ``--metrics``, or below a count."""
+    lines = (
+        '{"event": "cycles", "counter-value": "12.0"}',
+        '{"metric-value": "69.95", "metric-unit": "%  tma_backend_bound"}',
+        '{"event-runtime": 100, "metricgroup": "TopdownL1"}',
+    )
+    assert run(written(tmp_path / "a.json", "\n".join(lines)), "perf-stat") == {
+        ("perf-stat", "cycles", "unknown", 1, "count", "lower"): [12]
+    }
+
+
 @pytest.mark.parametrize("before", [0, 1, 999, 1000, 2500])
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
         ('{"event": "cycles", "counter-value": "1", "event": "cycles"}', 'the key "event" appears twice'),
         ('{"event": "cycles", "counter-value": "1"}, {}', "is not JSON"),
-        ('{"event": "cycles"}', "`counter-value`"),
+        ('{"event": "cycles", "counter-value": [1]}', ".counter-value: Expected `str | float`"),
     ],
 )
 def test_errors_of_lines_of_json_name_the_line(wrong, problem, before, tmp_path):
