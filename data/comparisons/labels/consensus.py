@@ -242,8 +242,8 @@ def disputed_comparisons(labels: pd.DataFrame, status: pd.Series) -> pd.DataFram
 
     Either part is ordered by the number of votes for the rarer label, the largest first, then by id. `status`
     is the consensus by comparison_id. The columns are ``comparison_id``; ``voted_fail`` and ``voted_pass``,
-    the names of the annotators who voted so, joined by commas; and ``status``, missing without consensus. The
-    table is empty if no comparison is disputed.
+    the names of the voters of `Votes` who voted so, joined by commas; and ``status``, missing without
+    consensus. The table is empty if no comparison is disputed.
     """
     votes = Votes.from_labels(labels)
     fewer = votes.vote_counts.min(axis=0)

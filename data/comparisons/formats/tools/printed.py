@@ -162,10 +162,11 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield one value per line and unit, each with its number of threads.
 
     That is GOMAXPROCS, the number after the last ``-`` of a name, else 1. ``pkg:`` names the benchmark of the
-    lines after it, ``Unit NAME ... better=higher`` the direction of a unit. For other units, lower is better
-    if they end in ``/op``, higher if in ``/s``; else the user's choice is used, or higher is assumed, with a
-    note. An operation's name has its unit at the end, except ``ns/op``, and does not have ``Benchmark`` at
-    the beginning. Other lines are ignored; InputError if a file cannot be read or a number is invalid.
+    lines after it, ``Unit NAME ... better=higher`` the direction of a unit in them. For other units, lower is
+    better if they end in ``/op``, higher if in ``/s``; else the user's choice is used, or higher is assumed,
+    with a note. An operation's name has its unit at the end, except ``ns/op``, and does not have
+    ``Benchmark`` at the beginning. Other lines are ignored; InputError if a file cannot be read or a number
+    is invalid.
     """
     for path in source.files:
         package, directions = "", dict[str, str]()
