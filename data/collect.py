@@ -35,8 +35,8 @@ def collect_suite(path: Path, directory: Path) -> bool:
     """Measure or resume the suite in the YAML file `path`, and write its tables to `directory`.
 
     Notes and a progress bar appear on stderr. Returns False after Ctrl-C (the tables then have the runs
-    measured so far), else True, even if runs exceeded their time limit. InputError if the suite is invalid,
-    cannot be measured here, or `directory` has another measurement.
+    measured so far), else True, even if runs exceeded their time limit. InputError if the suite is invalid or
+    cannot be measured here, `directory` has another measurement, or a program of matrices or co-runs fails.
     """
     measure = find_collector(path)
     with Screen() as screen:

@@ -70,14 +70,14 @@ def tables_of_journal(suite: Suite, journal: Journal[BuildRun]) -> tuple[Compari
     """Return the tables of a measurement, and its reference slowdowns (columns `REFERENCE`).
 
     The order of an unchanged run is the number of its pass, from 0. Runs of changed builds have higher
-    orders, so that none is history of a comparison. A changed build with references for all numbers of
-    threads is compared with one to five passes (drawn from `SPANS`) before it, the unchanged build up to
-    ``suite.same`` times with itself; the first ``suite.history`` passes are only history. Runs that do not
-    cover all numbers of threads are dropped. A reference slowdown, per number of threads, is changed /
-    unchanged value - 1 (of a rate, unchanged / changed - 1), positive is worse, estimated from samples of
-    both builds taken in turn. The 95 % intervals of a comparison's slowdowns give its label: fail if any
-    begins at 3 % or more, pass if all end at 2 % or less, else none. The unchanged build against itself is a
-    pass. Labels have the current time. The columns ``truth_*`` must not be used as features.
+    orders, so that none is history of a comparison. All runs of a changed build with reference slowdowns for
+    all numbers of threads are compared with one to five passes (drawn from `SPANS`) before them, the
+    unchanged build up to ``suite.same`` times with itself; the first ``suite.history`` passes are only
+    history. Runs that do not cover all numbers of threads are dropped. A reference slowdown, per number of
+    threads, is changed / unchanged value - 1 (of a rate, unchanged / changed - 1), positive is worse,
+    estimated from samples of both builds taken in turn. The 95 % intervals of a comparison's slowdowns give
+    its label: fail if any begins at 3 % or more, pass if all end at 2 % or less, else none. The unchanged
+    build against itself is a pass. Labels have the current time. Columns ``truth_*`` must not be features.
     """
     by_operation: dict[str, list[BuildRun]] = defaultdict(list)
     for entry in sorted(journal.entries, key=lambda entry: entry.at):

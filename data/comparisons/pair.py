@@ -67,9 +67,9 @@ def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
 def comparable_results(results: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the operations, and of their configurations, that baseline and target both have.
 
-    `results` have the columns benchmark, operation, machine, threads and ``order`` (0: baseline, 1: target).
-    An operation of one side only is dropped. An operation of both sides without a common configuration keeps
-    all its rows, so that it can be reported as invalid.
+    Benchmark, operation and machine identify an operation; `results` also have the columns threads and
+    ``order`` (0: baseline, 1: target). An operation of one side only is dropped. An operation of both sides
+    without a common configuration keeps all its rows, to be reported as invalid. Rows keep their order.
     """
     results = results[_in_both(results, OPERATION)]
     common = _in_both(results, CONFIGURATION)

@@ -339,9 +339,9 @@ def with_status(
     `verdicts` maps comparison ids to verdicts; the second and later comparisons with the same id become
     ``invalid``, whether or not `verdicts` holds it. `otherwise` is the verdict of other comparisons that
     `verdicts` does not hold; by default their status is unchanged. `written` maps comparison ids to elements
-    ``verdict``; if given, all elements ``verdict`` of the document are removed, and each given one is added
-    to the first comparison with its id if that gets a verdict. `name` is the name of bytes in messages.
-    InputError if the document is not well-formed, or is UTF-16; OSError if the file `source` cannot be read.
+    ``verdict``; if given, all elements ``verdict`` of the document are removed, and each given one becomes
+    the first child of the first comparison with its id if that gets a verdict. `name` is the name of bytes in
+    messages. InputError if the document is malformed or UTF-16; OSError if the file `source` cannot be read.
     """
     document = Document.from_bytes(source, name) if isinstance(source, bytes) else Document.from_path(source)
     with document.open() as file:

@@ -27,8 +27,8 @@ MACHINE, VERSION, BENCHMARK = "hostname", "kernel", "benchmarkname"
 def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
     """Return the properties below an element ``settings``: attributes ``value`` by tag in lower case.
 
-    Values are stripped, and empty ones dropped; of a repeated property, the last counts. InputError if an
-    element at any depth below it has no attribute ``value``.
+    Of a repeated property, the last value counts, even if it is empty. Values are stripped, and empty ones
+    dropped. InputError if an element at any depth below it has no attribute ``value``.
     """
     texts = {
         str(element.tag).lower(): tree.text_attribute(element, "value", SETTINGS_TAG).strip()

@@ -55,8 +55,8 @@ class Span:
 class Boundary(NamedTuple):
     """A boundary just before `version`, and whether annotators `marked` it as a change or agree on no change.
 
-    `inspectors` are all annotators who inspected it; `annotators` are the ones among them who agree with
-    `marked`. `agreed` is whether these are enough for a label.
+    `inspectors` are all annotators who inspected it; `annotators` are those who agree with `marked`. `agreed`
+    is whether these are enough for a label.
     """
 
     version: int
@@ -178,13 +178,14 @@ def read_data_set(
 ) -> Iterator[ComparisonTables]:
     """Yield the tables of SAP's data set: ``annotations.json`` and, at any depth, CSV files of series.
 
-    The files are ``<id>__<category>__<unit>.csv``. A series is an operation, measured with one thread; the
-    order of a version is its index in the series. The boundaries that `find_boundaries` returns for `rules`
-    are the comparisons. A boundary is labelled fail if it is marked and the target's median is worse than the
-    baseline's (lower for units of `THROUGHPUT`, else higher), else pass. Each inspector has a label (pass
-    without a mark), agreed boundaries also have one of the consensus. A chunk has at least ten times
-    `chunk_rows` results (None: all); the last may have fewer, or none. InputError if the annotations are
-    missing or there is no series, and at the first invalid entry of the annotations or series unless
+    The files are ``<id>__<category>__<unit>.csv``. A series is the operation ``<id>``, measured with one
+    thread; the order of a version is its index in the series. The comparisons are the boundaries that
+    `find_boundaries` returns for `rules`, with the ``versions_before`` versions before them and the
+    ``versions_after`` from them on. A boundary is labelled fail if it is marked and the target's median is
+    worse than the baseline's (lower for units of `THROUGHPUT`, else higher), else pass. Each inspector has a
+    label (pass without a mark), agreed boundaries also have one of the consensus. A chunk has at least ten
+    times `chunk_rows` results (None: all); the last may have fewer, or none. InputError if the annotations
+    cannot be read or there is no series, and at the first invalid entry of the annotations or series unless
     ``problems.keep_going``, which skips it.
     """
     annotations = annotations_of(path / "annotations.json", problems)

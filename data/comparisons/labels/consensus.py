@@ -134,8 +134,8 @@ def dawid_skene(votes: Votes) -> Reliability:
 
     In the result, `sensitivity` and `specificity` are each person's shares of right votes on fails and on
     passes, with 4 right votes and 1 wrong vote added as a prior. `prevalence` is the share of fails,
-    `posterior` is P(fail); the order is that of `votes`. Method: Dawid and Skene (1979). ValueError if there
-    are no votes.
+    `posterior` is P(fail); the order is that of ``votes.people`` and ``votes.comparisons``. Method: Dawid and
+    Skene (1979). ValueError if there are no votes.
     """
     if not len(votes.comparisons):
         raise ValueError("no votes to estimate the reliability of annotators from")
@@ -211,9 +211,9 @@ def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFra
     """Return the reliability of every voter of `Votes`, the one with most labels first, ties by name.
 
     The columns are `ANNOTATOR_COLUMNS`: the number of labels pass and fail (``cases``) and of fails among
-    them, `sensitivity` and `specificity` by `dawid_skene`, and ``agreement``, the share of labels that agree
-    with `status`, the consensus by comparison_id (NaN if no label has one). Only a voter's last label of a
-    comparison counts. Empty if no comparison has two votes.
+    them, `sensitivity` and `specificity` by `dawid_skene`, and ``agreement``: of the labels on comparisons
+    with a consensus, the share that agrees with it (NaN without such labels). `status` is the consensus by
+    comparison_id. Only a voter's last label of a comparison counts. Empty if no comparison has two votes.
     """
     votes = Votes.from_labels(labels)
     if not len(votes.comparisons) or votes.vote_counts.sum(axis=0).max() <= 1:
@@ -242,8 +242,8 @@ def disputed_comparisons(labels: pd.DataFrame, status: pd.Series) -> pd.DataFram
 
     Either part is ordered by the number of votes for the rarer label, the largest first, then by id. `status`
     is the consensus by comparison_id. The columns are ``comparison_id``; ``voted_fail`` and ``voted_pass``,
-    the names of the annotators who voted so, joined by commas; and ``status``, missing without consensus. The
-    table is empty if no comparison is disputed.
+    the names of the voters of `Votes` who voted so, joined by commas; and ``status``, missing without
+    consensus. The table is empty if no comparison is disputed.
     """
     votes = Votes.from_labels(labels)
     fewer = votes.vote_counts.min(axis=0)

@@ -21,8 +21,8 @@ def with_csv_labels(
 ) -> Iterator[ComparisonTables]:
     """Yield `chunks`, then for each directory in `paths` with a ``labels.csv`` a chunk of its labels only.
 
-    A label of a comparison that no chunk has, or another wrong row, is an InputError, or is skipped if
-    ``problems.keep_going``. A file without a required column is always an InputError.
+    A label of a comparison that no chunk has, or another wrong row (see `read_labels`), is an InputError, or
+    is skipped if ``problems.keep_going``. A file without a required column is always an InputError.
     """
     files = [path / FILE for path in paths if (path / FILE).is_file()]
     seen: set[str] = set()

@@ -190,9 +190,10 @@ def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per command: its times, or in version 2 the primary metric, or else a summary.
 
     Versions are those of the JSON format. Times of version 1 are in s; version 2 names the unit. A summary
-    has those of min, q1, median, q3, max, mean and stdev that are present; the source gets a note. Lower is
-    better; names contain parameters. InputError if a file cannot be read, or its JSON is invalid or not that
-    of hyperfine.
+    has those of min, q1, median, q3, max, mean and stdev that are present; the source gets a note. Without
+    these, the measurement is empty. Lower is better. The operation is the command's name, else the command,
+    with parameters in brackets. InputError if a file cannot be read, or its JSON is invalid or not that of
+    hyperfine.
     """
     for path in source.files:
         content = read_json(path, _HyperfineFile)
@@ -247,9 +248,9 @@ class _JmhEntry(msgspec.Struct):
 def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per benchmark: the scores of all iterations of all forks, in the unit of the score.
 
-    Benchmarks without scores (sampled times) have a summary of min, median, max and mean instead, with a
-    note. The class is the benchmark, the method with its parameters the operation. Higher is better in mode
-    ``thrpt`` only. InputError if a file cannot be read or is not JSON of JMH.
+    Benchmarks without scores (sampled times) have a summary instead, with a note: those of min, median, max
+    and mean that are numbers. The class is the benchmark, the method with its parameters the operation.
+    Higher is better in mode ``thrpt`` only. InputError if a file cannot be read or is not JSON of JMH.
     """
     for path in source.files:
         for _, entry in decode_each(read_json(path, list[msgspec.Raw]), _JmhEntry, path, ""):

@@ -44,11 +44,12 @@ class _CriterionBenchmark(msgspec.Struct):
 def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per benchmark: the measured value of each sample divided by its iterations.
 
-    A CSV file is a ``raw.csv``; any other single file has the messages of cargo-criterion, in lines of JSON,
-    of which other lines are skipped. Of a directory, the CSV files are read, and each ``sample.json`` (with
-    ``benchmark.json`` next to it) in a folder without a CSV file; its other files are ignored. Lower is
-    better; the unit is the one in the file, or ns for ``sample.json``. InputError, while iterating, if a file
-    is invalid, or the number of iterations of a sample is missing or not above 0.
+    The operation is the benchmark's id, such as ``group/function/value``. A CSV file is a ``raw.csv``; any
+    other single file has the messages of cargo-criterion, in lines of JSON, of which other lines are skipped.
+    Of a directory, the CSV files are read, and each ``sample.json`` (with ``benchmark.json`` next to it) in a
+    folder without a CSV file; its other files are ignored. Lower is better; the unit is the one in the file,
+    or ns for ``sample.json``. InputError, while iterating, if a file is invalid, or the number of iterations
+    of a sample is missing or not above 0.
     """
     csv = {path.parent for path in source.files if path.suffix == ".csv"}
     for path in source.files:

@@ -37,7 +37,7 @@ VALUE, OPERATION = "value", "operation"
 
 
 def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per file, series, version and time: its values, in the order of first rows.
+    """Yield a measurement per file and combination of all columns but ``value``, in the order of first rows.
 
     The columns are ``value``, ``operation`` and, optionally, ``benchmark, machine, unit, better, threads,
     version`` and ``measured_at``; an empty cell has its default in `COLUMNS`. Columns are separated by comma,

@@ -181,10 +181,11 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def read_json_lines(path: Path, kind: type[T]) -> Iterator[tuple[int, str, T | None]]:
     """Yield the number, the text and the decoded object of each line that is not blank.
 
-    The object is None for lines that do not begin with ``{``. Others are decoded as the type `kind`, ignoring
-    unknown keys; NaN and infinities are read as null. InputError as by `read_lines`; while iterating, with
-    the line, if JSON is malformed (MalformedError), does not have the type, or has a key twice, which is
-    detected up to `_CHECKED_LINES` objects later.
+    Numbers begin at 1; only the line break is removed from the text. The object is None for lines that do not
+    begin with ``{`` after white space. Others are decoded as the type `kind`, ignoring unknown keys; NaN and
+    infinities are read as null. InputError as by `read_lines`; while iterating, with the line, if JSON is
+    malformed (MalformedError), does not have the type, or has a key twice, which is detected up to
+    `_CHECKED_LINES` objects later.
     """
     decoder = msgspec.json.Decoder(kind)
     numbers: list[int] = []

@@ -52,9 +52,9 @@ def read_phoronix(source: SourceFiles) -> Iterator[Measurement]:
 
     The operation is ``title[description]`` (the title alone without a description), the unit the test's
     scale; values are the raw values, else the single value. Better values are those of the file (LIB: lower,
-    HIB: higher), else the user's choice, else higher is assumed, with a note. Systems of a test without
-    values are skipped, with a note; so is a single value that is text in JSON, while text among the values in
-    XML is an InputError. InputError also if a file is invalid or cannot be read.
+    HIB: higher), else the user's choice, else higher is assumed, with a note. A system without values for a
+    test is skipped, with a note, as is a single value that is text in JSON; text among the values in XML is
+    an InputError. InputError also if a file is invalid or cannot be read.
     """
     for path in source.files:
         with naming_unreadable(path), path.open("rb") as file:

@@ -46,10 +46,11 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per count of an event: one per run or interval, or, with ``-r``, one of the mean.
 
     A mean has no spread, and gives a note: perf prints the standard error instead, and not the number of runs
-    from which a spread would follow. The unit of events without one is "count". A count per processor, core
-    or socket has its name in the operation's name. perf does not define which values are better; unless the
-    user does, fewer events are better, as they are the cost of the same work. Other lines and events that
-    were not counted are ignored. InputError if a file cannot be read, or a JSON line or a count is invalid.
+    from which a spread would follow. The unit of events without one is "count". The operation is the event,
+    followed by the processor, core or socket if there is a count for each. perf does not define which values
+    are better; unless the user does, fewer events are better, as they are the cost of the same work. Other
+    text and events that were not counted are ignored. InputError if a file cannot be read, a count is
+    invalid, or a line of JSON has no count.
     """
     better = source.measure.better or "lower"
     for path in source.files:
@@ -121,11 +122,12 @@ class _SysbenchRun:
 
 
 def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the rates and the mean latency (ms) of every run; several runs in a file are repetitions.
+    """Yield the rates and the mean latency (ms) of every run, with its number of threads.
 
-    Operations are named like ``events`` or ``latency``, with the test's parameters in brackets. Higher rates
-    and lower latencies are better. Rates per interval, if printed, replace that of the run. Other lines are
-    ignored; InputError if a file cannot be read or a number is invalid.
+    Operations are named like ``events`` or ``latency``, with the test's parameters in brackets; runs with
+    equal parameters and threads are repetitions. Higher rates and lower latencies are better. Rates per
+    interval, if printed, replace the run's. Other lines are ignored; InputError if a file cannot be read or a
+    number is invalid.
     """
     for path in source.files:
         run = _SysbenchRun()
@@ -162,10 +164,11 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield one value per line and unit, each with its number of threads.
 
     That is GOMAXPROCS, the number after the last ``-`` of a name, else 1. ``pkg:`` names the benchmark of the
-    lines after it, ``Unit NAME ... better=higher`` the direction of a unit. For other units, lower is better
-    if they end in ``/op``, higher if in ``/s``; else the user's choice is used, or higher is assumed, with a
-    note. An operation's name has its unit at the end, except ``ns/op``, and does not have ``Benchmark`` at
-    the beginning. Other lines are ignored; InputError if a file cannot be read or a number is invalid.
+    lines after it, ``Unit NAME ... better=higher`` the direction of a unit in them. For other units, lower is
+    better if they end in ``/op``, higher if in ``/s``; else the user's choice is used, or higher is assumed,
+    with a note. An operation's name has its unit at the end, except ``ns/op``, and does not have
+    ``Benchmark`` at the beginning. Other lines are ignored; InputError if a file cannot be read or a number
+    is invalid.
     """
     for path in source.files:
         package, directions = "", dict[str, str]()

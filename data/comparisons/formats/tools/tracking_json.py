@@ -321,10 +321,10 @@ class _HerderSeries(msgspec.Struct):
 def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the replicates (else the value) of every subtest, or of suites without subtests.
 
-    The benchmark is the suite with its extra options. Lower is better unless the file says otherwise. Suites
-    and subtests without values are skipped, with a note. Files are JSON, or logs with JSON after
-    ``PERFHERDER_DATA:``. JSON may also be a list of series: then one value per point, by revision (12
-    digits), else by push. InputError if a file cannot be read, or its JSON is invalid.
+    The benchmark is the suite with its extra options, the operation the subtest, else the suite. Lower is
+    better unless the file says otherwise. Suites and subtests without values are skipped, with a note. Files
+    are JSON, or logs with JSON after ``PERFHERDER_DATA:``. JSON may also be a list of series: one value per
+    point, by revision (12 digits), else by push. InputError if a file cannot be read or is invalid.
     """
     for path in source.files:
         content = standard_json(read_content(path))

@@ -15,7 +15,7 @@ _REFUSED = "labels are only added: a withdrawn one is a row of its own"
 def upgrade(op: Operations) -> None:
     """Create the table of labels, with triggers that refuse changes and deletions.
 
-    The database is SQLite or PostgreSQL; KeyError for any other.
+    The database is SQLite or PostgreSQL; KeyError for any other. SQLAlchemyError if the table exists.
     """
     op.create_table(
         _TABLE,
