@@ -290,9 +290,9 @@ _MOST_PAIRED = 20
 def hodges_lehmann(ordered: Floats) -> Floats:
     """Return the median of the means of all pairs of samples of each row, each sample also with itself.
 
-    `ordered`, shape (n_rows, n_samples), is sorted in each row; more than 20 samples are represented by 20
-    quantiles. Nearly as efficient as the mean, and robust (Hodges and Lehmann 1963). Shape (n_rows,); NaN for
-    a row with a NaN.
+    `ordered`, shape (n_rows, n_samples), at least one sample, ascends in each row; more than 20 samples are
+    represented by 20 quantiles. Nearly as efficient as the mean, and robust (Hodges and Lehmann 1963). Shape
+    (n_rows,); NaN for a row with a NaN.
     """
     if (length := ordered.shape[1]) > _MOST_PAIRED:
         place = (np.arange(_MOST_PAIRED) + 0.5) / _MOST_PAIRED * length - 0.5

@@ -270,10 +270,11 @@ def feature_vectors(
     """Return all features of all comparisons, shape (n_comparisons, n_features).
 
     Columns are in the order of ``vector_columns(features)``, values between -`_BOUND` and `_BOUND` (1e9). A
-    feature is NaN where it is unknown, as features of versions are where there is no history and each side is
-    a single version. Features of samples are estimated for sides given as five numbers. Only `features`
-    "retrospective" uses versions after the target; "seed" counts as "extended". `run_spread`, a share of the
-    level, is the `prior` of `run_steps`; it is ignored if `steps`, the result of `run_steps`, is given.
+    feature is NaN where it is unknown: those of versions, for example, where there is no history and each
+    side is a single version. Features of samples are estimated where a side has only five numbers. Versions
+    after the target are used only if `features` is "retrospective"; "seed" counts as "extended".
+    `run_spread`, a share of the level, is the `prior` of `run_steps`; it is ignored if `steps`, the result of
+    `run_steps`, is given.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -88,7 +88,8 @@ def contrasted_rows(chunks: CleanChunks, statistics: Sequence[MetricStatistics],
     The chunk is read from `file`, one of ``chunks.files``. `statistics` are those of
     `statistics_without_parts`: the first of all runs, then one per part, of the runs outside it. A pair is
     contrasted with the item of its part, or with the first if there is a single part. Pairs without a label
-    are left out; with several parts, the rows are sorted by part.
+    or with an empty side are left out; with several parts, the rows are sorted by part, and pairs in no part
+    are left out, too.
     """
     tables, part = chunks.read_chunk(file)
     if chunks.parts == 1:

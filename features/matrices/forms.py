@@ -201,10 +201,10 @@ def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricS
 
     The unit of a metric is a small absolute value of it, see `middle_and_unit`; the noise is that of
     ``arcsinh(value / unit)``, per workload group, shrunk towards that of all groups. ``spread``, the variance
-    of runs, is estimated from the baselines of all pairs. ``drift``, the squared difference of two sides, is
-    estimated from the pairs labelled normal; from all pairs not labelled abnormal if fewer than `FEW` (5)
-    pairs of all groups together are labelled normal. A metric without values has the median 0, the unit 1 and
-    the noise 0.
+    of runs, is estimated from the baselines of all pairs. ``drift``, the mean squared difference of the two
+    medians of a pair, is estimated from the pairs labelled normal; from all pairs not labelled abnormal if
+    fewer than `FEW` (5) pairs of all groups together are labelled normal. A metric without values has the
+    median 0, the unit 1 and the noise 0.
     """
     scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
         -1, 2
