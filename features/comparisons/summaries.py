@@ -422,8 +422,9 @@ def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats
 
     `before` and `after` have n_rows rows and at least one column each, NaN where unknown. Three arrays of
     shape (n_rows,): the explained variance as a share of the whole one, and as a share of that which the best
-    step at any column explains (both NaN without variance); the sum over `before` of value minus mean of the
-    whole row, positive where `before` is higher.
+    step at any column explains (both NaN without variance); the sum over the known values of `before` of
+    value minus mean of the whole row, positive where `before` is higher. With variance, all are 0
+    where a side has no known value.
     """
     values = np.hstack([before, after])
     finite = np.isfinite(values)

@@ -91,8 +91,8 @@ def summarise_groups(place: Whole, values: Floats, n_groups: int) -> tuple[Float
     """Return medians, variances (by n - 1) and numbers of the finite values by group of rows and column.
 
     place: shape (n_rows,), the group of each row, from 0 to `n_groups`, exclusive. values: shape (n_rows,
-    n_columns), NaN where not measured. Results have shape (n_groups, n_columns); medians are NaN without
-    values, variances with fewer than two.
+    n_columns), NaN where not measured. Results have shape (n_groups, n_columns), all floats; without
+    values, medians are NaN and numbers 0; variances are NaN with fewer than two values.
     """
     shape = (n_groups, values.shape[1])
     middles, spreads, counts = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
@@ -317,11 +317,13 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     group, scaled by how much the runs of this baseline vary compared with the group; and the difference to
     expect from the runs of these two matrices. The runs' variance is the baseline's, moderated by the group's
     (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs suffice. Values
-    are compressed by ``arcsinh``. A metric missing on one side counts as equal; a pair with an empty side is
-    left out. The label is 1 if a target run is abnormal, 0 if some are normal and none abnormal, else NaN.
+    are compressed by ``arcsinh`` before subtraction, differences after division. A metric missing on one side
+    counts as equal; a pair with a side without any value is left out. Rows are in the order of the pairs'
+    first runs. The label is 1 if a target run is abnormal, 0 if some are normal and none abnormal, else NaN.
 
-    Further columns: the `size_statistics` of these differences; the mean log of the ratio of the target's
-    spread to the baseline's; the share of metrics that only the baseline has.
+    Further columns: the `size_statistics` of these differences (before the second ``arcsinh``); the mean over
+    all metrics of log(target's / baseline's standard deviation), 0 if unknown; the share of metrics that only
+    the baseline has.
     """
     matrices = MatrixPairs.from_tables(
         tables, statistics.scale_values(_finite_values(tables, statistics.metrics))

@@ -316,8 +316,8 @@ def trees_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
     """Return a chart of the accuracy of both forests by their number of trees: means over the folds.
 
     Bands are one standard deviation wide on either side (scheduler thesis, figure 6.8).
-    `curves`: one row per ``curve`` (model), ``parameter`` (number of trees) and ``fold``, with ``accuracy``.
-    `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
+    `curves`: one row per ``curve`` (model), ``parameter`` (number of trees) and ``fold``, with ``accuracy``,
+    a share. `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
     Returns None unless `curves` has rows of "random-forest" or "extra-trees".
     """
     names = {"random-forest": "random forest", "extra-trees": "extra trees"}
@@ -370,7 +370,7 @@ def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
 
     `verdicts`: out-of-fold verdicts of models, one row per ``split`` ("stratified" or "grouped"), ``entry``
     (model), ``repeat``, ``fold`` and comparison, with ``verdict`` (``unsure`` is wrong) and ``status`` (the
-    label). `always_pass`: the accuracy of calling everything ``pass``.
+    label). `always_pass`: the accuracy of calling everything ``pass``. Diamonds: medians of the thesis.
     Returns None without verdicts. Models are sorted by median accuracy, the best at the top: on stratified
     folds if there are any (models without them are left out); ties by name.
     """
