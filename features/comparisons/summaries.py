@@ -385,7 +385,10 @@ def _padded_values(
 
 
 def pack_rows(rows: Floats, *, right: bool) -> Floats:
-    """Return each row with its finite values moved to the right (`right`) or left end, in their order."""
+    """Return each row with its finite values moved to the right (`right`) or left end, in their order.
+
+    Infinite values and NaN are moved to the other end, also in their order.
+    """
     finite = np.isfinite(rows)
     place = np.argsort(finite if right else ~finite, axis=1, kind="stable")
     return np.asarray(np.take_along_axis(rows, place, axis=1))

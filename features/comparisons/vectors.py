@@ -244,7 +244,7 @@ def seed_vectors(sides: Sides) -> Floats:
     baseline's, divided by the absolute value of the baseline's: negative is a worse target. ``mins, maxes,
     q1s, q3s`` are the target's median minus the target's minimum, maximum or quartile, divided by the
     absolute value of the target's median: ``mins`` and ``q1s`` are never negative, ``maxes`` and ``q3s``
-    never positive. NaN where medians are zero or unknown.
+    never positive. Configurations whose divisor is zero or unknown are ignored; NaN without any others.
     """
     n = sides.n_comparisons
     vector = np.empty((5, 3, n))

@@ -67,8 +67,8 @@ def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[Metr
 
     A part is a fold of the test cases; runs that are in no part are outside of every part. The list has
     ``chunks.parts + 1`` items, in the order of the parts; with a single part, only that of all runs. Each
-    item equals `features.matrices.forms.training_statistics` of those runs, computed without all runs in
-    memory.
+    item equals `features.matrices.forms.training_statistics` of those runs, but has all ``chunks.groups``. It
+    is computed without all runs in memory, in parallel as `compute` configures.
     """
     step = max(1, _AT_ONCE // max(chunks.rows, 1))
     blocks = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]

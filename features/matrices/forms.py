@@ -216,7 +216,8 @@ def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricS
 def middle_and_unit(column: Floats) -> tuple[float, float]:
     """Return the median of a metric's values, and the 5 % quantile of absolute nonzero values, its unit.
 
-    NaN is ignored. The median is 0 without values, the unit is 1 without nonzero values.
+    NaN is ignored. The median is 0 without values, the unit is 1 without nonzero values. The quantile is not
+    interpolated; of up to 20 values, it is the smallest.
     """
     values = column[~np.isnan(column)]
     middle = float(np.median(values)) if values.size else 0.0
@@ -281,8 +282,9 @@ def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows
     """Return one row per target run: the metrics of a baseline run of its pair, then the target run's.
 
     The n-th target run is matched with the n-th baseline run; if there are fewer baseline runs, these are
-    reused from the first on. Target runs without a baseline are left out. Gaps are filled with the training
-    median. The label is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
+    reused from the first on. Target runs without a baseline are left out, the others keep their order.
+    Columns are ``baseline <metric>``, then ``target <metric>``. Gaps and infinite values are filled with the
+    training median. The label is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
     """
     target, baseline = _baseline_partners(tables.runs)
     filled = _fill_gaps(tables, statistics)
@@ -295,10 +297,11 @@ def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Ro
     """Return one row per target run: the deviation, in percent, of each metric from a baseline run.
 
     Positive where the target is larger. The n-th target run of a pair is matched with the n-th baseline run;
-    if these are fewer, they are reused from the first. Target runs without a baseline are left out. The label
-    is the target run's flag ``abnormal`` (1, 0, NaN if unknown). Deviations are relative to the size of the
-    baseline's value, or to the metric's smallest usual size (the unit in `middle_and_unit`) if that is
-    larger; they are cut at ``+-MOST_PER_CENT`` (a million), and 0 where a value is missing on either side.
+    if these are fewer, they are reused from the first. Target runs without a baseline are left out, the
+    others keep their order. The label is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
+    Deviations are relative to the size of the baseline's value, or to the metric's smallest usual size (the
+    unit in `middle_and_unit`) if that is larger; they are cut at ``+-MOST_PER_CENT`` (a million), and 0 where
+    a value is missing or infinite on either side.
     """
     target, baseline = _baseline_partners(tables.runs)
     values = _finite_values(tables, statistics.metrics)

@@ -41,8 +41,8 @@ def judge_source(
     1 if a verdict is ``fail`` with ``wanted.fail_on_regression``, or ``unsure`` with `fail_on_unsure`; else
     0, also with skipped parts and invalid comparisons.
     `uri`: a directory with a model, or its address in the registry; None: the champion.
-    `keep_going`: skip parts that cannot be read, and report them on stderr.
-    `better`: the direction of comparisons without one; None: "higher", with a note.
+    `keep_going`: skip parts that cannot be read, and report them on stderr, instead of raising InputError.
+    `better`: the direction of comparisons without one, "lower" or "higher"; None: "higher", with a note.
     `from_`: the format; None: detected from the content.
     `retrospective`: without `uri`, use the champion that also uses versions after the target.
     `explain`: add evidence, nearest examples and counterfactuals; Markdown (folded) and XML always have them.
