@@ -108,7 +108,10 @@ def plugin_for_source(source: Path) -> FamilyPlugin:
 
 
 def refuse_other_options(option_names: Collection[str], chosen: Judging | Importing, source: Path) -> None:
-    """Raise an InputError for the first of `option_names` not in ``chosen.options``; it names `source`."""
+    """Raise an InputError for the first of `option_names` not in ``chosen.options``; it names `source`.
+
+    Names are those of keyword arguments, such as ``from_``; the message has the option, ``--from``.
+    """
     for name in option_names:
         if name not in chosen.options:
             option = name.rstrip("_").replace("_", "-")

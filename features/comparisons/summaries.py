@@ -290,9 +290,9 @@ _MOST_PAIRED = 20
 def hodges_lehmann(ordered: Floats) -> Floats:
     """Return the median of the means of all pairs of samples of each row, each sample also with itself.
 
-    `ordered`, shape (n_rows, n_samples), is sorted in each row; more than 20 samples are represented by 20
-    quantiles. Nearly as efficient as the mean, and robust (Hodges and Lehmann 1963). Shape (n_rows,); NaN for
-    a row with a NaN.
+    `ordered`, shape (n_rows, n_samples), at least one sample, ascends in each row; more than 20 samples are
+    represented by 20 quantiles. Nearly as efficient as the mean, and robust (Hodges and Lehmann 1963). Shape
+    (n_rows,); NaN for a row with a NaN.
     """
     if (length := ordered.shape[1]) > _MOST_PAIRED:
         place = (np.arange(_MOST_PAIRED) + 0.5) / _MOST_PAIRED * length - 0.5
@@ -385,7 +385,10 @@ def _padded_values(
 
 
 def pack_rows(rows: Floats, *, right: bool) -> Floats:
-    """Return each row with its finite values moved to the right (`right`) or left end, in their order."""
+    """Return each row with its finite values moved to the right (`right`) or left end, in their order.
+
+    Infinite values and NaN are moved to the other end, also in their order.
+    """
     finite = np.isfinite(rows)
     place = np.argsort(finite if right else ~finite, axis=1, kind="stable")
     return np.asarray(np.take_along_axis(rows, place, axis=1))
@@ -422,8 +425,9 @@ def step_variance(before: Floats, after: Floats) -> tuple[Floats, Floats, Floats
 
     `before` and `after` have n_rows rows and at least one column each, NaN where unknown. Three arrays of
     shape (n_rows,): the explained variance as a share of the whole one, and as a share of that which the best
-    step at any column explains (both NaN without variance); the sum over `before` of value minus mean of the
-    whole row, positive where `before` is higher.
+    step at any column explains (both NaN without variance); the sum over the known values of `before` of
+    value minus mean of the whole row, positive where `before` is higher. With variance, all are 0
+    where a side has no known value.
     """
     values = np.hstack([before, after])
     finite = np.isfinite(values)

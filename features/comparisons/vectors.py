@@ -244,7 +244,7 @@ def seed_vectors(sides: Sides) -> Floats:
     baseline's, divided by the absolute value of the baseline's: negative is a worse target. ``mins, maxes,
     q1s, q3s`` are the target's median minus the target's minimum, maximum or quartile, divided by the
     absolute value of the target's median: ``mins`` and ``q1s`` are never negative, ``maxes`` and ``q3s``
-    never positive. NaN where medians are zero or unknown.
+    never positive. Configurations whose divisor is zero or unknown are ignored; NaN without any others.
     """
     n = sides.n_comparisons
     vector = np.empty((5, 3, n))
@@ -270,10 +270,11 @@ def feature_vectors(
     """Return all features of all comparisons, shape (n_comparisons, n_features).
 
     Columns are in the order of ``vector_columns(features)``, values between -`_BOUND` and `_BOUND` (1e9). A
-    feature is NaN where it is unknown, as features of versions are where there is no history and each side is
-    a single version. Features of samples are estimated for sides given as five numbers. Only `features`
-    "retrospective" uses versions after the target; "seed" counts as "extended". `run_spread`, a share of the
-    level, is the `prior` of `run_steps`; it is ignored if `steps`, the result of `run_steps`, is given.
+    feature is NaN where it is unknown: those of versions, for example, where there is no history and each
+    side is a single version. Features of samples are estimated where a side has only five numbers. Versions
+    after the target are used only if `features` is "retrospective"; "seed" counts as "extended".
+    `run_spread`, a share of the level, is the `prior` of `run_steps`; it is ignored if `steps`, the result of
+    `run_steps`, is given.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -19,9 +19,10 @@ def training_instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
     """Return the training rows: one per task, co-runners and machine, sorted by machine, task and co-runners.
 
     The columns are ``task, corunners, machine, device, families, solo_seconds, repetitions, impact``.
-    ``impact`` is the median over repetitions of co-run time / median solo time (NaN without a solo time on
-    that machine). ``families`` has the families of the row's tasks in alphabetical order, joined by "+",
-    equal for both directions of a pair. KeyError for a task without a solo run on any machine.
+    ``impact`` is the median over co-runs, whose number is ``repetitions``, of the task's time / its median
+    solo time ``solo_seconds`` (both NaN without a solo run on that machine). ``corunners`` are joined by "+",
+    as are ``families``, those of task and co-runners in alphabetical order: equal for both directions of a
+    pair. KeyError for a task or co-runner without a solo run on any machine.
     """
     placed = Placed.from_pairs(tables.pairs)
     alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))

@@ -219,14 +219,15 @@ def corun_matrix(solo: Solo, placed: Placed) -> Floats:
     the sum over its co-runners, and if any task has more than one also ``most_<event>``, the largest.
 
     Features of solo times, for the task (``own_``) and as the mean over its co-runners (``others_``):
-    ``seconds``, the natural logarithm of the solo time; ``over_q<n>``, ``seconds`` minus the <n> % quantile
-    of ``seconds`` on the machine; ``fixed_share``, the machine's fixed cost (the solo time at the 5 %
-    quantile) as a share of the solo time, at most 1 (for co-runners the sum); ``activity``, the mean
-    logarithm of 1 + rate; ``vs_<engine>``, ``seconds`` minus that of the same task under this engine on the
-    same device (0 for the machine's own engine). ``longer`` is the task's ``seconds`` minus the co-runners',
-    ``both_fixed`` the product of ``own_fixed_share`` and ``others_fixed_share``, ``twins`` the number of
-    co-runners that are the same task, and ``beside`` the number of co-runners. NaN where a solo run is
-    unknown. Without co-runners, all features of the co-runners are 0, and ``longer`` equals ``own_seconds``.
+    ``seconds``, the natural logarithm of the solo time; ``over_q<n>`` (<n>: 01 to 50), ``seconds`` minus the
+    <n> % quantile of ``seconds`` on the machine; ``fixed_share``, the machine's fixed cost (the solo time at
+    the 5 % quantile) as a share of the solo time, at most 1 (for co-runners the sum); ``activity``, the mean
+    of log(1 + rate) over all events; ``vs_<engine>``, ``seconds`` minus that of the same task under this
+    engine on the same device (0 for the machine's own engine). ``longer`` is the task's ``seconds`` minus the
+    co-runners', ``both_fixed`` the product of ``own_fixed_share`` and ``others_fixed_share``, ``twins`` the
+    number of co-runners that are the same task, and ``beside`` the number of co-runners. NaN where a needed
+    solo run is unknown, for ``vs_<engine>`` also that under the engine. Without co-runners, all features of
+    the co-runners are 0, and ``longer`` equals ``own_seconds``.
 
     The features of the machine are `Solo.machine_features`; NaN for unknown machines.
     """

@@ -209,7 +209,7 @@ def columns_by_category(columns: tuple[str, ...]) -> dict[str, list[int]]:
 def zscores(x: NDArray[np.float64], training_rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
     """Return (x - mean) / standard deviation by column, in the shape of `x` (fingerprint paper, section 5.2).
 
-    x: shape (n_rows, n_columns), rates; NaN becomes 0, as do columns that are constant in the training rows.
+    x: shape (n_rows, n_columns), rates; NaN becomes 0, as do columns constant or NaN in the training rows.
     training_rows: indices of the rows that mean and population standard deviation are computed from; None:
     all.
     """

@@ -67,8 +67,8 @@ def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[Metr
 
     A part is a fold of the test cases; runs that are in no part are outside of every part. The list has
     ``chunks.parts + 1`` items, in the order of the parts; with a single part, only that of all runs. Each
-    item equals `features.matrices.forms.training_statistics` of those runs, computed without all runs in
-    memory.
+    item equals `features.matrices.forms.training_statistics` of those runs, but has all ``chunks.groups``. It
+    is computed without all runs in memory, in parallel as `compute` configures.
     """
     step = max(1, _AT_ONCE // max(chunks.rows, 1))
     blocks = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]
@@ -88,7 +88,8 @@ def contrasted_rows(chunks: CleanChunks, statistics: Sequence[MetricStatistics],
     The chunk is read from `file`, one of ``chunks.files``. `statistics` are those of
     `statistics_without_parts`: the first of all runs, then one per part, of the runs outside it. A pair is
     contrasted with the item of its part, or with the first if there is a single part. Pairs without a label
-    are left out; with several parts, the rows are sorted by part.
+    or with an empty side are left out; with several parts, the rows are sorted by part, and pairs in no part
+    are left out, too.
     """
     tables, part = chunks.read_chunk(file)
     if chunks.parts == 1:

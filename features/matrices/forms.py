@@ -91,8 +91,8 @@ def summarise_groups(place: Whole, values: Floats, n_groups: int) -> tuple[Float
     """Return medians, variances (by n - 1) and numbers of the finite values by group of rows and column.
 
     place: shape (n_rows,), the group of each row, from 0 to `n_groups`, exclusive. values: shape (n_rows,
-    n_columns), NaN where not measured. Results have shape (n_groups, n_columns); medians are NaN without
-    values, variances with fewer than two.
+    n_columns), NaN where not measured. Results have shape (n_groups, n_columns), all floats; without
+    values, medians are NaN and numbers 0; variances are NaN with fewer than two values.
     """
     shape = (n_groups, values.shape[1])
     middles, spreads, counts = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
@@ -201,10 +201,10 @@ def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricS
 
     The unit of a metric is a small absolute value of it, see `middle_and_unit`; the noise is that of
     ``arcsinh(value / unit)``, per workload group, shrunk towards that of all groups. ``spread``, the variance
-    of runs, is estimated from the baselines of all pairs. ``drift``, the squared difference of two sides, is
-    estimated from the pairs labelled normal; from all pairs not labelled abnormal if fewer than `FEW` (5)
-    pairs of all groups together are labelled normal. A metric without values has the median 0, the unit 1 and
-    the noise 0.
+    of runs, is estimated from the baselines of all pairs. ``drift``, the mean squared difference of the two
+    medians of a pair, is estimated from the pairs labelled normal; from all pairs not labelled abnormal if
+    fewer than `FEW` (5) pairs of all groups together are labelled normal. A metric without values has the
+    median 0, the unit 1 and the noise 0.
     """
     scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
         -1, 2
@@ -216,7 +216,8 @@ def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricS
 def middle_and_unit(column: Floats) -> tuple[float, float]:
     """Return the median of a metric's values, and the 5 % quantile of absolute nonzero values, its unit.
 
-    NaN is ignored. The median is 0 without values, the unit is 1 without nonzero values.
+    NaN is ignored. The median is 0 without values, the unit is 1 without nonzero values. The quantile is not
+    interpolated; of up to 20 values, it is the smallest.
     """
     values = column[~np.isnan(column)]
     middle = float(np.median(values)) if values.size else 0.0
@@ -281,8 +282,9 @@ def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows
     """Return one row per target run: the metrics of a baseline run of its pair, then the target run's.
 
     The n-th target run is matched with the n-th baseline run; if there are fewer baseline runs, these are
-    reused from the first on. Target runs without a baseline are left out. Gaps are filled with the training
-    median. The label is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
+    reused from the first on. Target runs without a baseline are left out, the others keep their order.
+    Columns are ``baseline <metric>``, then ``target <metric>``. Gaps and infinite values are filled with the
+    training median. The label is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
     """
     target, baseline = _baseline_partners(tables.runs)
     filled = _fill_gaps(tables, statistics)
@@ -295,10 +297,11 @@ def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Ro
     """Return one row per target run: the deviation, in percent, of each metric from a baseline run.
 
     Positive where the target is larger. The n-th target run of a pair is matched with the n-th baseline run;
-    if these are fewer, they are reused from the first. Target runs without a baseline are left out. The label
-    is the target run's flag ``abnormal`` (1, 0, NaN if unknown). Deviations are relative to the size of the
-    baseline's value, or to the metric's smallest usual size (the unit in `middle_and_unit`) if that is
-    larger; they are cut at ``+-MOST_PER_CENT`` (a million), and 0 where a value is missing on either side.
+    if these are fewer, they are reused from the first. Target runs without a baseline are left out, the
+    others keep their order. The label is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
+    Deviations are relative to the size of the baseline's value, or to the metric's smallest usual size (the
+    unit in `middle_and_unit`) if that is larger; they are cut at ``+-MOST_PER_CENT`` (a million), and 0 where
+    a value is missing or infinite on either side.
     """
     target, baseline = _baseline_partners(tables.runs)
     values = _finite_values(tables, statistics.metrics)
@@ -317,11 +320,13 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     group, scaled by how much the runs of this baseline vary compared with the group; and the difference to
     expect from the runs of these two matrices. The runs' variance is the baseline's, moderated by the group's
     (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs suffice. Values
-    are compressed by ``arcsinh``. A metric missing on one side counts as equal; a pair with an empty side is
-    left out. The label is 1 if a target run is abnormal, 0 if some are normal and none abnormal, else NaN.
+    are compressed by ``arcsinh`` before subtraction, differences after division. A metric missing on one side
+    counts as equal; a pair with a side without any value is left out. Rows are in the order of the pairs'
+    first runs. The label is 1 if a target run is abnormal, 0 if some are normal and none abnormal, else NaN.
 
-    Further columns: the `size_statistics` of these differences; the mean log of the ratio of the target's
-    spread to the baseline's; the share of metrics that only the baseline has.
+    Further columns: the `size_statistics` of these differences (before the second ``arcsinh``); the mean over
+    all metrics of log(target's / baseline's standard deviation), 0 if unknown; the share of metrics that only
+    the baseline has.
     """
     matrices = MatrixPairs.from_tables(
         tables, statistics.scale_values(_finite_values(tables, statistics.metrics))

@@ -174,7 +174,10 @@ def _side_box(
 
 
 def format_number(value: float) -> str:
-    """Return a value with at most five significant digits, such as ``123,460``; a dash if not finite."""
+    """Return a value with at most five significant digits, such as ``123,460``; an en dash if not finite.
+
+    Thousands are separated from 10,000 on. Values below 0.0001 have an exponent, such as ``1.2346e-05``.
+    """
     if not np.isfinite(value):
         return "\N{EN DASH}"
     digits = f"{value:.5g}"

@@ -88,7 +88,8 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     `name`: the chart's anchor in the page.
     `models`, `rules`: out-of-fold verdicts, one row per ``entry`` (model or rule), ``repeat``, ``fold`` and
     comparison, with ``verdict``, ``status`` (the label), ``probability``.
-    Returns None without models, or if no label in `models` is ``fail``.
+    Returns None without models, or if no label in `models` is ``fail``. ValueError if a model's probability
+    is NaN.
     """
     if models.empty or not (models["status"] == "fail").any():
         return None
@@ -168,10 +169,11 @@ def undo_signed_root(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Chart | None:
     """Draw the three features that separate pass from fail best, pair by pair, without and with signed root.
 
-    `features`: one row per labelled comparison: ``comparison_id, status`` and the `columns`, as signed roots,
-    which are undone for the plots without. `columns`: features to choose from, by their F in an analysis of
-    variance, which counts as 0 for a column with NaN; of equal ones the first is taken. Returns None with
-    fewer than three columns or only one status. At most 400 dots per status, evenly spaced, are drawn.
+    `name`: the chart's anchor in the page. `features`: one row per labelled comparison: ``comparison_id``,
+    ``status`` ("pass" or "fail") and the `columns`, as signed roots, which are undone for the plots without.
+    `columns`: features to choose from, by the F of their signed roots in an analysis of variance, which
+    counts as 0 for a column with NaN; of equal ones the first is taken. Returns None with fewer than three
+    columns or only one status. At most 400 dots per status, evenly spaced, are drawn.
     """
     if len(columns) < 3 or features["status"].nunique() < 2:  # noqa: PLR2004 - three dimensions, two classes
         return None
@@ -245,8 +247,9 @@ class ModelGuarantees(BaseModel):
 def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Chart:
     """Return a chart of the share of fails by probability: a dot per tenth of the scale that has verdicts.
 
-    `verdicts`: out-of-fold verdicts, at least one, of the model `champion`: ``probability`` (ValueError if
-    one is NaN) and ``status``. `error`: the expected calibration error, a share; for the title only.
+    A dot is at the mean probability of its verdicts, and larger the more these are. `verdicts`: out-of-fold
+    verdicts, at least one, of the model `champion`: ``probability`` of a fail (ValueError if one is NaN) and
+    ``status``, the label. `error`: the expected calibration error, a share; for the title only.
     """
     ranges = reliability_bins(verdicts)
     title = (
@@ -313,8 +316,8 @@ def trees_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
     """Return a chart of the accuracy of both forests by their number of trees: means over the folds.
 
     Bands are one standard deviation wide on either side (scheduler thesis, figure 6.8).
-    `curves`: one row per ``curve`` (model), ``parameter`` (number of trees) and ``fold``, with ``accuracy``.
-    `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
+    `curves`: one row per ``curve`` (model), ``parameter`` (number of trees) and ``fold``, with ``accuracy``,
+    a share. `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
     Returns None unless `curves` has rows of "random-forest" or "extra-trees".
     """
     names = {"random-forest": "random forest", "extra-trees": "extra trees"}
@@ -367,7 +370,7 @@ def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
 
     `verdicts`: out-of-fold verdicts of models, one row per ``split`` ("stratified" or "grouped"), ``entry``
     (model), ``repeat``, ``fold`` and comparison, with ``verdict`` (``unsure`` is wrong) and ``status`` (the
-    label). `always_pass`: the accuracy of calling everything ``pass``.
+    label). `always_pass`: the accuracy of calling everything ``pass``. Diamonds: medians of the thesis.
     Returns None without verdicts. Models are sorted by median accuracy, the best at the top: on stratified
     folds if there are any (models without them are left out); ties by name.
     """

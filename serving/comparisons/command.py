@@ -41,8 +41,8 @@ def judge_source(
     1 if a verdict is ``fail`` with ``wanted.fail_on_regression``, or ``unsure`` with `fail_on_unsure`; else
     0, also with skipped parts and invalid comparisons.
     `uri`: a directory with a model, or its address in the registry; None: the champion.
-    `keep_going`: skip parts that cannot be read, and report them on stderr.
-    `better`: the direction of comparisons without one; None: "higher", with a note.
+    `keep_going`: skip parts that cannot be read, and report them on stderr, instead of raising InputError.
+    `better`: the direction of comparisons without one, "lower" or "higher"; None: "higher", with a note.
     `from_`: the format; None: detected from the content.
     `retrospective`: without `uri`, use the champion that also uses versions after the target.
     `explain`: add evidence, nearest examples and counterfactuals; Markdown (folded) and XML always have them.
@@ -103,7 +103,8 @@ def read_source(
     `kind`: the format. `problems`: whether to skip parts that cannot be read; collects errors and notes.
     `measure`: the metric and its direction, for formats that do not define them; None: ``Measure()``, the
     first metric that is not a time, and "higher".
-    Raises InputError at the first error, unless ``problems.keep_going``, and if no comparison is left.
+    Raises InputError at the first error, unless ``problems.keep_going``; always for an unknown format, a
+    missing source, and if no comparison is left.
     """
     tables = ComparisonTables.join_tables(
         list(formats.stream_tables(kind, sources, problems, measure=measure, chunk_rows=None))
@@ -123,10 +124,10 @@ def imported(
     The result also has the skipped errors and notes. All three tables (comparisons, results, labels) are
     replaced, or none. With `keep_going`, parts that cannot be read are skipped; invalid comparisons are
     written and also reported as skipped.
-    `better`: the direction of results without one, "lower" or "higher"; None: "higher".
-    Raises InputError at the first such part or comparison, unless `keep_going`; if there is no comparison,
-    unless something was skipped (then empty tables are written); and if a later source has further columns,
-    or columns of another type.
+    `better`: the direction of results without one, "lower" or "higher"; None: "higher", with a note.
+    Raises InputError at the first such part or comparison, unless `keep_going`; without results or two
+    versions to compare, unless something was skipped (then tables may be empty); and always for an unknown
+    `kind`, a missing source, and a later source with further columns or columns of another type.
     """
     from data.comparisons.stages import import_tables
 
