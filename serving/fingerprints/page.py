@@ -157,11 +157,11 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
 def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
     """Return the pairs of applications whose profiles are compared; may be empty.
 
-    They are the pairs of the paper's figures (`CHANGES`) of which both have profiles. Without any, the best
-    predicted trusted application (largest R²) of each kind is chosen, where a kind is the name up to its
-    first colon. Sorted by name, the chosen ones are paired with their successors: the first with the second,
-    the second with the third and so on, at most six pairs. So a pair has two kinds, and the last application
-    is no pair's first.
+    They are the pairs of the paper's figures (`CHANGES`, in its order) of which both applications have
+    profiles, trusted or not. Without such a pair, the best predicted trusted application (largest R²) of each
+    kind is chosen, where a kind is the name up to its first colon. Sorted by name, the chosen ones are paired
+    with their successors: the first with the second, the second with the third and so on, at most six pairs.
+    So a pair has two kinds, and the last application is no pair's first.
     """
     of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:
@@ -198,8 +198,9 @@ def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[Diff
 def stability_sentence(stability: pd.DataFrame) -> str:
     """Return a text with the number of applications on which our top five is more stable; "" without rows.
 
-    `stability` has ``application`` and the mean overlap of the top five between resamples, by the quiho
-    paper's method (``seed``) and by ours (``ours``).
+    It has both mean overlaps, too, and says if the number is not significantly different from half of the
+    rows. `stability` has ``application`` and the mean overlap of the top five between resamples, by the quiho
+    paper's method (``seed``) and by ours (``ours``); a row with NaN counts as not more stable.
     """
     if stability.empty:
         return ""
@@ -214,10 +215,11 @@ def stability_sentence(stability: pd.DataFrame) -> str:
 
 
 def accuracy_sentence(accuracy: pd.DataFrame) -> str:
-    """Return sentences on which method has the smallest error how often, and on median errors.
+    """Return a text with the number of smallest errors and the median error of each method; "" without rows.
 
-    `accuracy` has ``application`` and a column of median relative errors per method; an application with a
-    missing error only counts in the medians. Empty without rows.
+    `accuracy` has ``application`` and a column of median relative errors per method. An application with a
+    missing error counts in the medians and in the total, but not for a method. Methods that do not differ
+    significantly from the best are named.
     """
     if accuracy.empty:
         return ""

@@ -95,7 +95,7 @@ def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Itera
 
 
 def difference_advice(difference: ProfileDifference) -> Iterator[str]:
-    """Yield sentences on a difference: which stressors to examine or what to measure, and how to read it."""
+    """Yield three plain sentences: stressors to examine, or machines to measure, and how to read a change."""
     if difference.reasons:
         yield f"Do not use this difference: {reword_text('; '.join(difference.reasons))}."
         yield f"Measure {difference.a} and {difference.b} on the same machines, and on more of them."

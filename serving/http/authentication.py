@@ -228,7 +228,7 @@ def _presented_token(authorization: bytes, *, basic: bool) -> bytes | None:
 
 
 def request_token(scope: Mapping[str, Any]) -> Token | None:
-    """Return the token that authenticated a request; None if the server or the path needs no token."""
+    """Return the token that authenticated the request of an ASGI scope; None if the request needed none."""
     token: Token | None = scope.get(HOLDER)
     return token
 

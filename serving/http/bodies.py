@@ -71,7 +71,10 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 
 def media_type_of(request: Request, expected: Collection[str]) -> str:
-    """Return a body's media type in lower case, without parameters; RefusedError: 415 if not `expected`."""
+    """Return the media type of a request's body in lower case, without parameters such as ``charset``.
+
+    RefusedError with 415 if it is missing or not in `expected`, which must be in lower case.
+    """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in expected:
         problem = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"
@@ -209,9 +212,9 @@ def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
 def parse_json(body: bytes) -> Any:
     """Return the content of strict JSON (RFC 8259): UTF-8, optionally with BOM, no NaN, no repeated keys.
 
-    A number such as 1e999 becomes infinite. RefusedError with 400 if the body is not such JSON or is nested
-    too deeply, with 413 if it has more than 1,000,000 lists, objects and keys (``[``, ``{`` and ``:``, also
-    those within strings).
+    A number such as 1e999 becomes infinite. RefusedError with 400 if the body is not such JSON, is nested too
+    deeply, or has an integer of more than 4,300 digits or half of a surrogate pair; with 413 if it has more
+    than 1,000,000 lists, objects and keys (``[``, ``{`` and ``:``, also those within strings).
     """
     limit_json_parts(body)
     try:

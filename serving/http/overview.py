@@ -129,8 +129,9 @@ def figures_of(family: str, root: Path) -> dict[str, Any]:
 
     The keys are ``family``, ``champion`` (its name), ``splits`` and ``report`` (whether the report page
     exists). ``splits`` maps the name and scheme of each split (``name: scheme``) to the champion's scores
-    there: at most four pairs of score name and formatted value. Splits without the champion are left out.
-    LookupError, TypeError or AttributeError if the file of the evaluation has another format.
+    there: at most four pairs of displayed score name (as "missed") and formatted value (as "4.2 %"). Splits
+    without the champion are left out. InputError, too, if the evaluation's file is not JSON; LookupError,
+    TypeError, ValueError or AttributeError if its content has another format.
     """
     paths = FamilyPaths(family, root)
     metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")

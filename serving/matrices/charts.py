@@ -240,9 +240,9 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 
     `curves` has ``figure, model, grouping, x`` (normal vectors per abnormal one), ``balanced_accuracy,
     spread`` (one standard deviation over folds, drawn as an error bar). Rows of other figures or with a NaN
-    accuracy are ignored; None if no row of ``figure`` 5 remains. The title names the largest significant gain
-    of a line over its value at the largest ``x``, all normal vectors; `folds`, the number of folds, is only
-    used to test whether a gain is significant.
+    accuracy are ignored; None if no row of ``figure`` 5 remains. The title has the largest significant gain
+    of a line over its value at the largest ``x`` (all normal vectors), or says that there is none; `folds`,
+    the number of folds, is only used to test whether a gain is significant.
     """
     label = "normal training vectors per abnormal vector (log scale)"
     across = Axis(label, log=True, backwards=True)
