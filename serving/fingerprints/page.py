@@ -120,9 +120,9 @@ def page(root: Path) -> str:
 
 
 def trust_summary(page_data: ProfiledPage) -> str:
-    """Return a sentence with the numbers of trusted profiles, of all, of machines and of their CPU models.
+    """Return a sentence with the numbers of trusted profiles, all profiles, machines and their CPU models.
 
-    Without a trusted profile, it says "Not enough diversity", with the machines and CPU models only.
+    Without a trusted profile, it begins "Not enough diversity", and has the last two numbers only.
     """
     trusted = sum(profile.trust.enough for profile in page_data.profiles.values())
     machines, cpus = page_data.table.runs["machine"].nunique(), page_data.table.runs["cpu_model"].nunique()
@@ -240,8 +240,8 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
 def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
     """Yield figures 6 to 9 and 12: name, chart or None, and the text to show without a chart.
 
-    The text is empty where there always is a chart. Figure 9 shows the paper's applications if the data has
-    any, else all.
+    The text is empty where there always is a chart. Figure 9 shows the applications of the paper's section
+    6.1 (`SECTION_6_1`) if the data has any, else all.
     """
     columns, targets = list(table.columns), table.targets
     scores = zscores(table.runs[columns].to_numpy(np.float64))

@@ -82,9 +82,10 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
 
 
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
-    """Draw the share of fails (``status``) with ``verdict`` fail by ``cause``; None if none has a cause.
+    """Draw by ``cause`` the share of abnormal pairs (``status`` fail) that are detected (``verdict`` fail).
 
-    `verdicts` has one model's verdicts, a row per pair.
+    `verdicts` has one model's verdicts, a row per pair; any other verdict, also unsure, is no detection.
+    Pairs without a cause ("" or NaN) are left out; None if no abnormal pair has one.
     """
     abnormal = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
     if abnormal.empty:
@@ -226,7 +227,7 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     `curves` has ``figure, model, grouping, x`` (that ratio), ``balanced_accuracy, spread`` (one standard
     deviation over folds, drawn as an error bar). Rows of other figures or with a NaN accuracy are ignored;
     None if no row of ``figure`` 4 remains. `folds`, the number of folds, is only used to test whether the
-    gain that the title names is significant.
+    gain in the title, over a line's value at the smallest ratio, is significant.
     """
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     title = partial(
