@@ -191,7 +191,8 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
 def read_measurements(path: Path) -> Measured:
     """Return the measurements in a file of ``irup profile --json``: rates and values by machine.
 
-    InputError for other and missing files, or if the rates or values do not fit the machines and columns.
+    Machines are in the order of the file; a missing rate (null) is NaN. InputError for other and missing
+    files, or if the rates, values or CPU models do not fit the machines and columns.
     """
     try:
         profile = ProfileFile.model_validate(content_of(path))

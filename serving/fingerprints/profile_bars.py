@@ -30,8 +30,8 @@ NAMED = 1.0
 def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     """Yield sentences on all profiles: the clearest rankings, those not to use, and errors of predictions.
 
-    They are plain text, with commands in backticks. Without such profiles and errors there are
-    none. The clearest are two trusted profiles, or one if any profile is not trusted.
+    They are plain text, with commands in backticks. Without such profiles and errors there are none. The
+    clearest are two trusted profiles, or one if any profile is not trusted.
     """
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]

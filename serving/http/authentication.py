@@ -72,8 +72,9 @@ def add_token(path: Path, name: str, scopes: str) -> str:
     """Create a random token, append its digest to a token file, and return the token, which is not stored.
 
     A missing file is created, for its owner only; an existing one must be valid. `name` is that of the
-    token's holder; `scopes` are separated by commas and not checked here. InputError if the name is taken or
-    malformed, or the file cannot be read or written.
+    token's holder; `scopes` are separated by commas, such as ``read,label``. They are not checked here: an
+    unknown one makes the whole file invalid. InputError if the name is taken or malformed, or the file cannot
+    be read or written.
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"name={name!r}: expected up to 64 letters, digits and . _ @ -")

@@ -41,7 +41,8 @@ async def body_of(request: Request, limit: int) -> bytes:
 
     RefusedError with 413 as soon as more than `limit` bytes are announced, received or unpacked; 415 if the
     encoding is not gzip, x-gzip, zstd (if zstandard is installed) or identity; 400 if a packed body is
-    incomplete, does not have this encoding or has more than 100 parts (members or frames).
+    incomplete, does not have this encoding or has more than 100 parts (members or frames). starlette's
+    ClientDisconnect if the client closes the connection.
     """
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     unpack = _UNPACK.get(encoding)
@@ -200,8 +201,8 @@ def result_or_error(compute: Callable[[], T]) -> T | Exception:
 def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
     """Return a JSON body as an object of the type `kind`.
 
-    RefusedError with 400 if the body is not strict JSON, with 413 if it has more than 1,000,000 lists,
-    objects and keys in all, with 422 if it is not a valid `kind`.
+    RefusedError with 400 if the body is not strict JSON (see `parse_json`), with 413 if it has more than
+    1,000,000 lists, objects and keys in all, with 422 if it is not a valid `kind`.
     """
     try:
         return kind.model_validate(parse_json(body))

@@ -29,7 +29,8 @@ def validity_sentence(validity: pd.DataFrame) -> str:
     """Return a sentence with the shares of invalid and valid runs that the rules, the tree and both reject.
 
     `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), and the numbers ``runs,
-    rejected``, which are summed over folds and kinds. Without invalid runs the sentence says so.
+    rejected``, which are summed over folds and kinds. Without rows of invalid runs it says only that there
+    are none.
     """
     shares = _rejected_shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
