@@ -86,8 +86,8 @@ def create_project(directory: Path) -> int:
 
     The project has params.yaml, dvc.yaml, settings of DVC, and the measurement that the champion inside
     perfjudge was trained on. It becomes a git repository with one commit, unless it is inside of one or git
-    is not installed. InputError if `directory` exists and is not an empty directory; ModuleNotFoundError
-    without the extra ``train``. Then nothing is written.
+    is not installed. Missing parents are created. InputError if `directory` exists and is not an empty
+    directory; ModuleNotFoundError without the extra ``train``. After either, nothing is written.
     """
     import dvc  # noqa: F401 - without the extra, the project could not be run
 

@@ -191,7 +191,8 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
 def read_measurements(path: Path) -> Measured:
     """Return the measurements in a file of ``irup profile --json``: rates and values by machine.
 
-    InputError for other and missing files, or if the rates or values do not fit the machines and columns.
+    Machines are in the order of the file; a missing rate (null) is NaN. InputError for other and missing
+    files, or if the rates, values or CPU models do not fit the machines and columns.
     """
     try:
         profile = ProfileFile.model_validate(content_of(path))
@@ -219,11 +220,12 @@ def read_measurements(path: Path) -> Measured:
 def difference_text(difference: ProfileDifference) -> str:
     """Return the JSON of ``irup diff --json``, with null for NaN and a line break at the end.
 
-    The keys are ``a, b`` (applications), ``paired`` (whether the machines of both were paired),
+    The keys are ``a, b`` (applications), ``paired`` (whether the test used only machines that ran both),
     ``significant`` (whether any stressor changed significantly), ``moved`` (these stressors, least p-value
     first), ``reasons`` (why the test is unreliable, empty if reliable), ``seed_algorithm`` (the quiho
-    paper's: ``equivalent``, ``stops_at``, the stressor that differs or null, and ``tolerance``), and the
-    tables ``features`` and ``categories`` as lists of objects with the columns of `ProfileDifference`.
+    paper's: ``stops_at``, the most important stressor of a whose importances differ by more than
+    ``tolerance`` points of 100, or null; ``equivalent``, whether it is null), and the tables ``features`` and
+    ``categories``: lists of objects with the columns of `ProfileDifference`, such as ``change`` (b - a).
     """
     content = {
         "a": difference.a,

@@ -66,7 +66,8 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
     """Draw Pearson's correlation of all pairs of stressors, the columns (quiho paper, figures 7 and 15).
 
     `name` is the chart's id, `rows` the noun for the rows of `scores`, such as "all machines". Stressors that
-    do not vary are left out; correlated ones are adjacent. None if fewer than two stressors vary.
+    do not vary are left out; correlated ones (of either sign) are adjacent. Rows where a stressor of a pair
+    is NaN do not count for the pair. None if fewer than two stressors vary.
     """
     varying = scores.loc[:, scores.std() > 0]
     if varying.shape[1] < 2:  # noqa: PLR2004 - a correlation has two sides

@@ -120,9 +120,9 @@ def page(root: Path) -> str:
 
 
 def trust_summary(page_data: ProfiledPage) -> str:
-    """Return a sentence with the numbers of trusted profiles, of all, of machines and of their CPU models.
+    """Return a sentence with the numbers of trusted profiles, all profiles, machines and their CPU models.
 
-    Without a trusted profile, it says "Not enough diversity", with the machines and CPU models only.
+    Without a trusted profile, it begins "Not enough diversity", and has the last two numbers only.
     """
     trusted = sum(profile.trust.enough for profile in page_data.profiles.values())
     machines, cpus = page_data.table.runs["machine"].nunique(), page_data.table.runs["cpu_model"].nunique()
@@ -157,11 +157,11 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
 def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
     """Return the pairs of applications whose profiles are compared; may be empty.
 
-    They are the pairs of the paper's figures (`CHANGES`) of which both have profiles. Without any, the best
-    predicted trusted application (largest R²) of each kind is chosen, where a kind is the name up to its
-    first colon. Sorted by name, the chosen ones are paired with their successors: the first with the second,
-    the second with the third and so on, at most six pairs. So a pair has two kinds, and the last application
-    is no pair's first.
+    They are the pairs of the paper's figures (`CHANGES`, in its order) of which both applications have
+    profiles, trusted or not. Without such a pair, the best predicted trusted application (largest R²) of each
+    kind is chosen, where a kind is the name up to its first colon. Sorted by name, the chosen ones are paired
+    with their successors: the first with the second, the second with the third and so on, at most six pairs.
+    So a pair has two kinds, and the last application is no pair's first.
     """
     of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:
@@ -198,8 +198,9 @@ def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[Diff
 def stability_sentence(stability: pd.DataFrame) -> str:
     """Return a text with the number of applications on which our top five is more stable; "" without rows.
 
-    `stability` has ``application`` and the mean overlap of the top five between resamples, by the quiho
-    paper's method (``seed``) and by ours (``ours``).
+    It has both mean overlaps, too, and says if the number is not significantly different from half of the
+    rows. `stability` has ``application`` and the mean overlap of the top five between resamples, by the quiho
+    paper's method (``seed``) and by ours (``ours``); a row with NaN counts as not more stable.
     """
     if stability.empty:
         return ""
@@ -214,10 +215,11 @@ def stability_sentence(stability: pd.DataFrame) -> str:
 
 
 def accuracy_sentence(accuracy: pd.DataFrame) -> str:
-    """Return sentences on which method has the smallest error how often, and on median errors.
+    """Return a text with the number of smallest errors and the median error of each method; "" without rows.
 
-    `accuracy` has ``application`` and a column of median relative errors per method; an application with a
-    missing error only counts in the medians. Empty without rows.
+    `accuracy` has ``application`` and a column of median relative errors per method. An application with a
+    missing error counts in the medians and in the total, but not for a method. Methods that do not differ
+    significantly from the best are named.
     """
     if accuracy.empty:
         return ""
@@ -238,8 +240,8 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
 def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
     """Yield figures 6 to 9 and 12: name, chart or None, and the text to show without a chart.
 
-    The text is empty where there always is a chart. Figure 9 shows the paper's applications if the data has
-    any, else all.
+    The text is empty where there always is a chart. Figure 9 shows the applications of the paper's section
+    6.1 (`SECTION_6_1`) if the data has any, else all.
     """
     columns, targets = list(table.columns), table.targets
     scores = zscores(table.runs[columns].to_numpy(np.float64))

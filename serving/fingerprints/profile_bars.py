@@ -28,7 +28,11 @@ NAMED = 1.0
 
 
 def report_advice(page_data: ProfiledPage) -> Iterator[str]:
-    """Yield sentences on all profiles: the clearest rankings, those not to use, and errors of predictions."""
+    """Yield sentences on all profiles: the clearest rankings, those not to use, and errors of predictions.
+
+    They are plain text, with commands in backticks. Without such profiles and errors there are none. The
+    clearest are two trusted profiles, or one if any profile is not trusted.
+    """
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]
     clearest = sorted(
@@ -63,8 +67,8 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
 def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Iterator[str]:
     """Yield sentences on one profile: use of its ranking and predictions, its limits, machines to measure.
 
-    They are plain text, with commands in backticks. `predictions` are those by this profile, maybe none; only
-    machines with a wide interval are named.
+    They are plain text, with commands in backticks. `predictions` are those by this profile, maybe none; the
+    machines whose interval is wider than the predicted value are named.
     """
     trust = profile.trust
     if trust.enough:
@@ -95,7 +99,7 @@ def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Itera
 
 
 def difference_advice(difference: ProfileDifference) -> Iterator[str]:
-    """Yield sentences on a difference: which stressors to examine or what to measure, and how to read it."""
+    """Yield three plain sentences: stressors to examine, or machines to measure, and how to read a change."""
     if difference.reasons:
         yield f"Do not use this difference: {reword_text('; '.join(difference.reasons))}."
         yield f"Measure {difference.a} and {difference.b} on the same machines, and on more of them."
@@ -272,7 +276,7 @@ class DifferenceBars:
 
 
 def profile_page(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
-    """Return a profile as a self-contained HTML page, with the predictions and warnings if there are any."""
+    """Return a profile as a self-contained HTML page with advice, and any predictions and warnings."""
     return render(
         "irup_page.html",
         heading=f"Resources that {profile.application} depends on",
@@ -287,7 +291,7 @@ def profile_page(profile: Profile, predictions: Sequence[Prediction], warnings: 
 
 
 def difference_page(difference: ProfileDifference) -> str:
-    """Return the difference of two profiles (b - a) as a self-contained HTML page."""
+    """Return the difference of two profiles (b - a) as a self-contained HTML page with advice."""
     return render(
         "irup_page.html",
         heading=f"{difference.a} against {difference.b}",

@@ -38,9 +38,9 @@ _SCHEMAS = "#/components/schemas/"
 def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings | None = None) -> FastAPI:
     """Return the application with the endpoints and pages of all families, and the middleware.
 
-    `models` are the served models by the key of their endpoints; each is loaded when the application starts
-    or when it is first used, not here. `settings` has defaults if None. InputError if the address of the
-    label store in them is invalid.
+    `models` are the served models by the key of their endpoints. None is loaded here: models of comparisons
+    are loaded when the application starts, others when they are first used. `settings` has defaults if None.
+    InputError if the address of the label store in them is invalid.
     """
     app = FastAPI(
         title="perfjudge",
@@ -70,12 +70,12 @@ def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings
 
 
 def application() -> FastAPI:
-    """Return the application with the settings in the environment (for uvicorn's workers).
+    """Return the application with the settings in the environment, else defaults (for uvicorn's workers).
 
-    Configures the process's logging. Models are loaded when first used, but InputError if the settings name a
-    model that does not exist. The settings are not checked: they must be those that the parent process
-    exported (`ServerSettings.export_to_environment`); ValueError if they are not JSON, TypeError for an
-    unknown one.
+    Configures the process's logging. Models are loaded as in `create_app`, but InputError if the settings
+    name a missing model whose card is read here (see `all_models`) or an invalid address of the label store.
+    The settings are not checked further: they must be those that the parent process exported
+    (`ServerSettings.export_to_environment`); ValueError if they are not JSON, TypeError for an unknown one.
     """
     settings = ServerSettings.from_environment()
     request_context.configure_logging(settings.log_level, settings.log_format)

@@ -72,8 +72,9 @@ def add_token(path: Path, name: str, scopes: str) -> str:
     """Create a random token, append its digest to a token file, and return the token, which is not stored.
 
     A missing file is created, for its owner only; an existing one must be valid. `name` is that of the
-    token's holder; `scopes` are separated by commas and not checked here. InputError if the name is taken or
-    malformed, or the file cannot be read or written.
+    token's holder; `scopes` are separated by commas, such as ``read,label``. They are not checked here: an
+    unknown one makes the whole file invalid. InputError if the name is taken or malformed, or the file cannot
+    be read or written.
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"name={name!r}: expected up to 64 letters, digits and . _ @ -")
@@ -228,7 +229,7 @@ def _presented_token(authorization: bytes, *, basic: bool) -> bytes | None:
 
 
 def request_token(scope: Mapping[str, Any]) -> Token | None:
-    """Return the token that authenticated a request; None if the server or the path needs no token."""
+    """Return the token that authenticated the request of an ASGI scope; None if the request needed none."""
     token: Token | None = scope.get(HOLDER)
     return token
 

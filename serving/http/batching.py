@@ -172,7 +172,8 @@ class RequestBatcher:
 def require_model(model: HotReloadingModel, *, champion_optional: bool = False) -> Any:
     """Return the model, loaded if needed; RefusedError with 503 if loading fails.
 
-    With `champion_optional`, the result is None if the registry has no champion.
+    With `champion_optional`, the result is None instead if the model has no address, hence is the champion,
+    and the registry has none.
     """
     try:
         return model.ensure_loaded()

@@ -41,7 +41,8 @@ async def body_of(request: Request, limit: int) -> bytes:
 
     RefusedError with 413 as soon as more than `limit` bytes are announced, received or unpacked; 415 if the
     encoding is not gzip, x-gzip, zstd (if zstandard is installed) or identity; 400 if a packed body is
-    incomplete, does not have this encoding or has more than 100 parts (members or frames).
+    incomplete, does not have this encoding or has more than 100 parts (members or frames). starlette's
+    ClientDisconnect if the client closes the connection.
     """
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     unpack = _UNPACK.get(encoding)
@@ -71,7 +72,10 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 
 def media_type_of(request: Request, expected: Collection[str]) -> str:
-    """Return a body's media type in lower case, without parameters; RefusedError: 415 if not `expected`."""
+    """Return the media type of a request's body in lower case, without parameters such as ``charset``.
+
+    RefusedError with 415 if it is missing or not in `expected`, which must be in lower case.
+    """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in expected:
         problem = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"
@@ -197,8 +201,8 @@ def result_or_error(compute: Callable[[], T]) -> T | Exception:
 def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
     """Return a JSON body as an object of the type `kind`.
 
-    RefusedError with 400 if the body is not strict JSON, with 413 if it has more than 1,000,000 lists,
-    objects and keys in all, with 422 if it is not a valid `kind`.
+    RefusedError with 400 if the body is not strict JSON (see `parse_json`), with 413 if it has more than
+    1,000,000 lists, objects and keys in all, with 422 if it is not a valid `kind`.
     """
     try:
         return kind.model_validate(parse_json(body))
@@ -209,9 +213,9 @@ def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
 def parse_json(body: bytes) -> Any:
     """Return the content of strict JSON (RFC 8259): UTF-8, optionally with BOM, no NaN, no repeated keys.
 
-    A number such as 1e999 becomes infinite. RefusedError with 400 if the body is not such JSON or is nested
-    too deeply, with 413 if it has more than 1,000,000 lists, objects and keys (``[``, ``{`` and ``:``, also
-    those within strings).
+    A number such as 1e999 becomes infinite. RefusedError with 400 if the body is not such JSON, is nested too
+    deeply, or has an integer of more than 4,300 digits or half of a surrogate pair; with 413 if it has more
+    than 1,000,000 lists, objects and keys (``[``, ``{`` and ``:``, also those within strings).
     """
     limit_json_parts(body)
     try:

@@ -27,8 +27,9 @@ def page_response(
 ) -> HTMLResponse:
     """Return an HTML response whose content security policy allows only its own inline code and some sources.
 
-    Allowed are the scripts and styles in `html` by their hashes, images in ``data:`` addresses, and
-    `extra_sources`, by directive such as ``connect-src``, which replace the defaults of their directives.
+    Allowed are the contents of all ``<script>`` and ``<style>`` without attributes (by their hashes), images
+    in ``data:`` addresses, and `extra_sources`, by directive such as ``connect-src``, which replace the
+    default of a directive (for images ``data:``), but not the hashes.
     """
     sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **extra_sources}.items()}
     for kind, text in _INLINE.findall(html):
@@ -37,9 +38,10 @@ def page_response(
 
 
 def report_response(html: str) -> HTMLResponse:
-    """Return the response for a report written by the pipeline, whose charts use inline styles.
+    """Return the response, with status 200, for a report written by the pipeline.
 
-    Of scripts, its content security policy allows only `serving.reports.rendering.report_script`.
+    Its content security policy allows inline styles, which the charts use, images in ``data:`` addresses, and
+    of scripts only `serving.reports.rendering.report_script`.
     """
     sources = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": _hash_source(report_script())}
     return _html_response(html, 200, sources)
@@ -69,7 +71,7 @@ _PARAMETERS = {"validatorUrl": "none", "displayRequestDuration": True, "defaultM
 
 
 def add_docs_page(app: FastAPI) -> None:
-    """Add the page ``/docs`` (Swagger UI of the OpenAPI document), its files and a description to `app`."""
+    """Add the page ``/docs`` (Swagger UI of the OpenAPI document) and its files; set `app.description`."""
     app.description = _DESCRIPTION
 
     @app.get(PATH, include_in_schema=False)

@@ -264,10 +264,10 @@ def _version_identity(address: str | Version | None) -> object:
 def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[str, HotReloadingModel]:
     """Return the models of all endpoints by their key; cards are read here, models when first used.
 
-    `options` are the given options of ``perfjudge serve``, `shared` is the directory that the processes of
-    one server share. InputError if an option names a model that does not exist or whose card cannot be read.
-    Models of comparisons, whose cards cannot be read alone, and models that no option names (champions) raise
-    it only in `ensure_loaded`.
+    `options` are the given options of ``perfjudge serve`` by name, `shared` is the directory that the
+    processes of one server share (None: there is one process). InputError if an option names a model that
+    does not exist or whose card cannot be read. Models of comparisons, whose cards cannot be read alone, and
+    models that no option names (champions) raise it only in `ensure_loaded`.
     """
     needed = {
         endpoint.model.key: (endpoint.model, endpoint.loader)
@@ -282,7 +282,11 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
 
 @contextmanager
 def follow_aliases(models: Collection[HotReloadingModel], seconds: float) -> Iterator[None]:
-    """While the block runs, check every `seconds` whether `models` must follow aliases or other processes."""
+    """While the block runs, let a thread update `models` every `seconds`, first after `seconds`.
+
+    A model whose alias names another version changes to that version, and one that another process has loaded
+    is loaded. Failures are recorded in the model. The end of the block does not wait for a running check.
+    """
     ended = Event()
 
     def check_aliases() -> None:

@@ -129,8 +129,9 @@ def figures_of(family: str, root: Path) -> dict[str, Any]:
 
     The keys are ``family``, ``champion`` (its name), ``splits`` and ``report`` (whether the report page
     exists). ``splits`` maps the name and scheme of each split (``name: scheme``) to the champion's scores
-    there: at most four pairs of score name and formatted value. Splits without the champion are left out.
-    LookupError, TypeError or AttributeError if the file of the evaluation has another format.
+    there: at most four pairs of displayed score name (as "missed") and formatted value (as "4.2 %"). Splits
+    without the champion are left out. InputError, too, if the evaluation's file is not JSON; LookupError,
+    TypeError, ValueError or AttributeError if its content has another format.
     """
     paths = FamilyPaths(family, root)
     metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")
@@ -164,12 +165,13 @@ def _contender_entry(version: Version | None, reason: Callable[[Version], str]) 
 
 
 def promotion_entries() -> Iterator[dict[str, Any]]:
-    """Yield for each registered name its champion, and the challenger that it beat or replaced.
+    """Yield for each name of the endpoints' models its champion, and the challenger that it beat or replaced.
 
-    The keys are ``name``, and ``champion`` and ``refused``: a dict of the texts ``version, model, reason,
-    against``, or None. ``refused`` is the challenger if it lost the test against this champion, or if a
-    person replaced it by this champion. A name with None for both, or whose registry does not answer, is
-    omitted.
+    The keys are ``name``, and ``champion`` and ``refused``: a dict of the texts ``version, model`` (kind of
+    model), ``reason`` (why it is champion or not) and ``against`` (version it was compared with, "" for
+    none), or None. ``refused`` is the challenger if it lost the test against this champion, if a person
+    replaced it by this champion, or if there is no champion and it was compared with none. A name with None
+    for both, or whose registry does not answer, is omitted.
     """
     for name in dict.fromkeys(
         endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None
@@ -191,8 +193,8 @@ def recommendations(
     """Yield recommendations as sentences: on models, on recent fails and unsure verdicts, and a general one.
 
     The general one is always there, as the last. If no model is in trouble or drifts, a sentence says so.
-    `troubled` are names of models that do not answer, or only in an older version; `drifted_features` has the
-    feature with the largest drift of each model that drifts; `verdicts` are the recent ones.
+    `troubled` are names of models that do not answer, or only in an older version; `drifted_features` maps
+    each model that drifts to its feature with the largest drift; `verdicts` are the recent ones.
     """
     if troubled:
         yield f"Mend {join_names(troubled)} first: requests to it get no answer, or one of an older version."
@@ -251,7 +253,8 @@ def _drift_line(drift: ModelDrift) -> dict[str, Any]:
 def add_start_page(app: FastAPI) -> None:
     """Add the HTML pages ``/`` and ``/reports/FAMILY`` to `app`, and directions to its 404 and 405 answers.
 
-    A family without a report gives 404. Call it after `add_error_handlers`, whose answers it extends.
+    The directions are HTML if the request accepts ``text/html``, else problem details. A family without a
+    report gives 404. Call it after `add_error_handlers`, whose answers it extends.
     """
 
     @app.get("/", include_in_schema=False)

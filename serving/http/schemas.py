@@ -151,7 +151,8 @@ def refusal_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def add_error_handlers(app: FastAPI) -> None:
     """Let `app` answer errors with problem details: InputError with 422, ModelError with 503.
 
-    HTTPException, hence `RefusedError`, is answered with its own status. Other errors are left to the server.
+    HTTPException, hence `RefusedError`, is answered with its own status and headers. Other errors are left to
+    the server.
     """
     for kind in (InputError, ModelError, HTTPException):
         app.add_exception_handler(kind, _answer_error)

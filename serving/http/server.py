@@ -332,7 +332,7 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
     Each of `workers` processes loads the models and follows the registry by itself. With `shadow`,
     challengers judge the same requests in a separate process. InputError if an option names a missing model,
     a model that is loaded at the start (of comparisons) has no usable version, the address cannot be used or
-    is reachable from other machines without tokens, or the token file is invalid.
+    is reachable from other machines without tokens, or the token file or another option is invalid.
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")

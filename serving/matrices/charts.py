@@ -29,7 +29,8 @@ def validity_sentence(validity: pd.DataFrame) -> str:
     """Return a sentence with the shares of invalid and valid runs that the rules, the tree and both reject.
 
     `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), and the numbers ``runs,
-    rejected``, which are summed over folds and kinds. Without invalid runs the sentence says so.
+    rejected``, which are summed over folds and kinds. Without rows of invalid runs it says only that there
+    are none.
     """
     shares = _rejected_shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
@@ -82,9 +83,10 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
 
 
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
-    """Draw the share of fails (``status``) with ``verdict`` fail by ``cause``; None if none has a cause.
+    """Draw by ``cause`` the share of abnormal pairs (``status`` fail) that are detected (``verdict`` fail).
 
-    `verdicts` has one model's verdicts, a row per pair.
+    `verdicts` has one model's verdicts, a row per pair; any other verdict, also unsure, is no detection.
+    Pairs without a cause ("" or NaN) are left out; None if no abnormal pair has one.
     """
     abnormal = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
     if abnormal.empty:
@@ -226,7 +228,7 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     `curves` has ``figure, model, grouping, x`` (that ratio), ``balanced_accuracy, spread`` (one standard
     deviation over folds, drawn as an error bar). Rows of other figures or with a NaN accuracy are ignored;
     None if no row of ``figure`` 4 remains. `folds`, the number of folds, is only used to test whether the
-    gain that the title names is significant.
+    gain in the title, over a line's value at the smallest ratio, is significant.
     """
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     title = partial(
@@ -240,9 +242,9 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
 
     `curves` has ``figure, model, grouping, x`` (normal vectors per abnormal one), ``balanced_accuracy,
     spread`` (one standard deviation over folds, drawn as an error bar). Rows of other figures or with a NaN
-    accuracy are ignored; None if no row of ``figure`` 5 remains. The title names the largest significant gain
-    of a line over its value at the largest ``x``, all normal vectors; `folds`, the number of folds, is only
-    used to test whether a gain is significant.
+    accuracy are ignored; None if no row of ``figure`` 5 remains. The title has the largest significant gain
+    of a line over its value at the largest ``x`` (all normal vectors), or says that there is none; `folds`,
+    the number of folds, is only used to test whether a gain is significant.
     """
     label = "normal training vectors per abnormal vector (log scale)"
     across = Axis(label, log=True, backwards=True)
