@@ -49,8 +49,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     from which a spread would follow. The unit of events without one is "count". The operation is the event,
     followed by the processor, core or socket if there is a count for each. perf does not define which values
     are better; unless the user does, fewer events are better, as they are the cost of the same work. Other
-    text and events that were not counted are ignored. InputError if a file cannot be read, a count is
-    invalid, or a line of JSON has no count.
+    text, computed metrics and events that were not counted are ignored. InputError if a file cannot be read,
+    or a count or a line of JSON is invalid.
     """
     better = source.measure.better or "lower"
     for path in source.files:

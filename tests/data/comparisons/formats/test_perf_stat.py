@@ -67,7 +67,7 @@ def test_computed_metrics_in_json_are_no_counts(tmp_path):
     [
         ('{"event": "cycles", "counter-value": "1", "event": "cycles"}', 'the key "event" appears twice'),
         ('{"event": "cycles", "counter-value": "1"}, {}', "is not JSON"),
-        ('{"event": "cycles", "counter-value": [1]}', ".counter-value: Expected `str | float`"),
+        ('{"event": "cycles", "counter-value": [1]}', ".counter-value: Expected"),
     ],
 )
 def test_errors_of_lines_of_json_name_the_line(wrong, problem, before, tmp_path):
@@ -75,4 +75,6 @@ def test_errors_of_lines_of_json_name_the_line(wrong, problem, before, tmp_path)
     path = written(tmp_path / "a.json", f"# started on Monday\n\n{right * before}{wrong}\n{right * 3}")
     message = refusal(path, "perf-stat")
     assert problem in message
-    assert f"a.json:{before + 3}:" in message or f"line {before + 3}:" in message
+    assert message.startswith(
+        (f"a.json:{before + 3}:", f"a.json: line {before + 3}", f"a.json line {before + 3}:")
+    )
