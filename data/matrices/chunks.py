@@ -46,14 +46,15 @@ class Chunks:
 
 
 def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
-    """Write the runs of `source` to `directory` in chunks of about `runs` rows, and return the chunks.
+    """Write the runs of `source` to `directory` in chunks of up to `runs` rows, and return the chunks.
 
     `source` is a Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such
     files; subdirectories may name their group (``group=oltp``). A chunk has whole test cases of one group,
     and more than `runs` rows only if it is a single test case; its rows keep the order of the source. Each
-    chunk is written to a subdirectory of `directory`, whose earlier files are deleted first. At most about
-    256 MB of rows, and four columns of all runs, are in memory. InputError if a column or file is missing,
-    there are no runs, or a run does not have a pair, a side, a workload or a group.
+    chunk is a file in its own subdirectory of `directory` (``0``, ``1``, ...); earlier files of these
+    subdirectories are deleted. At most about 256 MB of rows, and four columns of all runs, are in memory.
+    InputError if a column or file is missing, there are no runs, or a run does not have a pair, a side, a
+    workload or a group.
     """
     opened = open_runs(source)
     pair, homes = _pair_homes(opened, source)
@@ -111,7 +112,7 @@ def _place_of_runs(source: Path) -> Path:
 
 
 def runs_of(file: Path) -> pd.DataFrame:
-    """Return a chunk as a table, one row per run, without chunk numbers; InputError if unreadable."""
+    """Return the runs in a chunk's file, a row each, without chunk numbers; InputError if it is wrong."""
     return replace(MatrixTables.SPECS["runs"], unwanted=(_CHUNK,)).read(file)
 
 
@@ -181,15 +182,15 @@ def clean_chunks(
 ) -> list[Cleaned]:
     """Clean all chunks by the rules of `data.matrices.validity`; return one result each, in their order.
 
-    Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs are written next
-    to the chunk's file, which is removed. `source` are the runs, with an optional ``metrics.parquet`` in the
-    directory, else next to the file or the directory of part files; `part` has by test case its fold, which
-    is written as the column `PART`. A metric is dropped if more than the share `missing` of all runs have no
-    value of it, or all values are equal; a run is invalid if an analyst flagged it, if it has no value of
-    more than the share `missing` of the remaining raw metrics, or by another rule of `decide_validity`.
-    `some` is the approximate number of runs to return in ``some`` of all results together: whole pairs, drawn
-    with `seed`. InputError if no raw metric carries information, a run breaks a rule of `MatrixTables`, or a
-    pair cannot be compared.
+    Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs, also of pairs
+    with too few, are written next to the chunk's file, which is removed. `source` are the runs, with an
+    optional ``metrics.parquet`` in the directory, else next to the file or the directory of part files;
+    `part` has by test case its fold, which is written as the column `PART`. A metric is dropped if more than
+    the share `missing` of all runs have no value of it, or all values are equal; a run is invalid if an
+    analyst flagged it so, if it has no value of more than the share `missing` of the remaining raw metrics,
+    or by another rule of `decide_validity`. `some` is the approximate number of runs to return in ``some`` of
+    all results together: whole pairs, drawn with `seed`. InputError if no raw metric carries information, a
+    run breaks a rule of `MatrixTables`, or a pair cannot be compared.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}

@@ -316,9 +316,9 @@ def build_tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) 
     """Return the tables of the runs in `entries`, measured on the machine `name`, sorted by the run's name.
 
     A raw metric that has the same value in more than 99.5 % of the runs is left out; all summary metrics are
-    kept. A count that a run does not have is 0, also for this check. ``valid`` is False for runs that the
-    suite made invalid on purpose; ``abnormal`` is whether the version has a defect (missing for invalid
-    runs).
+    kept. A metric that is not in the entry of a run is 0, also for this check; None is NaN. ``valid`` is
+    False for runs that the suite made invalid on purpose; ``abnormal`` is whether the version has a defect
+    (missing for invalid runs).
     """
     groups = {name: case.group for name, case in suite.test_cases.items()}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)

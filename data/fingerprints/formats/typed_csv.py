@@ -92,7 +92,7 @@ def read_machines(path: Path) -> FingerprintTables:
 
 
 def parse_stressor(column: str) -> tuple[str, int] | None:
-    """Return (stressor, threads) of a column: 1 for ``cpu``, 0 (all) for ``cpu@all``; None for all others."""
+    """Return (name, threads): 1 for ``cpu``, 0 (all) for ``cpu@all``; None if not in `known_stressors`."""
     name = column.removesuffix(ON_ALL)
     if name not in known_stressors():
         return None
