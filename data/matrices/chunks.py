@@ -237,7 +237,8 @@ def clean_chunk(
 ) -> Cleaned:
     """Write the valid runs of a numbered chunk to ``valid.parquet`` next to its file, and remove the file.
 
-    A run is invalid by an analyst's flag, or by the rules of `data.matrices.validity.decide_validity`.
+    A run is invalid by an analyst's flag, or by the rules of `data.matrices.validity.decide_validity`; valid
+    runs of pairs with too few runs are written, too.
     `chunk` is a number and a file, `table` describes the metrics, `reasons` has by metric why it is dropped
     (empty: kept), and `missing` is the largest share of the kept raw metrics that may be without a value in a
     valid run. `part` has by test case its fold, which becomes the column `PART` of the written runs; with

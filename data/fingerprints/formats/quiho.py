@@ -105,7 +105,8 @@ def processor_name(machine: str) -> str:
     """Return the processor of a machine by its name (`PROCESSORS`, table 2 of the paper).
 
     The key, in lower case, is the site, which is the last three labels of the name; for a name with fewer
-    than five labels, the first label without its number. The key is returned if its processor is unknown.
+    than five labels, the first label without a number such as ``-41``. The key is returned if its
+    processor is unknown.
     """
     labels = machine.lower().split(".")
     place = ".".join(labels[-3:]) if len(labels) >= NODE_LABELS else re.sub(r"-\d+$", "", labels[0])
