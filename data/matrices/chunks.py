@@ -88,7 +88,7 @@ def open_runs(source: Path) -> ds.Dataset:
     Of a directory, that is its ``matrices.parquet`` if it has one, else all files in it and its
     subdirectories, which must be Parquet files of runs. Names that begin with ".", "_", ``metrics.parquet``
     or ``causes.parquet`` are ignored; the name of a subdirectory may be a column (``group=oltp``). InputError
-    if there are no Parquet files, or if a required column is missing.
+    if there is no file, the first file is not Parquet, or it lacks a required column; others are not checked.
     """
     place = _place_of_runs(source)
     try:
@@ -215,7 +215,7 @@ def clean_chunks(
 
 
 def metric_counts(file: Path) -> pd.DataFrame:
-    """Return a row per metric of the chunk in `file`, its index: ``rows, measured, least, most, negative``.
+    """Return ``rows, measured, least, most, negative`` by metric (the index) of the chunk in `file`.
 
     These are the numbers of runs and of values, the smallest and the largest value (NaN if never measured),
     and the number of negative values.
