@@ -362,7 +362,7 @@ def failure_lines(runs: Sequence[MeasuredRun]) -> list[str]:
     """Return sorted lines, one per stressor or program and constraint with a failed run; [] without failures.
 
     A line is ``NAME under CONSTRAINT: it REASON``, or ``NAME: it REASON`` without constraint, with the reason
-    of the first failed run. Another repetition may have a value.
+    of the first failed run. Another repetition or number of threads may have a value.
     """
     first = {(run.name, run.constraint): run.problem for run in reversed(runs) if run.problem}
     return [

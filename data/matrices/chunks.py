@@ -46,14 +46,15 @@ class Chunks:
 
 
 def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
-    """Write the runs of `source` to `directory` in chunks of about `runs` rows, and return the chunks.
+    """Write the runs of `source` to `directory` in chunks of up to `runs` rows, and return the chunks.
 
     `source` is a Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such
     files; subdirectories may name their group (``group=oltp``). A chunk has whole test cases of one group,
     and more than `runs` rows only if it is a single test case; its rows keep the order of the source. Each
-    chunk is written to a subdirectory of `directory`, whose earlier files are deleted first. At most about
-    256 MB of rows, and four columns of all runs, are in memory. InputError if a column or file is missing,
-    there are no runs, or a run does not have a pair, a side, a workload or a group.
+    chunk is a file in its own subdirectory of `directory` (``0``, ``1``, ...); earlier files of these
+    subdirectories are deleted. At most about 256 MB of rows, and four columns of all runs, are in memory.
+    InputError if a column or file is missing, there are no runs, or a run does not have a pair, a side, a
+    workload or a group.
     """
     opened = open_runs(source)
     pair, homes = _pair_homes(opened, source)
@@ -87,7 +88,7 @@ def open_runs(source: Path) -> ds.Dataset:
     Of a directory, that is its ``matrices.parquet`` if it has one, else all files in it and its
     subdirectories, which must be Parquet files of runs. Names that begin with ".", "_", ``metrics.parquet``
     or ``causes.parquet`` are ignored; the name of a subdirectory may be a column (``group=oltp``). InputError
-    if there are no Parquet files, or if a required column is missing.
+    if there is no file, the first file is not Parquet, or it lacks a required column; others are not checked.
     """
     place = _place_of_runs(source)
     try:
@@ -111,7 +112,7 @@ def _place_of_runs(source: Path) -> Path:
 
 
 def runs_of(file: Path) -> pd.DataFrame:
-    """Return a chunk as a table, one row per run, without chunk numbers; InputError if unreadable."""
+    """Return the runs in a chunk's file, a row each, without chunk numbers; InputError if it is wrong."""
     return replace(MatrixTables.SPECS["runs"], unwanted=(_CHUNK,)).read(file)
 
 
@@ -181,15 +182,15 @@ def clean_chunks(
 ) -> list[Cleaned]:
     """Clean all chunks by the rules of `data.matrices.validity`; return one result each, in their order.
 
-    Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs are written next
-    to the chunk's file, which is removed. `source` are the runs, with an optional ``metrics.parquet`` in the
-    directory, else next to the file or the directory of part files; `part` has by test case its fold, which
-    is written as the column `PART`. A metric is dropped if more than the share `missing` of all runs have no
-    value of it, or all values are equal; a run is invalid if an analyst flagged it, if it has no value of
-    more than the share `missing` of the remaining raw metrics, or by another rule of `decide_validity`.
-    `some` is the approximate number of runs to return in ``some`` of all results together: whole pairs, drawn
-    with `seed`. InputError if no raw metric carries information, a run breaks a rule of `MatrixTables`, or a
-    pair cannot be compared.
+    Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs, also of pairs
+    with too few, are written next to the chunk's file, which is removed. `source` are the runs, with an
+    optional ``metrics.parquet`` in the directory, else next to the file or the directory of part files;
+    `part` has by test case its fold, which is written as the column `PART`. A metric is dropped if more than
+    the share `missing` of all runs have no value of it, or all values are equal; a run is invalid if an
+    analyst flagged it so, if it has no value of more than the share `missing` of the remaining raw metrics,
+    or by another rule of `decide_validity`. `some` is the approximate number of runs to return in ``some`` of
+    all results together: whole pairs, drawn with `seed`. InputError if no raw metric carries information, a
+    run breaks a rule of `MatrixTables`, or a pair cannot be compared.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}
@@ -214,7 +215,7 @@ def clean_chunks(
 
 
 def metric_counts(file: Path) -> pd.DataFrame:
-    """Return a row per metric of the chunk in `file`, its index: ``rows, measured, least, most, negative``.
+    """Return ``rows, measured, least, most, negative`` by metric (the index) of the chunk in `file`.
 
     These are the numbers of runs and of values, the smallest and the largest value (NaN if never measured),
     and the number of negative values.
@@ -236,7 +237,8 @@ def clean_chunk(
 ) -> Cleaned:
     """Write the valid runs of a numbered chunk to ``valid.parquet`` next to its file, and remove the file.
 
-    A run is invalid by an analyst's flag, or by the rules of `data.matrices.validity.decide_validity`.
+    A run is invalid by an analyst's flag, or by the rules of `data.matrices.validity.decide_validity`; valid
+    runs of pairs with too few runs are written, too.
     `chunk` is a number and a file, `table` describes the metrics, `reasons` has by metric why it is dropped
     (empty: kept), and `missing` is the largest share of the kept raw metrics that may be without a value in a
     valid run. `part` has by test case its fold, which becomes the column `PART` of the written runs; with

@@ -237,7 +237,8 @@ def corrected_cost(
 
     Counting events slows some programs down. `costs` are the seconds per unit known so far, with an estimate
     for `name` (and for `HOST`, if `name` is a defect); `seconds` runs an order and returns its duration. Each
-    trial multiplies the estimate by measured / planned duration (of a defect alone), limited to 1/4 to 4.
+    trial multiplies the estimate by measured / planned duration (of a defect: without that of `HOST`),
+    limited to 1/4 to 4.
     """
     cost, share = costs[name], suite.seconds / TRANSACTIONS
     for _ in range(TRIALS):
@@ -316,9 +317,9 @@ def build_tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) 
     """Return the tables of the runs in `entries`, measured on the machine `name`, sorted by the run's name.
 
     A raw metric that has the same value in more than 99.5 % of the runs is left out; all summary metrics are
-    kept. A count that a run does not have is 0, also for this check. ``valid`` is False for runs that the
-    suite made invalid on purpose; ``abnormal`` is whether the version has a defect (missing for invalid
-    runs).
+    kept. A metric that is not in the entry of a run is 0, also for this check; None is NaN. ``valid`` is
+    False for runs that the suite made invalid on purpose; ``abnormal`` is whether the version has a defect
+    (missing for invalid runs).
     """
     groups = {name: case.group for name, case in suite.test_cases.items()}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)
@@ -372,8 +373,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     exceeded their time limit. ``settings.json`` has, besides the usual settings, ``foreign``, the ascending
     shares of the programs' processor that others used in each run, ``others_busy``, the median share of the
     whole machine that others used (%; None without runs), and ``lacking``, the events that perf cannot count.
-    InputError if the suite is invalid, perf is missing, a program fails, or `directory` has another
-    measurement.
+    InputError if the suite is invalid, perf is missing, a program fails, or `directory` has a measurement of
+    another suite, or one for which other causes, kinds of invalid runs or events were possible.
     """
     suite = matrix_suite.load_suite(path)
     *others, cpu = sorted(os.sched_getaffinity(0))

@@ -98,7 +98,10 @@ def _wait_until(moment: float, *, polling: bool) -> None:
 
 
 def calibrate_unit(name: str, seconds: float) -> float:
-    """Return the seconds per unit of a workload or defect, timed for about `seconds`; KeyError if unknown."""
+    """Return the seconds per unit of a workload or defect, timed for about `seconds`.
+
+    KeyError if `name` is not in `WORKLOADS` or `DEFECTS`; defects in `STANDING` have no units.
+    """
     unit = (WORKLOADS | DEFECTS)[name]()
     unit()
     count, took = 1, 0.0

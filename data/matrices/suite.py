@@ -137,8 +137,9 @@ class MatrixSuite(CountedSuite):
 def load_suite(path: Path) -> MatrixSuite:
     """Return the parameters of a measurement in a YAML file; InputError with file, key and value if invalid.
 
-    InputError, too, if the file cannot be read, a workload, cause or kind of invalid run is unknown, test
-    cases or needed causes or kinds are missing, or an event or a test case of ``cases`` occurs twice.
+    InputError, too, if the file cannot be read, a workload, cause or kind of invalid run is unknown, there is
+    no test case, ``causes`` (``invalid_kinds``) is empty although the share ``abnormal`` (``invalid``) is
+    above 0, or an event or a test case of ``cases`` occurs twice. Unknown events are no error.
     """
     suite = read_suite(MatrixSuite, path)
     for noun, names, allowed in (

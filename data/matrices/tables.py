@@ -275,10 +275,10 @@ def metrics_of(runs: pd.DataFrame) -> list[str]:
 def incomparable_pairs(runs: pd.DataFrame) -> dict[str, str]:
     """Return the reason by ``pair_id`` of each pair of matrices that cannot be compared; empty if all can.
 
-    The runs of a side differ in one of ``workload, group, version, machine``, a side has no run, or the first
-    runs of the sides differ in more than one of these (matrix paper, section 2.1). Of several reasons, the
-    last in this order counts; of both sides, that of the target; of several fields, the first. Every run must
-    have a pair and a side.
+    The reasons: the runs of a side differ in one of ``workload, group, version, machine``; a side has no run;
+    the first runs of the sides differ in more than one of these (matrix paper, section 2.1). Of several
+    reasons, the last in this order counts; of both sides, that of the target; of several fields, the first.
+    Every run must have a pair and a side.
     """
     pair_sides = PairSides.from_runs(runs)
     pair, names, side = pair_sides.pair, pair_sides.names, pair_sides.target.astype(np.intp)

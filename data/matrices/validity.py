@@ -228,16 +228,16 @@ def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
     """Return whether each metric, run and pair can be used, and why not, as tables; and a table of warnings.
 
     The three tables have ``kept`` and ``reason`` (empty if kept). A metric is dropped if more than the share
-    `missing` of the runs have no value, or all values are equal. A pair is dropped if fewer than
+    `missing` of all runs have no value, or all values are equal. A pair is dropped if fewer than
     `BASELINE_RUNS` (2) valid runs of the baseline remain, or none of the target.
 
-    A run is invalid if any metric, even a dropped one, is impossible: infinite, beyond 1e100 in size, above
-    105 where the unit is "%", or negative where `may_be_negative` is false (the flag ``signed`` decides, or
-    without it, whether the metric is negative in more than 5 % of all runs). It is invalid if its elapsed
-    time is 0 or less, or is missing although other runs of its side have one. It is invalid if more than the
-    share `missing` of the remaining raw metrics, or any of the remaining summary metrics, have no value.
-    Finally, it is invalid if its transaction count differs from the usual one, which more than half of the
-    runs of its workload have (matrix paper, table 3).
+    Analysts' flags ``valid`` do not count. A run is invalid if any metric, even a dropped one, is impossible:
+    infinite, beyond 1e100 in size, above 105 where the unit is "%", or negative where `may_be_negative` is
+    false (the flag ``signed`` decides, or without it, whether the metric is negative in more than 5 % of all
+    runs). It is invalid if its elapsed time is 0 or less, or is missing although other runs of its side have
+    one. It is invalid if more than the share `missing` of the remaining raw metrics, or any of the remaining
+    summary metrics, have no value. Finally, it is invalid if its transaction count differs from the usual
+    one, which more than half of the runs of its workload have (matrix paper, table 3).
 
     The warnings are texts about metrics that seem to have changed their unit, missing values, and runs
     without a label. InputError if no raw metric, or no pair, remains.

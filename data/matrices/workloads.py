@@ -363,7 +363,10 @@ def log_lines() -> Unit:
 
 
 def cached_writes() -> Unit:
-    """Return a function that appends 16 KiB to a file in TMPDIR, no fsync; KeyError if TMPDIR is unset."""
+    """Return a function that appends 16 KiB to the file ``behind`` in TMPDIR, without fsync.
+
+    The file is created at once if missing. KeyError, at once, if TMPDIR is unset.
+    """
     handle = os.open(f"{os.environ['TMPDIR']}/behind", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     block = bytes(4 * PAGE)
     return lambda: os.write(handle, block)

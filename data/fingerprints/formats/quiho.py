@@ -71,8 +71,9 @@ def read_tables(directory: Path) -> FingerprintTables:
     timestamps of a machine, so that (machine, repetition) joins an application with its run. Rates of 0
     (stressors that failed) and values of 0 (times below the resolution of 0.01 s) become NaN. The two rows of
     a fio test become the applications ``...-read`` and ``...-write``; the idle one, with the value 0, is
-    dropped unless the test's name begins with "rw". ``timestamp`` is a further column. InputError if a file,
-    a column or the fingerprint is missing, or a number is wrong.
+    dropped unless the test's name begins with "rw". Rates and values have ``timestamp`` as a further column.
+    InputError if a file, a column or the fingerprint is missing, or a number in ``results.csv`` is wrong;
+    wrong or missing numbers of cores become missing.
     """
     results = _read_columns(directory / "results.csv", COLUMNS)
     runs = results[RUN].drop_duplicates().sort_values(RUN, ignore_index=True)
@@ -104,7 +105,8 @@ def processor_name(machine: str) -> str:
     """Return the processor of a machine by its name (`PROCESSORS`, table 2 of the paper).
 
     The key, in lower case, is the site, which is the last three labels of the name; for a name with fewer
-    than five labels, the first label without its number. The key is returned if its processor is unknown.
+    than five labels, the first label without a number such as ``-41``. The key is returned if its
+    processor is unknown.
     """
     labels = machine.lower().split(".")
     place = ".".join(labels[-3:]) if len(labels) >= NODE_LABELS else re.sub(r"-\d+$", "", labels[0])

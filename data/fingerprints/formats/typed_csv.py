@@ -92,7 +92,7 @@ def read_machines(path: Path) -> FingerprintTables:
 
 
 def parse_stressor(column: str) -> tuple[str, int] | None:
-    """Return (stressor, threads) of a column: 1 for ``cpu``, 0 (all) for ``cpu@all``; None for all others."""
+    """Return (name, threads): 1 for ``cpu``, 0 (all) for ``cpu@all``; None if not in `known_stressors`."""
     name = column.removesuffix(ON_ALL)
     if name not in known_stressors():
         return None
@@ -156,11 +156,11 @@ def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.Da
 
     The columns are ``machine, application, metric, better, repetition, value``; the file has ``machine`` and
     ``value``, perhaps ``repetition``, ``unit`` or ``metric``. `measure` has the name, the metric and the
-    direction; a unit or metric in the file replaces its metric. Without a column ``repetition``, the values
-    of a machine are numbered from `beyond` + 1. Pass as `beyond` the largest repetition of the fingerprints:
-    then values belong to machines, not to single runs of fingerprints. InputError if the file is missing or
-    not CSV, has no row, a missing or unknown column, a missing machine, a wrong or repeated repetition,
-    several units, or a value that is not a number above 0.
+    direction; a unit (or else a metric) in the file replaces its metric. Without a column ``repetition``, the
+    values of a machine are numbered from `beyond` + 1. Pass as `beyond` the largest repetition of the
+    fingerprints: then values belong to machines, not to single runs of fingerprints. InputError if the file
+    is missing or not CSV, has no row, a missing or unknown column, a missing machine, a wrong or repeated
+    repetition, several units, or a value that is not a number above 0.
     """
     table = read_cells(path, COLUMNS, skipinitialspace=True)
     columns = (*COLUMNS, REPETITION, *UNITS)

@@ -29,8 +29,9 @@ read = SOURCES.read
 def sniff_format(path: Path) -> str | None:
     """Return the format of matrices at `path`: "tables", "dbsherlock" or "petshop"; None if it has none.
 
-    A directory is recognised by the files in it, a file by its suffix: any ``.parquet`` file, even a missing
-    or damaged one, is "tables" or, by its columns, "dbsherlock". No error is raised.
+    A directory is recognised by the files in it ("petshop" by ``noissue/metrics.csv``, also up to two levels
+    deeper), a file by its suffix: any ``.parquet`` file, even a missing or damaged one, is "tables" or, with
+    the columns `dbsherlock.KNOWN` and no ``run_id``, "dbsherlock". No error is raised.
     """
     if path.is_dir() and not (path / "matrices.parquet").exists():
         inside = sorted(path.glob("*.parquet"))

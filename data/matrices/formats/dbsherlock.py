@@ -45,14 +45,15 @@ class Excerpt:
 
 
 def read_tables(path: Path) -> MatrixTables:
-    """Return the tables of a Parquet file, or of all in a directory; InputError if none, missing or wrong.
+    """Return the tables of a Parquet file, or of all files ``*.parquet`` in a directory.
 
     A row of the tables is the mean of 3 seconds; a measurement has four consecutive rows of one recorded run,
     all faulty or all normal. Each measurement is the target of one pair, which is abnormal if it is faulty.
     Its baseline has the rows of up to three normal measurements of the same recording, other than the target,
     that have transactions; they are drawn with a fixed seed. Left out are seconds before the first
     transaction, seconds that fill no measurement, runs without two normal measurements that have
-    transactions, and the metrics `CLOCKS`. The kind of fault is the cause of abnormal rows.
+    transactions, and the metrics `CLOCKS`. The kind of fault is the cause of abnormal rows. InputError if
+    there is no file, or a file is wrong.
     """
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files:

@@ -29,8 +29,9 @@ def read_tables(path: Path) -> MatrixTables:
 
     The rows of an issue are an abnormal target; five consecutive rows without an issue are a normal target.
     Each target has a baseline of eight other rows without an issue; no row is used twice. There are as many
-    normal targets as the rows without an issue allow. Metrics that only issues have are left out. InputError
-    if no ``noissue/metrics.csv`` is found, a file is wrong, or has too few rows for the baselines.
+    normal targets as the rows without an issue allow. Metrics that only issues have are left out. The cause
+    of an issue is the node in its ``target.json``, empty without this file. InputError if no
+    ``noissue/metrics.csv`` is found, or a file is wrong or has too few rows for the baselines.
     """
     patterns = sorted(file.parent.parent for file in path.glob(f"**/noissue/{FILE}"))
     if not patterns:
