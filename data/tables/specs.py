@@ -270,8 +270,8 @@ def with_dtypes(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
     """Return `rows` as a frame: the columns of `dtypes` first, with their types, then all others, unchanged.
 
     Columns that `rows` does not have are filled with missing values; None gives a frame without rows. A frame
-    keeps its index. ValueError or TypeError if a value cannot be converted, also a missing one to a type such
-    as int64.
+    keeps its index. ValueError or TypeError if a value cannot be converted, also a missing one to int64. In
+    a column of the type bool, NaN becomes True and None becomes False.
     """
     frame = pd.DataFrame([] if rows is None else rows)
     others = frame.loc[:, ~frame.columns.isin([*dtypes])]

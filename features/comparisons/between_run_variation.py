@@ -118,9 +118,9 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     towards the others' (moderated t, Smyth 2004), and scaled if the shifts of the operations show that builds
     differ by more than runs (empirical null, Efron 2004); else it is estimated from these shifts alone. Both
     assume that most operations are unchanged. The level of a drifting history is that of its last runs or
-    their trend; an outlying earlier run is left out. Far runs or improvements, if heavier tails than normal
-    ones fit them better, lower the degrees of freedom. Where an earlier run had the shift, too, the error is
-    raised, so that the shift is at most doubted.
+    their trend; an outlying earlier run is left out. Where heavier tails than normal ones fit the runs
+    or improvements better, the degrees of freedom are lowered. Where an earlier run had the shift, too, the
+    error is raised, so that the shift is at most doubted.
 
     assumed: between-run standard deviation, as a share, of whole runs with few or no earlier runs; it also
     limits the estimate from few operations.
@@ -167,8 +167,8 @@ def single_shifts(sides: Sides, assumed: float = ASSUMED) -> tuple[Shifts, Float
     Shifts are logarithms of ratios, negative is worse, with standard errors and degrees of freedom. Each
     configuration is estimated from its own samples only; the history counts as baseline. The standard
     deviation, a share, counts as assumed with fewer than `ENOUGH` (5) degrees of freedom: it is then at least
-    `assumed`, but may be larger. Shift and deviation are NaN if a side has no positive level. Arrays of shape
-    (n_configurations,).
+    `assumed`, but may be larger. Shift and deviation are NaN unless both sides have a level and the levels of
+    all versions are positive. Arrays of shape (n_configurations,).
     """
     n = len(sides.sign)
     levels = sides.pooled_samples.followed_by(sides.history).reduce_versions(hodges_lehmann)

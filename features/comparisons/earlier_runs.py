@@ -240,8 +240,8 @@ def without_outlying_runs(past: Floats, n_history: int) -> tuple[Floats, int]:
 def tail_freedom(standardised: Floats) -> float:
     """Return the degrees of freedom of the t distribution that fits best: 2, 3, 4, 6 or 10.
 
-    Infinity, the normal distribution, unless the log likelihood gains more than 3, also without values.
-    `standardised` has standard deviation 1; values that are not finite do not count.
+    Infinity (the normal distribution) without values, or if the best log likelihood exceeds the normal one's
+    by 3 or less. `standardised` has standard deviation 1; values that are not finite do not count.
     """
     squares = standardised[np.isfinite(standardised)] ** 2
     normal = -(squares.sum() + len(squares) * np.log(2 * np.pi)) / 2
@@ -295,7 +295,8 @@ def moderate_variances(variance: Floats, freedom: Floats) -> tuple[Floats, Float
 
     Arrays of shape (n_configurations,). A variance or freedom of 0 means no data: the result is the common
     variance. The closer the variances' differences are to chance, the more they are shrunk, and the more
-    degrees are added. With data of one configuration at most, the variances are returned unchanged.
+    degrees are added. With data of one configuration at most, both are returned unchanged, except that the
+    degrees are 0 without data.
     """
     has_data = (freedom > 0) & (variance > 0)
     number = int(has_data.sum())

@@ -82,7 +82,7 @@ def shipped_features(
     They are added to the training data of every fold. Shipped vectors of a ``fold_group`` (operation, on any
     machine) in `project_features`, the project's features, are left out, so that no fold is tested on
     operations of its training data. `featurize` computes the training tables, as `training_tables` does; the
-    result has the columns of its ``features``. InputError if the tables in `directory` are missing.
+    result has the columns of its ``features``. InputError if a table in `directory` is missing or invalid.
     """
     tables = ComparisonTables.read(directory)
     features = featurize(tables, validate_comparisons(tables).comparisons)["features"]
@@ -160,8 +160,8 @@ def featurize_stage() -> None:
     In ``data/processed/comparisons``, a Parquet file is written for each table that `training_tables` returns
     (``changes`` has the changes of medians), and for the vectors of unlabelled comparisons, ``unlabelled``.
     If ``extra_training_data`` in params.yaml is "champion", the vectors that the shipped champion was trained
-    on, but none of the project's own operations, are written to ``start``. InputError if params.yaml or a
-    table is missing or invalid.
+    on, but none of the project's own operations, are written to ``start``; else an existing file ``start`` is
+    left as it is. InputError if params.yaml or a table is missing or invalid.
     """
     params = load(Comparisons)
     section = params.section.featurize

@@ -111,14 +111,14 @@ def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
 
 
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
-    """Return how far the target's level is from that of earlier runs, with standard error and spread.
+    """Return the step from the level of history and baseline to the target's, with standard error and spread.
 
     The result has arrays with one value per configuration: ``step`` (negative is worse) and its standard
     ``error``, as shares of the level; ``repeated``, how many repetitions of the target are worth one
-    independent sample, at least 1; ``runs``, the number of the target's versions, counted from 1 to 10; and
+    independent sample, at least 1; ``runs``, the number of the target's versions, at least 1, at most 10; and
     in ``yardstick`` the between-run ``spread`` and the ``versions`` used. `prior` is the standard deviation
     between runs without other evidence, as a share of the level. ``step`` and ``error`` are not finite where
-    the baseline's median is 0 or unknown.
+    the baseline's median is 0, or that of a side is unknown.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -285,8 +285,8 @@ def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shi
     medians: shape (n, n_versions), above 0, NaN where not measured. signs: shape (n,), 1 where higher is
     better, -1 where lower is. Returns the changes of each series, the earliest first, without those below
     `SMALLEST` (0.5 %), and none with fewer than 8 measured versions: the ``kind`` ("drop", "gain" or
-    "creep"), the indices of the ``first`` and ``last`` version of the change, and the change as a ``share``
-    of the level before (negative is worse); and the noise, shape (n,), the standard
+    "creep"), the indices of the ``first`` and ``last`` version of the change (equal unless "creep"), and the
+    change as a ``share`` of the level before (negative is worse); and the noise, shape (n,), the standard
     deviation of a version around its level as a share, NaN with fewer than 4 measured versions.
     """
     logs = log_medians(medians)

@@ -52,12 +52,12 @@ def newest_change(
     measured from `recent` on.
 
     The result has ``change``, a share of the baseline's level (negative is worse), with the ends of its 95 %
-    interval, ``low`` and ``high``, and its two-sided ``p_value``: these three are NaN if there are too few
-    versions to know the noise. ``baseline_level`` and ``newest_level`` are the two levels, in the unit of
-    `medians`. ``since`` is the index of the first version of the change that still lasts: None if the levels
-    differ by less than `SMALLEST` (0.5 %), and if there is neither a lasting change nor `recent`.
-    ``creeping`` is whether that change takes several versions; ``lasting``, whether there is a lasting change
-    after the baseline.
+    interval, ``low`` and ``high``, and its two-sided ``p_value``: the last three are NaN if too few versions
+    were measured to know the noise. ``baseline_level`` and ``newest_level`` are the levels, in the unit of
+    `medians`. ``since`` is the index of the first version of the earliest change from which on all levels are
+    worse (or all better) than the baseline's by `SMALLEST` (0.5 %) or more: None if the newest level is not,
+    and if there is neither a lasting change nor `recent`. ``creeping`` is True if that change takes several
+    versions; ``lasting``, if there is a lasting change after the baseline.
 
     medians: shape (n_versions,); NaN, 0 and negative ones count as not measured. shifts: the lasting changes
     of the series. sign: 1 where higher is better, -1 where lower is. baseline: index of the baseline's

@@ -202,9 +202,9 @@ _LISTS = ("baseline", "target", "history", "later")
 def without_duplicates(sides: Sides) -> Sides:
     """Return `sides` without configurations that repeat an earlier one of their comparison.
 
-    A repetition has equal samples, versions and summaries on all sides, whatever its number of threads; a
-    configuration without a median of baseline or target is never one. The result is `sides` itself if nothing
-    was removed, else a copy.
+    A repetition has equal summaries and equal samples, divided into versions equally, in baseline, target,
+    history and later versions, whatever its number of threads; a configuration without a median of baseline
+    or target is never one. The result is `sides` itself if nothing was removed, else a copy.
     """
     first: dict[tuple[bytes, ...], int] = {}
     is_kept = np.ones(len(sides.sign), bool)
@@ -216,7 +216,7 @@ def without_duplicates(sides: Sides) -> Sides:
 
 
 def select_configurations(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides:
-    """Return a copy of `sides` with the configurations `rows` (indices or a mask) of the same comparisons."""
+    """Return a copy of `sides` with all comparisons, but only the configurations `rows` (indices or mask)."""
     return replace(
         sides,
         **{name: getattr(sides, name)[rows] for name in _COLUMNS},

@@ -119,7 +119,7 @@ def has_samples(sides: Sides) -> NDArray[np.bool_]:
 def flatten_samples(samples: Samples) -> tuple[Ints, Ints]:
     """Return the number of the list, and the index in ``samples.values``, of each sample, list by list.
 
-    Both have shape (n_samples,).
+    Both have shape (n_samples,) and count from 0.
     """
     lengths = samples.lengths
     owner = np.repeat(np.arange(len(lengths)), lengths)
