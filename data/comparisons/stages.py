@@ -199,10 +199,10 @@ class Valid(Tables):
 
 
 def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
-    """Return the tables of the source that params.yaml names, with skipped errors and notes.
+    """Return the tables of the source in params.yaml, the errors of skipped parts and notes on assumptions.
 
-    InputError as for `data.comparisons.formats.read_tables` with ``ingest.keep_going``, such as for a missing
-    source.
+    InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; always for the
+    other errors of `data.comparisons.formats.read_tables`, such as a missing source.
     """
     source = section.ingest
     return formats.read_tables(

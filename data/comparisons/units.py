@@ -66,7 +66,7 @@ class Unit:
 def is_known_unit(text: object) -> bool:
     """Return whether `text` is given as a unit, even one that cannot be converted.
 
-    False if it is not a str, is blank, or is `UNKNOWN`, in the same case of letters, with or without spaces
+    False if it is not a str, is blank, or is "unknown" (`UNKNOWN`) in lower case, with or without spaces
     around it.
     """
     return isinstance(text, str) and text.strip() not in {"", UNKNOWN}

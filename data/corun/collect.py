@@ -124,7 +124,7 @@ def measure_coruns(
     used (0 to 1). While that share is above ``session.foreign``, the measurement is repeated, at most
     ``session.attempts`` times in all, and the one with the smallest share is written. After a TimedOutError
     of `run`, the measurement is recorded as invalid, and the next one follows; it is done later only with a
-    higher time limit.
+    higher time limit. Other errors of `run` are raised.
     """
 
     def measure_batch(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:

@@ -271,11 +271,12 @@ def read_folder(
     """Read all results in a folder and its subfolders, hidden ones too, in the order of their names.
 
     Results are result XML, JSON objects with ``results``, and directories with ``results.parquet``; a
-    folder's own precede those of subfolders. Symbolic links, other JSON and other XML are passed over, with a
-    note. `measure` is the metric and its direction, for files that do not define them; `jobs` the number of
-    reading processes. `advance` is called with the number of places read and that of all places. InputError
-    if `root` is not a directory or holds no result, and at the first invalid result or malformed JSON or XML;
-    with `keep_going`, these are in ``skipped``.
+    folder's own precede those of subfolders. Symbolic links, other JSON and other XML are passed over with a
+    note, files of settings and loads without one. `measure` is the metric and its direction, for files that
+    do not define them; `jobs` the number of reading processes. `advance` is called after each file or
+    directory of tables, with the number of those read and that of all. InputError if `root` is not a
+    directory or holds no result, valid or invalid; and at the first invalid result or malformed JSON or XML,
+    unless `keep_going`, which adds these errors to ``skipped``.
     """
     result_places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)
