@@ -111,7 +111,7 @@ def find_errors(tables: ComparisonTables) -> list[InputError]:
 def comparison_error(reason: str, comparison: Any) -> InputError:
     """Return an InputError with `reason` about a comparison, a row (named tuple) of the table of comparisons.
 
-    Its place is the row's ``source``, else its comparison_id.
+    Its place is the row's ``source``, or ``comparison "ID"`` if that is missing.
     """
     name = f'comparison "{comparison.comparison_id}"'
     return InputError(reason, place=name if pd.isna(comparison.source) else comparison.source)

@@ -88,12 +88,12 @@ class TimelineRun:
 def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> TimelineRun:
     """Return the run in a result file (the scheduler thesis, figures 4.1 and 4.2).
 
-    `source` names the run; `measure` has the metric and direction if the file does not define them. A file
-    that names neither machine, version nor benchmark uses the settings file in its directory
-    (`properties_beside`). A missing machine is "unknown", a missing version the file's stem; a time without
-    zone is in UTC, one that is not ISO 8601 is ignored, with a note. Summaries are used only for series
-    without samples. InputError if the file is not a result, or for the first invalid operation unless
-    ``problems.keep_going``, which skips it.
+    `source` names the run; `problems` receives notes and errors of skipped operations; `measure` has the
+    metric and direction if the file does not define them. A file that names neither machine, version nor
+    benchmark uses the settings file in its directory (`properties_beside`). A missing machine is "unknown", a
+    missing version the file's stem; a time without zone is in UTC, one that is not ISO 8601 is ignored, with
+    a note. Summaries are used only for series without samples. InputError if the file is not a result or has
+    no operation, or for the first invalid operation unless ``problems.keep_going``, which skips it.
     """
     run = result_xml.ResultRun(path, problems, measure, times={})
     properties = _with_names(run.properties, path)
