@@ -95,8 +95,8 @@ def unusable_reasons(tables: ComparisonTables) -> NDArray[np.object_]:
 def find_errors(tables: ComparisonTables) -> list[InputError]:
     """Return an InputError, which is not raised, per comparison that cannot be used, in order; maybe none.
 
-    Its problem is the reason in `unusable_reasons`; its place is the comparison's ``source``, else its id.
-    It names no file and no line.
+    Its problem is the reason in `unusable_reasons`; its place is the comparison's ``source``, or ``comparison
+    "ID"`` if that is missing. It names no file and no line.
     """
     reasons = unusable_reasons(tables)
     return list(

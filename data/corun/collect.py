@@ -89,8 +89,8 @@ def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> Coru
     """Return the tables of measured runs; `host` is the row of the machine, with its name in ``machine``.
 
     A solo run is a row of ``tasks``, each task of a co-run a row of ``pairs``, each interval a row of
-    ``samples``, sorted by tasks. Repetitions are numbered from 1 by task and co-runners, so that equal tasks
-    of one co-run have different numbers.
+    ``samples``; all rows are sorted by the tasks of their measurement. Repetitions are numbered from 1 by
+    task and co-runners, so that equal tasks of one co-run have different numbers.
     """
     tasks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
@@ -190,7 +190,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def available_processors(number: int, path: Path) -> list[int]:
-    """Return the numbers of the processors that this process may run on, ascending.
+    """Return the numbers of all processors that this process may run on, ascending.
 
     InputError, naming the suite's file `path`, if there are fewer than `number`.
     """
@@ -315,7 +315,7 @@ def main(suite: Path, placements: Sequence[Placement], directory: Path, repetiti
     """Run placements and return the exit code: 0 at the end, 130 after Ctrl-C or a termination signal.
 
     At the end, ``placements.parquet`` and ``settings.json`` are written to `directory`, which is created if
-    missing; without the groups of tasks that exceeded their time limit, which a note on stderr names. If
+    missing. Groups of tasks that exceeded their time limit are left out, with a note on stderr. If
     interrupted, nothing is written, and files of earlier runs stay. `suite` is the suite's file; each
     placement runs `repetitions` times, repeated where other programs disturb it. InputError for an invalid
     suite, a task that is not in the suite, no placement, too few processors, and a program or perf that is
