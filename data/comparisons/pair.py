@@ -289,8 +289,9 @@ def paired_runs(
     `baseline`, then of `target`. `names` are the sides' names in messages. Values of an operation are
     converted to its unit in the first run of `baseline`, else of `earlier`, else of `target` that states one.
     Of `earlier`, only configurations of the baseline are used. Machines, operations and configurations that
-    only one side has are in ``missing`` and in the notes. InputError if no operation is common, or if runs of
-    one operation have opposite directions or incompatible units; ValueError if a side has no run.
+    only one side has are in ``missing`` and in the notes. A missing benchmark, operation or machine becomes
+    "unknown". InputError if no operation is common, or if ``better`` of one is not lower or higher or differs
+    between runs, or units are incompatible; ValueError if `baseline` or `target` is empty.
     """
     configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]

@@ -202,9 +202,10 @@ _BOUNDS = ("ge", "le", "gt", "lt", "min_length", "pattern")
 def quick_reader(model: type[Part], left_out: Collection[str] = ()) -> Callable[[bytes], Part | None]:
     """Return a function that decodes JSON several times as fast as `model` validates it.
 
-    It returns an object with the attributes of `model` except `left_out`, or None if the JSON may be invalid,
-    has an unknown key or a key of `left_out`. Where a value may be a list of either of two types, lists may
-    mix both, which the caller must check.
+    It returns an object of another class with the attributes of `model`, or None if the JSON may be invalid,
+    or has a repeated or an unknown key. Fields in `left_out`, of `model` or its parts, are no attributes, and
+    their keys are unknown. Where a value may be a list of either of two types, lists may mix both, which the
+    caller must check.
     """
     decoder = msgspec.json.Decoder(_quick_type(model, left_out))
 

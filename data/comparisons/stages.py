@@ -52,16 +52,16 @@ def import_tables(
     keep_going: bool = False,
     measure: Measure | None = None,
 ) -> Imported:
-    """Read `paths`, write the three tables to `directory` (all of them or none) and return their counts.
+    """Write the results, comparisons and labels in `paths` to `directory`, all or none; return their counts.
 
     `name` is a key of `data.comparisons.formats.FORMATS`; `paths` are files or directories; `measure` is the
-    metric and its direction, where the format does not define them. Existing tables are replaced. With
-    `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not judged are
-    imported, and also counted as skipped. The result also has the errors in ``skipped``, and ``notes``.
-    InputError at the first error, unless `keep_going`; always for the errors that `stream_tables` of the
-    formats never collects, and if a later source has further columns, or columns of another type; and if
-    nothing was skipped, but there are no results or no two versions to compare. OSError if a table cannot be
-    written.
+    metric and its direction, where the format does not define them. Existing Parquet files of these names are
+    replaced. With `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not
+    judged are imported, and also counted as skipped. The result also has the errors in ``skipped``, and
+    ``notes``. InputError at the first error, unless `keep_going`; always for the errors that `stream_tables`
+    of the formats never collects, and if a later source has further columns, or columns of another type; and
+    if nothing was skipped, but there are no results or no two versions to compare. OSError if a table cannot
+    be written.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
@@ -199,10 +199,10 @@ class Valid(Tables):
 
 
 def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
-    """Return the tables of the source that params.yaml names, with skipped errors and notes.
+    """Return the tables of the source in params.yaml, the errors of skipped parts and notes on assumptions.
 
-    InputError as for `data.comparisons.formats.read_tables` with ``ingest.keep_going``, such as for a missing
-    source.
+    InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; always for the
+    other errors of `data.comparisons.formats.read_tables`, such as a missing source.
     """
     source = section.ingest
     return formats.read_tables(
@@ -218,9 +218,9 @@ def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> V
     """Return whether the measurements of each comparison are usable, and its training label.
 
     The only table of the result, ``comparisons``, has a row per comparison, in order: ``comparison_id, valid,
-    reason`` (empty if valid) and ``status``: "pass", "fail", or missing without label or in a tie. ``valid``
-    does not depend on labels. `rule` ("majority" or "dawid-skene") is how several annotators' labels are
-    aggregated. Comparisons that cannot be judged, or repeat an earlier one, are no error but get a
+    reason`` (empty if valid) and ``status``: "pass", "fail", or missing in a tie or without such a label.
+    ``valid`` does not depend on labels. `rule` ("majority" or "dawid-skene") is how several annotators'
+    labels are aggregated. Comparisons that cannot be judged, or repeat an earlier one, are no error but get a
     ``reason``.
     """
     reasons = pd.Series(unusable_reasons(tables), dtype="str")

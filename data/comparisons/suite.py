@@ -167,11 +167,11 @@ class PlannedBuildRun:
 def plan_runs(suite: Suite) -> list[PlannedBuildRun]:
     """Return all runs in the order of measurement; what is random in it depends on the suite's seed alone.
 
-    Each of ``passes`` begins with a run of every unchanged build, in random order. Reference measurements,
-    one per changed build, are spread at random over the first ``history`` passes. Runs of changed builds,
-    from one to five of each (drawn), are spread at random over the later passes. Thus unchanged builds are
-    measured all the time, and shortly before every changed run. Every run, and every reference measurement,
-    is planned once per number of threads.
+    Each of ``passes`` begins with a run of every unchanged build, in random order. Reference measurements of
+    the slowdown, one per changed build, are spread at random over the first ``history`` passes. Runs of
+    changed builds, one, two, three or five of each (drawn), are spread at random over the later passes. Thus
+    unchanged builds are measured all the time, and shortly before every changed run. Every run, and every
+    reference measurement, is planned once per number of threads of its operation.
     """
     shuffle = random.Random(suite.seed)
     unchanged = [operation.unchanged_build for operation in suite.operations]

@@ -66,7 +66,7 @@ class Unit:
 def is_known_unit(text: object) -> bool:
     """Return whether `text` is given as a unit, even one that cannot be converted.
 
-    False if it is not a str, is blank, or is `UNKNOWN`, in the same case of letters, with or without spaces
+    False if it is not a str, is blank, or is "unknown" (`UNKNOWN`) in lower case, with or without spaces
     around it.
     """
     return isinstance(text, str) and text.strip() not in {"", UNKNOWN}
@@ -101,8 +101,8 @@ def readable_unit(value: float, unit: str) -> tuple[str, float]:
 
     For 0.0002 and "s", these are "us" and 1e6. The sign is ignored. Times go from ps to s; B, bit, op and Hz
     go from no prefix to T (B, kB, MB and so on), and `unit` may be any of them. In a rate, the part after
-    ``/`` stays. `unit` itself and 1.0 are returned for other units, for 0, and for a value that is below 1
-    even in the smallest unit.
+    ``/`` stays. `unit` itself and 1.0 are returned for other units, for 0 and NaN, and for a value that is
+    below 1 even in the smallest unit.
     """
     name, slash, per = unit.partition("/")
     units = next((units for units in _READABLE if name in units), ())

@@ -26,8 +26,8 @@ def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
     no measurement); a repeated number of threads; a value of baseline or target that is not finite, or an
     incomplete five-number summary; only one repetition on a side, at any number of threads; a value, also in
     the history, of 0 or less (times, sizes, rates and counts are positive); a side given by its five-number
-    summary (minimum, quartiles, maximum) that descends somewhere. Values of the history that are NaN or
-    infinite are no reason.
+    summary (minimum, quartiles, maximum) that descends somewhere. NaN and positive infinity in the history
+    are no reason; later versions are not checked.
     """
     reasons = np.full(sides.n_comparisons, "", object)
     if _are_all_usable(sides):
@@ -95,8 +95,8 @@ def unusable_reasons(tables: ComparisonTables) -> NDArray[np.object_]:
 def find_errors(tables: ComparisonTables) -> list[InputError]:
     """Return an InputError, which is not raised, per comparison that cannot be used, in order; maybe none.
 
-    Its problem is the reason in `unusable_reasons`; its place is the comparison's ``source``, else its id.
-    It names no file and no line.
+    Its problem is the reason in `unusable_reasons`; its place is the comparison's ``source``, or ``comparison
+    "ID"`` if that is missing. It names no file and no line.
     """
     reasons = unusable_reasons(tables)
     return list(
@@ -111,7 +111,7 @@ def find_errors(tables: ComparisonTables) -> list[InputError]:
 def comparison_error(reason: str, comparison: Any) -> InputError:
     """Return an InputError with `reason` about a comparison, a row (named tuple) of the table of comparisons.
 
-    Its place is the row's ``source``, else its comparison_id.
+    Its place is the row's ``source``, or ``comparison "ID"`` if that is missing.
     """
     name = f'comparison "{comparison.comparison_id}"'
     return InputError(reason, place=name if pd.isna(comparison.source) else comparison.source)

@@ -89,8 +89,8 @@ def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> Coru
     """Return the tables of measured runs; `host` is the row of the machine, with its name in ``machine``.
 
     A solo run is a row of ``tasks``, each task of a co-run a row of ``pairs``, each interval a row of
-    ``samples``, sorted by tasks. Repetitions are numbered from 1 by task and co-runners, so that equal tasks
-    of one co-run have different numbers.
+    ``samples``; all rows are sorted by the tasks of their measurement. Repetitions are numbered from 1 by
+    task and co-runners, so that equal tasks of one co-run have different numbers.
     """
     tasks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
@@ -124,7 +124,7 @@ def measure_coruns(
     used (0 to 1). While that share is above ``session.foreign``, the measurement is repeated, at most
     ``session.attempts`` times in all, and the one with the smallest share is written. After a TimedOutError
     of `run`, the measurement is recorded as invalid, and the next one follows; it is done later only with a
-    higher time limit.
+    higher time limit. Other errors of `run` are raised.
     """
 
     def measure_batch(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
@@ -190,7 +190,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def available_processors(number: int, path: Path) -> list[int]:
-    """Return the numbers of the processors that this process may run on, ascending.
+    """Return the numbers of all processors that this process may run on, ascending.
 
     InputError, naming the suite's file `path`, if there are fewer than `number`.
     """
@@ -260,13 +260,13 @@ def collect_placements(
 ) -> None:
     """Run `placements` of tasks of a suite; at the end, write ``placements.parquet`` and ``settings.json``.
 
-    The table has a row per task: ``placement, repetition, group, task, corunners`` (joined by ``+``),
-    ``machine, corun_seconds, foreign`` (the share of the machine that others used). A group is repeated while
-    this share is above ``suite.foreign``, up to ``suite.attempts`` times in all; the least disturbed attempt
-    counts. Groups with a task that exceeds its time limit are left out, with a note on `screen`. Ctrl-C
-    raises KeyboardInterrupt, and nothing is written. InputError if there is no placement, the suite is
-    invalid or does not contain a task, a program is missing or fails, perf is missing or counts no event, or
-    the machine has too few processors.
+    Each placement runs `repetitions` times. The table has a row per task and run: ``placement, repetition,
+    group, task, corunners`` (joined by ``+``), ``machine, corun_seconds, foreign`` (the share of the machine
+    that others used). While this share is above ``suite.foreign``, a group is measured again, up to
+    ``suite.attempts`` times in all; the least disturbed attempt counts. Groups with a task that exceeds its
+    time limit are left out, with a note on `screen`. Ctrl-C raises KeyboardInterrupt, and nothing is written.
+    InputError if there is no placement, the suite is invalid or does not contain a task, a program is missing
+    or fails, perf is missing or counts no event, or the machine has too few processors.
     """
     suite = corun_suite.load_suite(path)
     by_name = {task.name: task for task in suite.tasks}
@@ -315,7 +315,7 @@ def main(suite: Path, placements: Sequence[Placement], directory: Path, repetiti
     """Run placements and return the exit code: 0 at the end, 130 after Ctrl-C or a termination signal.
 
     At the end, ``placements.parquet`` and ``settings.json`` are written to `directory`, which is created if
-    missing; without the groups of tasks that exceeded their time limit, which a note on stderr names. If
+    missing. Groups of tasks that exceeded their time limit are left out, with a note on stderr. If
     interrupted, nothing is written, and files of earlier runs stay. `suite` is the suite's file; each
     placement runs `repetitions` times, repeated where other programs disturb it. InputError for an invalid
     suite, a task that is not in the suite, no placement, too few processors, and a program or perf that is

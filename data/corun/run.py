@@ -189,8 +189,8 @@ def run_together(
     `cpus` has one processor per task, else ValueError; `means` are the counters to use. `limits` has the time
     limits of first runs by the task's name, and records how long these runs take; without `limits`, each
     limit is 300 s. Restarted runs have no limit; programs that still run at the end, or when an error is
-    raised, are killed. InputError if a program is missing or fails (exit code not 0), also when restarted;
-    TimedOutError if the first run of a task exceeds its limit.
+    raised, are killed. InputError if perf or a program is missing, or a program fails (exit code not 0), also
+    when restarted; TimedOutError if the first run of a task exceeds its limit.
     """
     limits = limits or TimeLimits()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:

@@ -79,13 +79,15 @@ class CorunDecisions(Decisions):
 def decide_validity(tables: CorunTables, missing: float) -> CorunDecisions:
     """Return which events, solo runs, co-runs and sampled runs can be learned from, and why others cannot.
 
-    Each table has ``kept`` and ``reason`` (empty if kept). Rejected are, in this order: events without a
-    count in more than the share `missing` of the solo runs, or with the same count in all; solo runs without
-    a count of more than `missing` of the remaining events; co-runs of a task or co-runner without a remaining
-    solo run on that machine; sampled runs with an interval above `GAP` (2.5) times the median of all
-    intervals, or of runs in no other table. A co-run that was faster than the median solo run, both by more
-    than 3 % and by more than three standard deviations of repeated solo runs, has a ``flag``, which does not
-    reject it; kept ones cause a warning. InputError if no event, or fewer than `ENOUGH` (5) co-runs, remain.
+    The tables ``events``, ``tasks`` (solo runs), ``pairs`` (co-runs) and ``samples`` have ``kept`` and
+    ``reason`` (empty if kept). Rejected are, in this order: events without a count in more than the share
+    `missing` of the solo runs, or with the same count in all; solo runs without a count of more than
+    `missing` of the remaining events; co-runs of a task or co-runner without a remaining solo run on that
+    machine; sampled runs with an interval above `GAP` (2.5) times the median of all intervals, or that
+    neither ``tasks`` nor ``pairs`` of `tables` has. A co-run that was faster than the median solo run, both
+    by more than 3 % and by more than three standard deviations of repeated solo runs, has a text in ``flag``,
+    which does not reject it; kept ones cause one warning. InputError if no event, or fewer than `ENOUGH` (5)
+    co-runs, remain.
     """
     counts = tables.tasks[tables.events]
     events = useless_column_reasons(column_counts(counts), missing, "solo runs", "counted", "count")
@@ -176,10 +178,10 @@ def _decision_warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) ->
 def read_coruns(section: Corun) -> Reading[CorunTables]:
     """Return the tables of the co-run source in params.yaml, and the errors of skipped rows.
 
-    Only co-runs and samples on machines with one of its ``engines`` (see `select_engines`) are kept, all if
-    ``engines`` is empty; solo runs are not filtered, and validity is not decided here. InputError if the
-    format or an engine is unknown, or the source is missing, cannot be read or has no pairs or solo runs; and
-    at the first wrong row, unless ``keep_going``.
+    Only co-runs and samples on machines with one of ``ingest.engines`` (see `select_engines`) are kept, all
+    if that is empty; solo runs are not filtered, and validity is not decided here. InputError if the format
+    or an engine is unknown, or the source is missing, cannot be read or has no pairs or solo runs; and at the
+    first wrong row, unless ``ingest.keep_going``.
     """
     reading = stages.read_source(SOURCES, section.ingest)
     return replace(reading, tables=select_engines(reading.tables, section.ingest.engines))

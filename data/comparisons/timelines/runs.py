@@ -88,12 +88,12 @@ class TimelineRun:
 def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> TimelineRun:
     """Return the run in a result file (the scheduler thesis, figures 4.1 and 4.2).
 
-    `source` names the run; `measure` has the metric and direction if the file does not define them. A file
-    that names neither machine, version nor benchmark uses the settings file in its directory
-    (`properties_beside`). A missing machine is "unknown", a missing version the file's stem; a time without
-    zone is in UTC, one that is not ISO 8601 is ignored, with a note. Summaries are used only for series
-    without samples. InputError if the file is not a result, or for the first invalid operation unless
-    ``problems.keep_going``, which skips it.
+    `source` names the run; `problems` receives notes and errors of skipped operations; `measure` has the
+    metric and direction if the file does not define them. A file that names neither machine, version nor
+    benchmark uses the settings file in its directory (`properties_beside`). A missing machine is "unknown", a
+    missing version the file's stem; a time without zone is in UTC, one that is not ISO 8601 is ignored, with
+    a note. Summaries are used only for series without samples. InputError if the file is not a result or has
+    no operation, or for the first invalid operation unless ``problems.keep_going``, which skips it.
     """
     run = result_xml.ResultRun(path, problems, measure, times={})
     properties = _with_names(run.properties, path)
@@ -126,7 +126,9 @@ def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> It
 
     Machine, version and time are those of ``<stem>.settings.xml``, else ``settings.xml``, in the directory.
     If that does not state them, the machine is the file's, the version the file's stem, and the time None.
-    InputError if the file cannot be read or has no results, or holds comparisons or several versions.
+    `source` names the runs; `measure` is the metric and direction if the file does not define them.
+    InputError if the file cannot be read, has no results, or holds comparisons or several versions; and at
+    the first invalid part, unless ``problems.keep_going``.
     """
     properties = _with_names(result_xml.properties_beside(path), path)
     results = results_of_run(path, problems, measure)
@@ -271,11 +273,12 @@ def read_folder(
     """Read all results in a folder and its subfolders, hidden ones too, in the order of their names.
 
     Results are result XML, JSON objects with ``results``, and directories with ``results.parquet``; a
-    folder's own precede those of subfolders. Symbolic links, other JSON and other XML are passed over, with a
-    note. `measure` is the metric and its direction, for files that do not define them; `jobs` the number of
-    reading processes. `advance` is called with the number of places read and that of all places. InputError
-    if `root` is not a directory or holds no result, and at the first invalid result or malformed JSON or XML;
-    with `keep_going`, these are in ``skipped``.
+    folder's own precede those of subfolders. Symbolic links, other JSON and other XML are passed over with a
+    note, files of settings and loads without one. `measure` is the metric and its direction, for files that
+    do not define them; `jobs` the number of reading processes. `advance` is called after each file or
+    directory of tables, with the number of those read and that of all. InputError if `root` is not a
+    directory or holds no result, valid or invalid; and at the first invalid result or malformed JSON or XML,
+    unless `keep_going`, which adds these errors to ``skipped``.
     """
     result_places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)

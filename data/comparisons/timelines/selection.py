@@ -321,11 +321,11 @@ class _Rows:
 def gather_measurements(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
     """Return the runs of a timeline as arrays; a configuration's newest measurement of a version counts.
 
-    Runs without a time are the oldest; equal times are sorted by source, naturally. Values are converted to
-    the first unit of their operation. Operations are in the order of their first run, their configurations by
-    threads; a version without measurement has no samples and NaN in ``five``. InputError if no operation is
-    left, or if an operation was measured in opposite directions or incompatible units; with
-    ``problems.keep_going``, such a measurement is skipped instead.
+    The runs are in the order of `choose_runs`: those without a time are the oldest, equal times are sorted by
+    source, naturally. Values are converted to the first unit of their operation. Operations are in the order
+    of their first run, their configurations by threads; a version without measurement has no samples and NaN
+    in ``five``. InputError if no operation is left, or if an operation was measured in opposite directions or
+    incompatible units; with ``problems.keep_going``, such a measurement is skipped instead.
     """
     rows = _Rows(chosen, problems)
     latest: dict[tuple[int, int], tuple[Floats, Floats]] = {}

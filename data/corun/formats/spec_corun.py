@@ -35,10 +35,11 @@ def read_tables(directory: Path) -> CorunTables:
     MB. The other points are its events ``beside_<n>mb``: its seconds beside a program with a footprint of n
     MB. If the campaign also has ``reporter_sensitivity.csv`` and ``contentiousness.csv``, there is a further
     event, ``reporter_slowdown``: the program's solo seconds, times the reporter's value beside the program
-    (``contentiousness.csv``), divided by the reporter's value alone.
+    (``contentiousness.csv``), divided by its value alone (the first in ``reporter_sensitivity.csv``).
 
     Each pair gives two co-runs, one per program: its seconds are its solo seconds divided by ``actual1`` or
-    ``actual2``. InputError if a file, a column, a curve or its row for 0 MB is missing, or a number is wrong.
+    ``actual2``. InputError if a campaign, a file, a column, a curve or its row for 0 MB is missing, or a
+    number is wrong.
     """
     campaigns = sorted(path.parent for path in directory.glob(f"*/{PAIRS}"))
     if (directory / PAIRS).exists():
