@@ -7,6 +7,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from warnings import catch_warnings, simplefilter
@@ -19,7 +20,7 @@ from data import stages
 from data.comparisons import formats
 from data.comparisons.labels.consensus import Rule, consensus_status
 from data.comparisons.params import Comparisons, Measure
-from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
+from data.comparisons.tables import CHUNK_ROWS, Builder, ComparisonTables
 from data.comparisons.validity import CONTENT, REPEATED, comparison_error, find_errors, unusable_reasons
 from data.errors import InputError
 from data.tables.files import replacing
@@ -68,7 +69,9 @@ def import_tables(
     chunk_rows = None if name == "result-xml" else CHUNK_ROWS
     chunks = formats.stream_tables(name, paths, problems, measure=measure, chunk_rows=chunk_rows)
     with _open_writers(directory) as writers:
-        for tables in chunks:
+        # empty tables if every part is skipped
+        first = next(chunks, Builder().take_tables())
+        for tables in chain([first], chunks):
             for problem in [*find_errors(tables), *earlier.find_repeated(tables.comparisons)]:
                 problems.add(problem)
             for table, writer in writers.items():

@@ -53,11 +53,14 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
     and more than `runs` rows only if it is a single test case; its rows keep the order of the source. Each
     chunk is a file in its own subdirectory of `directory` (``0``, ``1``, ...); earlier files of these
     subdirectories are deleted. At most about 256 MB of rows, and four columns of all runs, are in memory.
-    InputError if a column or file is missing, there are no runs, or a run does not have a pair, a side, a
-    workload or a group.
+    InputError if a column or file is missing, a file is damaged or not Parquet, there are no runs, or a run
+    does not have a pair, a side, a workload or a group.
     """
     opened = open_runs(source)
-    pair, homes = _pair_homes(opened, source)
+    try:
+        pair, homes = _pair_homes(opened, source)
+    except (OSError, pa.ArrowException) as exc:
+        raise InputError(f"holds a file that is not Parquet or is damaged ({exc})", file=source) from exc
     chunk = _chunk_numbers(homes, np.bincount(pair, minlength=len(homes)), runs)
     scanner = opened.scanner(batch_size=_BATCH, batch_readahead=2, fragment_readahead=1, use_threads=False)
     batches = with_progress_bar(scanner.to_batches(), -(-len(pair) // _BATCH), "part matrices")

@@ -61,6 +61,14 @@ def test_a_failing_import_neither_writes_nor_changes_tables(source, small_pieces
         assert {path.name: path.read_bytes() for path in (tmp_path / directory).iterdir()} == content
 
 
+@pytest.mark.parametrize(("kind", "content"), [("comparison-json", '{"comparisons": 3}'), ("tables", "")])
+def test_an_import_without_readable_parts_writes_empty_tables(kind, content, tmp_path):
+    (tmp_path / "bad.json").write_text(content)
+    imported = import_tables(kind, [tmp_path / "bad.json"], tmp_path / "out", keep_going=True)
+    assert (imported.comparisons, imported.results, len(imported.skipped)) == (0, 0, 1)
+    assert ComparisonTables.read(tmp_path / "out").comparisons.empty
+
+
 def test_a_comparison_in_two_sources_is_refused(source, tmp_path):
     for name in ("a", "b"):
         import_tables("comparison-xml", [source], tmp_path / name)

@@ -72,6 +72,13 @@ def test_chunks_hold_whole_test_cases_of_one_group(tmp_path):
         assert chunk["run_id"].tolist() == order["run_id"].tolist()
 
 
+def test_part_files_that_are_not_parquet_are_refused(tmp_path):
+    pairs(cases=3).runs.to_parquet(tmp_path / "a.parquet", index=False)
+    (tmp_path / "z.txt").write_text("notes")
+    with pytest.raises(InputError, match=r"not Parquet or is damaged.*z\.txt"):
+        split_into_chunks(tmp_path, tmp_path / "work")
+
+
 @pytest.mark.parametrize("place", ["source", "."], ids=["inside", "beside"])
 def test_metrics_of_part_files_give_units_inside_and_beside(place, tmp_path):
     tables = pairs(cases=3)
