@@ -161,11 +161,11 @@ def _label_classes(comparisons: pd.DataFrame, labels: pd.DataFrame, counting: Ru
 def import_labels(
     source: Path, address: str | None, by: str | None, *, keep_going: bool, as_json: bool
 ) -> int:
-    """Add the labels of a source to a store, print their number, and return the exit code, 0.
+    """Add the labels of a source to a store, print how many were added, and return the exit code, 0.
 
-    Labels that the store already has are not added again.
+    A label that the store already has (equal comparison, status, annotator and time) is not added again.
     `source`: a CSV file (suffix .csv) of labels, or comparisons in any format.
-    `address`: of the store, which is created if missing; None: the project's.
+    `address`: of the store, whose SQLite file is created if missing; None: labels.db in the project.
     `by`: the annotator of labels without one; None: these are left out.
     `keep_going`: skip parts that cannot be read, and report them on stderr.
     `as_json`: print an object with ``added``, ``already_stored`` and ``unattributed``.
@@ -190,14 +190,16 @@ def import_labels(
 def export_labels(address: str | None, source: Path | None, form: Form, output: Path) -> int:
     """Write the current labels of a store to `output`, print their number, and return the exit code, 0.
 
-    `address`: of the store (a missing SQLite file has no labels); None: the project's.
+    Current is the last label of each annotator on each comparison, unless it was withdrawn.
+    `address`: of the store (a missing SQLite file has no labels); None: labels.db in the project.
     `source`: the comparisons, only whose labels are written; None: the project's, or for "csv" all labels.
-    `form`: "csv": labels only, in labels.csv if `output` is a directory; "xml": comparisons, each with the
-    status that its labels give together (scheduler thesis, figure 6.1); "tables": comparisons and labels as
-    Parquet files in the directory `output`. "xml" and "tables" also have the labels of the source; where the
-    store has one of the same annotator, even a withdrawn one, that counts. Existing files are replaced.
-    Raises InputError if the store does not answer, the comparisons are missing or cannot be read, or an
-    existing CSV file has labels that are not in the store.
+    `form`: "csv": labels only, in labels.csv if `output` is a directory; "xml": one file of comparisons with
+    their labels, and the status that these give together (scheduler thesis, figure 6.1); "tables":
+    comparisons and labels as Parquet files in the directory `output`. "xml" and "tables" also have the labels
+    of the source, except where the store has one, even a withdrawn one, of the same annotator and comparison.
+    Existing files are replaced. Raises InputError if the store does not answer, the comparisons are missing
+    or cannot be read, or an existing CSV file has a label of an annotator and a comparison of which the store
+    has none (a different status is not noticed).
     """
     with closing(LabelStore(address or default_address())) as store:
         store.check_reachable()
