@@ -64,9 +64,9 @@ class Move(NamedTuple):
 
 
 def configuration_moves(prepared: PreparedComparisons, configurations: Ints) -> Iterator[Move | None]:
-    """Yield the change of the median of each configuration; None for -1.
+    """Yield the change of the median of each of the `configurations` as a `Move`; None for -1.
 
-    `configurations`: indices in ``prepared.sides``.
+    `configurations`: indices in ``prepared.sides``. Changes are shares, negative is worse.
     """
     sides, present = prepared.sides, configurations >= 0
     columns = (sides.threads, sides.baseline_five[:, 2], sides.target_five[:, 2], prepared.change)

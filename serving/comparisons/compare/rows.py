@@ -285,10 +285,10 @@ def _markdown_details(rows: Sequence[ComparedRow], room: int) -> list[str]:
 
 
 def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) -> str:
-    """Return the rows, the most urgent first, as a text table with a summary, then the notes, one line each.
+    """Return the rows, regressions first, as a text table with a summary, then the notes, one line each.
 
     `terminal`: in the width and colours of this terminal; else at most 180 characters wide, without colours.
-    `explain`: with the details of each row that needs attention.
+    `explain`: with the details of each row that is neither within noise nor unchanged.
     """
     from rich.table import Table
 
@@ -311,7 +311,7 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
 def as_junit_xml(compared: ComparedSides) -> str:
     """Return JUnit XML: regressions fail; unsure, invalid and acknowledged rows are skipped; others pass.
 
-    A suite per benchmark has a case per row, the most urgent first.
+    A suite per benchmark, sorted by name, has a case per row, regressions first.
     """
     rows = []
     for row in compared.ordered_rows:

@@ -60,7 +60,7 @@ Form = Literal["csv", "xml", "tables"]
 
 
 def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
-    """Return doubtful labels by the out-of-fold verdicts on whole operations.
+    """Return the labels that out-of-fold verdicts contradict (folds of whole operations), and annotators.
 
     Keys: ``suspects``, at most 20 `Suspect` objects, the most doubtful labels first, then those on which
     annotators disagree; ``many``, the number without this limit; ``people``, the rows of
@@ -83,10 +83,11 @@ def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
 
 
 def counts(root: Path = Path()) -> dict[str, int]:
-    """Return the number of comparisons by the status that trains, "pass" and "fail".
+    """Return the number of ingested comparisons by the status that their labels give together.
 
-    A status of no comparison has no key; ties are not counted. Empty before the pipeline has run. Raises
-    InputError if ``params.yaml`` or the table of labels in the project `root` is wrong.
+    The keys are "pass" and "fail", without those of no comparison; ties are not counted. Empty before the
+    pipeline has run. Raises InputError if ``params.yaml`` or the table of labels in the project `root` is
+    wrong.
     """
     file = FamilyPaths("comparisons", root).interim / "labels.parquet"
     if not file.is_file():

@@ -97,10 +97,11 @@ def ingested_directory() -> str | None:
 
 
 def count_new_labels(app: FastAPI) -> int | None:
-    """Return how many current pass and fail labels no ingested label equals in id, annotator and status.
+    """Return the number of current labels pass and fail that the pipeline has not ingested.
 
-    None if there is no store, or the store does not answer. All count if the table of ingested labels cannot
-    be read.
+    Current is the last label of each annotator on each comparison. An ingested label has an equal comparison,
+    annotator and status. None if there is no store, or the store does not answer. All count if the table of
+    ingested labels is missing or cannot be read.
     """
     store: LabelStore | None = app.state.labels
     if store is None:
