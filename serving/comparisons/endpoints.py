@@ -195,7 +195,7 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
 
 
 def comparison_endpoints() -> Sequence[Endpoint]:
-    """Return the endpoints ``/v1/comparisons/judge`` and ``/v1/comparisons/compare``."""
+    """Return the endpoints ``/v1/comparisons/judge`` (JSON, XML) and ``/v1/comparisons/compare`` (JSON)."""
     return [
         Endpoint(
             "/v1/comparisons/judge",

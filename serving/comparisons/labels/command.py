@@ -258,14 +258,16 @@ def give_next(
 ) -> int:
     """Print up to `number` unlabelled comparisons to label next, or write them to a CSV file; return 0.
 
-    Unlabelled are comparisons without a label pass or fail in `source`; no label store is read.
+    Unlabelled are comparisons that can be judged and whose labels in `source` give neither pass nor fail:
+    there are none, or votes are tied. No label store is read.
     `uri`: the address of the model that gives ``probability`` and, until a fail and a pass are labelled, the
     order; None: the champion, or without one a rank statistic that gives the order.
     `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
     `output`: the CSV file to fill in (``status`` and ``annotator`` are empty), which replaces an existing
     one; None: print a table, or with `as_json` a list of objects, with the columns of
     `LabelCandidates.first_candidates`.
-    Raises InputError if the source or the model cannot be read, or the named model does not exist.
+    Raises InputError if the source or the model cannot be read, or the named model or the directory of
+    `output` does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)
     champion_missing = uri is None and served_version(f"models:/{registered_name()}@{CHAMPION}") is None
