@@ -56,9 +56,9 @@ def answer_json(body: bytes, served: Judge) -> Answered:
     """Return the verdicts on the comparisons of a JSON request, as JSON, with explanations if requested.
 
     Answers of more than 100 comparisons have no counterfactuals. Raises RefusedError with status 400 if the
-    body is not JSON, 413 if it has too many parts or values, 409 if the model cannot guarantee a requested
-    rate or correct for a base rate; InputError if the request is invalid; ModelError if a number is not
-    finite.
+    body is not JSON, 413 if it is too large (see `limit_json_parts`, `MOST_VALUES`), 409 if the model cannot
+    guarantee a requested rate, or correct for a base rate or estimate it; InputError if the request is
+    invalid; ModelError if the model computes a number that is not finite.
     """
     return _answer_request(_read_body(body), served)
 
@@ -66,9 +66,10 @@ def answer_json(body: bytes, served: Judge) -> Answered:
 def judged_json(body: bytes, served: Judge) -> Judgement:
     """Return the verdicts on the comparisons of a JSON request; explanations are computed only when accessed.
 
-    Raises RefusedError with status 400 if the body is not JSON, 413 if it has too many parts or values, 409
-    if the model cannot guarantee a requested rate or correct for a base rate; InputError if the request is
-    invalid; ModelError if a number is not finite.
+    Raises RefusedError with status 400 if the body is not JSON, 413 if it is too large (see
+    `limit_json_parts`, `MOST_VALUES`), 409 if the model cannot guarantee a requested rate, or correct for a
+    base rate or estimate it; InputError if the request is invalid; ModelError if the model computes a number
+    that is not finite.
     """
     return _judge_request(_read_body(body), served)
 
@@ -161,7 +162,7 @@ def _json_answer(judgement: Judgement, *, explain: bool, model: str | None = Non
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
-    """Return the XML document `body` with a status and an element ``verdict`` per comparison.
+    """Return the XML document `body` with verdicts as ``result_status`` and as detailed elements ``verdict``.
 
     The layout is that of the scheduler thesis, figure 6.1; notes on the input are in the header
     ``Perfjudge-Notes``. Answers of more than 100 comparisons have no counterfactuals. If an id occurs several
@@ -194,7 +195,7 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
 
 
 def comparison_endpoints() -> Sequence[Endpoint]:
-    """Return the endpoints ``/v1/comparisons/judge`` and ``/v1/comparisons/compare``."""
+    """Return the endpoints ``/v1/comparisons/judge`` (JSON, XML) and ``/v1/comparisons/compare`` (JSON)."""
     return [
         Endpoint(
             "/v1/comparisons/judge",

@@ -67,7 +67,7 @@ def decided_answer(card: Card) -> dict[str, Any]:
 
 
 def base_rate_notes(base_rate: BaseRate) -> Iterator[str]:
-    """Yield a sentence with the base rate that verdicts are corrected for; a second if it may be wrong."""
+    """Yield a sentence with the base rate of corrected verdicts, and a second if an estimate is doubtful."""
     share = _percentage(base_rate.rate)
     if base_rate.low is None or base_rate.high is None or base_rate.black_box is None:
         yield f"probabilities and thresholds are corrected for {share} % regressions"
@@ -95,8 +95,9 @@ def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
 
     The keys are ``confidence``, ``fails`` and ``groups`` (numbers of regressions and of their operations),
     ``guarantee`` (in words), ``max_false_negative_rate`` and ``max_false_positive_rate``. The two rates are
-    lists of dicts, in the model's order: ``share``, ``possible``; ``measured`` and ``empirical_coverage``,
-    which are None unless the share is possible.
+    lists of dicts, in the model's order: ``share``, ``possible`` (whether it can be guaranteed), ``measured``
+    (mean share of wrong verdicts on held-out groups) and ``empirical_coverage`` (share of random splits that
+    did not exceed ``share``); the last two are None unless the share is possible.
     """
     numbers = {name: getattr(risk_guarantee, name) for name in ("confidence", "fails", "groups", "guarantee")}
     levels = {

@@ -64,9 +64,9 @@ class Move(NamedTuple):
 
 
 def configuration_moves(prepared: PreparedComparisons, configurations: Ints) -> Iterator[Move | None]:
-    """Yield the change of the median of each configuration; None for -1.
+    """Yield the change of the median of each of the `configurations` as a `Move`; None for -1.
 
-    `configurations`: indices in ``prepared.sides``.
+    `configurations`: indices in ``prepared.sides``. Changes are shares, negative is worse.
     """
     sides, present = prepared.sides, configurations >= 0
     columns = (sides.threads, sides.baseline_five[:, 2], sides.target_five[:, 2], prepared.change)
@@ -249,10 +249,10 @@ def judge_tables(
 
     Comparisons that cannot be judged are ``invalid``. `served`: the model. `reasons`: number of strongest
     features explained per verdict. `notes`: assumptions about the input, to be part of the answer. `assumed`:
-    the least standard deviation between runs, as a share, where too few runs show it; there, a fail within
-    that variation becomes ``unsure``. Where enough runs show it, or with 0, the model alone decides.
-    Raises ModelError if the model computes a number that is not finite; numbers of explanations are computed
-    when they are accessed.
+    least standard deviation between runs, as a share, if a comparison has too few runs to estimate it; then a
+    fail within that variation becomes ``unsure``. With enough runs, or with 0, the model decides.
+    Raises ModelError if the model computes a number that is not finite; for explanations, when they are
+    accessed.
     """
     return judge_sides(NamedSides.from_tables(tables), served, reasons, notes, assumed)
 
@@ -270,14 +270,14 @@ def judge_sides(
 
     Comparisons are judged independently, except that features of sibling operations use other operations with
     the same version name. `served`: the model. `reasons`: number of strongest features explained per verdict.
-    `notes`: assumptions about the input, to be part of the answer. `assumed`: standard deviation between
-    runs, as a share, where too few runs show it; there, a fail within that variation becomes ``unsure``.
-    Where enough runs show it, or with 0, the model decides. `base_rate`: the share of regressions (above 0,
-    below 1) that probabilities and thresholds are corrected for, or "estimate" from these comparisons
-    together; None: that of the training data.
-    Raises ModelError if the model computes a number that is not finite; for explanations, when they are
-    accessed. With `base_rate`, InputError if the model has no training scores; for "estimate", also if these
-    are of one label only, or fewer than 100 comparisons can be judged.
+    `notes`: assumptions about the input, to be part of the answer. `assumed`: least standard deviation
+    between runs, as a share, if a comparison has too few runs to estimate it; then a fail within that
+    variation becomes ``unsure``. With enough runs, or with 0, the model decides. `base_rate`: the share of
+    regressions (above 0, below 1) that probabilities and thresholds are corrected for, or "estimate" from
+    these comparisons together; None: that of the training data. Raises ModelError if the model computes a
+    number that is not finite; for explanations, when they are accessed. With `base_rate`, InputError if the
+    model has no training scores; for "estimate", also if these are of one label only, or fewer than 100
+    comparisons can be judged.
     """
     if base_rate is not None:
         served, rate = _at_base_rate(named, served, base_rate)

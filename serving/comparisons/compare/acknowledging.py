@@ -46,7 +46,10 @@ class Revision:
 
 
 def head_commit(directory: Path) -> str | None:
-    """Return the hash of the commit checked out in `directory`; None outside a repository or without git."""
+    """Return the full hash of the commit checked out in `directory`; None without commit, repository or git.
+
+    It is read once per process and directory.
+    """
     return _commit_id("HEAD", directory)
 
 

@@ -228,9 +228,10 @@ _LONGEST = 60_000
 def as_comment(compared: ComparedSides, name: str) -> str:
     """Return a comment in Markdown: a table of the rows that need attention, and a folded one of the others.
 
-    Both are sorted by urgency, then by size of the change. Parts that only one side has, notes, details and a
-    summary are added. The first line is a marker by which the next comment of this `name` finds and replaces
-    this one. Beyond about 60,000 characters (first table: 30,000), rows are only counted, details omitted.
+    The others are within noise or unchanged. Both tables are sorted by outcome, regressions first, then by
+    size of the change. Parts that only one side has, notes, details and a summary are added. The first line
+    is a marker by which the next comment of this `name` finds and replaces this one. Beyond about 60,000
+    characters (first table: 30,000), rows are only counted, details omitted.
     """
     urgent = [row for row in compared.ordered_rows if row.outcome not in QUIET]
     quiet = compared.ordered_rows[len(urgent) :]
@@ -284,10 +285,10 @@ def _markdown_details(rows: Sequence[ComparedRow], room: int) -> list[str]:
 
 
 def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) -> str:
-    """Return the rows, the most urgent first, as a text table with a summary, then the notes, one line each.
+    """Return the rows, regressions first, as a text table with a summary, then the notes, one line each.
 
     `terminal`: in the width and colours of this terminal; else at most 180 characters wide, without colours.
-    `explain`: with the details of each row that needs attention.
+    `explain`: with the details of each row that is neither within noise nor unchanged.
     """
     from rich.table import Table
 
@@ -310,7 +311,7 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
 def as_junit_xml(compared: ComparedSides) -> str:
     """Return JUnit XML: regressions fail; unsure, invalid and acknowledged rows are skipped; others pass.
 
-    A suite per benchmark has a case per row, the most urgent first.
+    A suite per benchmark, sorted by name, has a case per row, regressions first.
     """
     rows = []
     for row in compared.ordered_rows:
@@ -331,15 +332,16 @@ def as_junit_xml(compared: ComparedSides) -> str:
 
 
 def as_compare_json(compared: ComparedSides) -> str:
-    """Return the verdicts, explained, as a JSON document, with additional fields for comparisons of runs.
+    """Return the document of `render.as_json`, with explanations and fields about comparisons of runs.
 
     Each verdict also has ``outcome``, ``model_verdict``, ``machine``, ``unit``, ``versions``,
     ``target_operation``, ``reason`` (one sentence), ``interval`` (95 %, of the change as a share, negative is
     worse; or null), ``detectable_change`` (the smallest slow-down that is found with a probability of 80 %,
-    as a share; or null), ``faster`` (the configuration that improved most, its medians and change, or null)
-    and ``acknowledged`` (an excuse, or null). The document also has ``model``, ``notes``, ``missing`` (parts
-    that only one side has), ``counts`` of outcomes, and ``whole_run``: the common change of all operations by
-    machine, as a share; negative is worse; only machines with five operations or more are in it.
+    as a share; or null), ``faster`` (of an improvement, the configuration that improved most, its medians and
+    change; else null) and ``acknowledged`` (an excuse, or null). The document also has ``missing`` (machines,
+    operations and configurations that only one side has), ``counts`` (the number of each outcome), and
+    ``whole_run``: the common change of all operations by machine, as a share; negative is worse; only
+    machines with five operations or more are in it.
     """
     content = json.loads(render.as_json(compared.weighed.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
@@ -379,10 +381,10 @@ _KINDS: dict[str, _Kind] = {
 def github_annotations(compared: ComparedSides) -> Iterator[str]:
     """Yield GitHub annotations of rows and of vanished parts, each with its line break.
 
-    First errors (regressions), then warnings (unsure rows, then parts that only the baseline has), then
-    notices (improvements, then acknowledged regressions); rows by size of change, the largest first. Other
-    rows have none. Of more than 10 errors, 9 are yielded, then one with the number of the others; likewise
-    of warnings and notices.
+    First errors (regressions), then warnings (unsure rows, then machines, operations and configurations that
+    only the baseline has), then notices (improvements, then acknowledged regressions); rows by size of
+    change, the largest first. Other rows have none. Of more than 10 errors, 9 are yielded, then one with the
+    number of the others; likewise of warnings and notices.
     """
     annotations: list[tuple[_Kind, str, str]] = []
     for row in compared.ordered_rows:

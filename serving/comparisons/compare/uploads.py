@@ -135,7 +135,7 @@ def answer_files(body: bytes, served: Judge) -> Answered:
 
 
 def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
-    """Return the result of ``perfjudge compare`` on uploaded files.
+    """Return the result of ``perfjudge compare`` on uploaded files, without a file of acknowledgements.
 
     In messages, a file is ``baseline/NAME``, ``target/NAME`` or ``history/NAME``; the temporary copies are
     deleted. InputError if a file cannot be read, or the sides have nothing in common or cannot be compared;

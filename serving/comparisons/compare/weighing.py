@@ -120,7 +120,8 @@ def judge_runs(
 ) -> AdjustedJudgement:
     """Return verdicts on comparisons of runs, adjusted for between-run variation, with intervals of changes.
 
-    `adjust_to_runs` defines the adjustment. Comparisons that improved are in ``faster`` of the result.
+    `adjust_to_runs` defines the adjustment. ``faster`` of the result maps the row of each comparison that
+    improved to its largest improvement.
     `tables`: of `data.comparisons.pair.paired_runs`. `notes`: assumptions made while reading.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
     estimated; 0: no verdict is adjusted, and intervals assume `ASSUMED` where it cannot be estimated.

@@ -113,8 +113,9 @@ def _halve_intervals(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Int
 def scale_targets(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     """Return copies of comparisons with the target's samples and five numbers multiplied by factors.
 
-    `rows`: indices, shape (n,). `factors`: shape (n, m). All else is unchanged.
-    Returns n x m comparisons: the first one with each of its factors, then the next.
+    `rows`: indices of comparisons, shape (n,). `factors`: shape (n, m). All else is unchanged. The five
+    numbers are minimum, quartiles and maximum. Returns n x m comparisons: the first one with each of its
+    factors, then the next.
     """
     owner, factor = np.repeat(rows, factors.shape[1]), factors.ravel()
     counts = sides.per_comparison[owner]

@@ -107,7 +107,7 @@ def describe_feature(feature: str, configurations: int = 1) -> str:
 
 
 def needed_sources(features: Iterable[str]) -> str:
-    """Return the distinct data sources of `features`, in order, joined by " and "; "" without features.
+    """Return the distinct data sources of `features`, in their order, joined by " and "; "" for no features.
 
     A feature without a known source gives its phrase, one without a phrase its name.
     """
@@ -125,7 +125,8 @@ def needed_sources(features: Iterable[str]) -> str:
 def format_value(feature: str, value: float) -> str:
     """Return a feature's value as text in readable units, not as logarithm or root, such as ``12.3 %``.
 
-    Without an entry in the table of meanings, it has three significant digits.
+    Flags give ``yes`` or ``no``. Without an entry in the table of meanings, it is the value as it is, with
+    three significant digits.
     """
     entry = feature_meaning(feature)
     return _WRITERS["number" if entry is None else entry.transformation](value)

@@ -110,7 +110,7 @@ def report_rows(
     """Yield the comparisons with the indices `rows`, in this order, as rows of a report.
 
     Where `reader` may not see a comparison, versions in names become an ellipsis, and labels `HIDDEN`.
-    `verdicts`: the model's verdicts to show, by index; others are None.
+    `verdicts`: the model's verdicts to show, by index, whatever `reader` may see; others are None.
     """
     named, sides = offered.named, offered.select_comparisons(rows).sides
     cells = change_cells(sides)

@@ -60,7 +60,7 @@ Form = Literal["csv", "xml", "tables"]
 
 
 def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
-    """Return doubtful labels by the out-of-fold verdicts on whole operations.
+    """Return the labels that out-of-fold verdicts contradict (folds of whole operations), and annotators.
 
     Keys: ``suspects``, at most 20 `Suspect` objects, the most doubtful labels first, then those on which
     annotators disagree; ``many``, the number without this limit; ``people``, the rows of
@@ -83,10 +83,11 @@ def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
 
 
 def counts(root: Path = Path()) -> dict[str, int]:
-    """Return the number of comparisons by the status that trains, "pass" and "fail".
+    """Return the number of ingested comparisons by the status that their labels give together.
 
-    A status of no comparison has no key; ties are not counted. Empty before the pipeline has run. Raises
-    InputError if ``params.yaml`` or the table of labels in the project `root` is wrong.
+    The keys are "pass" and "fail", without those of no comparison; ties are not counted. Empty before the
+    pipeline has run. Raises InputError if ``params.yaml`` or the table of labels in the project `root` is
+    wrong.
     """
     file = FamilyPaths("comparisons", root).interim / "labels.parquet"
     if not file.is_file():
@@ -161,11 +162,11 @@ def _label_classes(comparisons: pd.DataFrame, labels: pd.DataFrame, counting: Ru
 def import_labels(
     source: Path, address: str | None, by: str | None, *, keep_going: bool, as_json: bool
 ) -> int:
-    """Add the labels of a source to a store, print their number, and return the exit code, 0.
+    """Add the labels of a source to a store, print how many were added, and return the exit code, 0.
 
-    Labels that the store already has are not added again.
+    A label that the store already has (equal comparison, status, annotator and time) is not added again.
     `source`: a CSV file (suffix .csv) of labels, or comparisons in any format.
-    `address`: of the store, which is created if missing; None: the project's.
+    `address`: of the store, whose SQLite file is created if missing; None: labels.db in the project.
     `by`: the annotator of labels without one; None: these are left out.
     `keep_going`: skip parts that cannot be read, and report them on stderr.
     `as_json`: print an object with ``added``, ``already_stored`` and ``unattributed``.
@@ -190,14 +191,16 @@ def import_labels(
 def export_labels(address: str | None, source: Path | None, form: Form, output: Path) -> int:
     """Write the current labels of a store to `output`, print their number, and return the exit code, 0.
 
-    `address`: of the store (a missing SQLite file has no labels); None: the project's.
+    Current is the last label of each annotator on each comparison, unless it was withdrawn.
+    `address`: of the store (a missing SQLite file has no labels); None: labels.db in the project.
     `source`: the comparisons, only whose labels are written; None: the project's, or for "csv" all labels.
-    `form`: "csv": labels only, in labels.csv if `output` is a directory; "xml": comparisons, each with the
-    status that its labels give together (scheduler thesis, figure 6.1); "tables": comparisons and labels as
-    Parquet files in the directory `output`. "xml" and "tables" also have the labels of the source; where the
-    store has one of the same annotator, even a withdrawn one, that counts. Existing files are replaced.
-    Raises InputError if the store does not answer, the comparisons are missing or cannot be read, or an
-    existing CSV file has labels that are not in the store.
+    `form`: "csv": labels only, in labels.csv if `output` is a directory; "xml": one file of comparisons with
+    their labels, and the status that these give together (scheduler thesis, figure 6.1); "tables":
+    comparisons and labels as Parquet files in the directory `output`. "xml" and "tables" also have the labels
+    of the source, except where the store has one, even a withdrawn one, of the same annotator and comparison.
+    Existing files are replaced. Raises InputError if the store does not answer, the comparisons are missing
+    or cannot be read, or an existing CSV file has a label of an annotator and a comparison of which the store
+    has none (a different status is not noticed).
     """
     with closing(LabelStore(address or default_address())) as store:
         store.check_reachable()
@@ -255,14 +258,16 @@ def give_next(
 ) -> int:
     """Print up to `number` unlabelled comparisons to label next, or write them to a CSV file; return 0.
 
-    Unlabelled are comparisons without a label pass or fail in `source`; no label store is read.
+    Unlabelled are comparisons that can be judged and whose labels in `source` give neither pass nor fail:
+    there are none, or votes are tied. No label store is read.
     `uri`: the address of the model that gives ``probability`` and, until a fail and a pass are labelled, the
     order; None: the champion, or without one a rank statistic that gives the order.
     `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
     `output`: the CSV file to fill in (``status`` and ``annotator`` are empty), which replaces an existing
     one; None: print a table, or with `as_json` a list of objects, with the columns of
     `LabelCandidates.first_candidates`.
-    Raises InputError if the source or the model cannot be read, or the named model does not exist.
+    Raises InputError if the source or the model cannot be read, or the named model or the directory of
+    `output` does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)
     champion_missing = uri is None and served_version(f"models:/{registered_name()}@{CHAMPION}") is None

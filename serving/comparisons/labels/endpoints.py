@@ -61,9 +61,9 @@ def begun(options: Options) -> Options:
 
     The defaults are labels.db in the project, the project's ingested comparisons (None if there are none),
     and 240 labels per person and minute. Raises InputError if the address is invalid, the database was
-    written by a newer perfjudge, the file is not an SQLite database, its directory is missing, or the
-    comparisons do not exist. A PostgreSQL server may be unavailable, which is logged. An existing database
-    gets its tables; a missing file is not created.
+    written by a newer perfjudge, the file cannot be read as an SQLite database, its directory is missing, or
+    the comparisons do not exist. A PostgreSQL server may be unavailable, which is logged. An existing
+    database gets its tables; a missing file is not created.
     """
     options = {
         "labels": default_address(),
@@ -97,10 +97,11 @@ def ingested_directory() -> str | None:
 
 
 def count_new_labels(app: FastAPI) -> int | None:
-    """Return how many current pass and fail labels no ingested label equals in id, annotator and status.
+    """Return the number of current labels pass and fail that the pipeline has not ingested.
 
-    None if there is no store, or the store does not answer. All count if the table of ingested labels cannot
-    be read.
+    Current is the last label of each annotator on each comparison. An ingested label has an equal comparison,
+    annotator and status. None if there is no store, or the store does not answer. All count if the table of
+    ingested labels is missing or cannot be read.
     """
     store: LabelStore | None = app.state.labels
     if store is None:
@@ -259,10 +260,10 @@ class LabelWriter:
 def install_endpoints(app: FastAPI) -> None:
     """Add PUT and GET ``/v1/labels/COMPARISON_ID`` and GET ``/v1/labels`` to `app`.
 
-    ``app.state`` must have ``settings`` (with the option ``labels``, the store's address, and tokens) and
-    ``failure_checks``; before the first request, also ``pool``, ``models`` and ``metrics``. Sets
-    ``app.state.labels``, None without that option, and adds a failure check for an unreachable store, which
-    is not contacted here. InputError if the address is invalid.
+    ``app.state`` must have ``settings`` (tokens, and the options ``labels``, the store's address, and
+    ``label_rate``, 240 by default) and ``failure_checks``; before the first request, also ``pool``,
+    ``models`` and ``metrics``. Sets ``app.state.labels``, None without an address, and adds a failure check
+    for an unreachable store, which is not contacted here. InputError if the address is invalid.
     """
     options = app.state.settings.options
     address = options.get("labels")
