@@ -229,13 +229,11 @@ def _write_csv(store: LabelStore, source: Path | None, output: Path) -> int:
     file = output / label_csv.FILE if output.is_dir() else output
     if file.exists():
         # labels that exist only in this file must not be lost
-        keys = ["comparison_id", "annotator"]
-        before, stored = label_csv.read_labels(file, Problems()), store.last_labels()
-        lost = ~pd.MultiIndex.from_frame(before[keys]).isin(pd.MultiIndex.from_frame(stored[keys]))
-        if lost.any():
-            problem = (
-                f"{lost.sum()} of its labels are not in the store; first: perfjudge labels import {file}"
-            )
+        before = label_csv.read_labels(file, Problems())[["comparison_id", "status", "annotator"]]
+        stored = {label[:3] for label in store.all_identifying_values()}
+        lost = sum(label not in stored for label in before.itertuples(index=False, name=None))
+        if lost:
+            problem = f"{lost} of its labels are not in the store; first: perfjudge labels import {file}"
             raise InputError(problem, file=file)
     times = labels["labelled_at"].map(lambda at: "" if pd.isna(at) else at.isoformat())
     columns = ["comparison_id", "status", "annotator", "labelled_at"]

@@ -93,6 +93,19 @@ def test_a_withdrawn_label_is_in_no_export(here, capsys):
     assert labels_of(here / "mine") == [(MG, "ben", "cannot_tell")]
 
 
+def test_an_edited_label_that_was_not_imported_is_not_overwritten(here, capsys):
+    imported(capsys, "mine")
+    file = here / "mine/labels.csv"
+    file.write_text(CSV.replace(f"{MG},fail,anna", f"{MG},pass,anna"))
+    assert run_command(["labels", "export", "-o", "mine"]) == 2
+    assert "1 of its labels are not in the store" in capsys.readouterr().err
+    # a label that the store has replaced meanwhile is known
+    file.write_text(CSV)
+    give((MG, "pass", "anna"))
+    assert run_command(["labels", "export", "-o", "mine"]) == 0
+    assert (MG, "anna", "pass") in labels_of(here / "mine")
+
+
 def test_a_file_with_unknown_labels_is_not_overwritten(here, capsys):
     give((BT, "pass", "carl"))
     assert run_command(["labels", "export", "-o", "mine/labels.csv"]) == 2
