@@ -83,7 +83,7 @@ def worst_mistakes(
 
     Confidence is the distance of the probability from the threshold as a share of the largest distance that
     is possible on this side of it. Every verdict other than the label is wrong, also ``unsure``. Only the
-    first wrong row of a comparison counts; at most `max_mistakes` are returned.
+    first wrong row of a comparison counts; at most `max_mistakes` (default: 12) are returned.
     `verdicts`: one model's out-of-fold verdicts: ``comparison_id, verdict, status`` (the label),
     ``probability, threshold``. `tables`: the comparisons of the verdicts, with their samples and labels.
     """
@@ -162,7 +162,8 @@ def _drawn_pair(sides: Sides, at: int) -> DrawnPair:
 def mistake_chart(mistake: Mistake) -> Chart:
     """Return box plots of both sides of each configuration, as changes from its baseline median in percent.
 
-    Higher values are positive, whether they are better or worse. ValueError without configurations.
+    Values above that median are positive, whether higher is better or worse. At most 60 samples are drawn as
+    dots over a box, evenly spaced. ValueError without configurations.
     """
     is_false_negative, worst = mistake.label == "fail", mistake.worst_pair
     change = f"{percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"

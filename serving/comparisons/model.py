@@ -56,9 +56,9 @@ def load_judge(
     data.
     `retrospective`: load the champion of the models that also use versions after the target; ignored with
     `uri`.
-    Raises InputError if the model is missing or unreadable, both rates and costs are given, a cost is not
-    finite and above 0, the model does not guarantee a rate, or it has no training scores for `base_rate`;
-    ValueError if `costs` are not three numbers.
+    Raises InputError if the model is missing or unreadable, costs and a rate (even 0) are both given, a cost
+    is not finite and above 0, the model does not guarantee a rate, or it has no training scores for
+    `base_rate`; ValueError if `costs` are not three numbers.
     """
     if retrospective and uri is None:
         uri = f"models:/{project_params(Comparisons).section.retrospective_name}@champion"

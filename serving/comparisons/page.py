@@ -265,7 +265,8 @@ def _least_trusted(wrong: pd.Series) -> str:
 def page(root: Path) -> str:
     """Return the report of the project under `root` as one self-contained HTML text; nothing is written.
 
-    Raises InputError if a file of the stages is missing or broken, or has no verdicts of the champion.
+    Raises InputError if a file of the stages is missing or broken, or has no verdicts of the champion;
+    ``curves.parquet`` and the decision tree may be absent.
     """
     evaluated = EvaluatedComparisons.read(root)
     metrics, models = evaluated.metrics, evaluated.select_verdicts("grouped", "model")
@@ -330,7 +331,10 @@ def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | N
 
 
 def error_summary(champion: str, confusion: Confusion) -> str:
-    """Return a sentence with numbers and rates of the errors of `champion` on held-out operations."""
+    """Return a sentence with the missed regressions and false alarms of `champion`, as counts and rates.
+
+    `confusion`: its verdicts on operations held out of training, where ``unsure`` counts as ``pass``.
+    """
     passes = f"{with_noun(confusion.n_passes, 'comparison')} without a regression"
     return f"On operations held out of training, {confusion.error_sentence(champion, 'regression', passes)}"
 
@@ -338,9 +342,10 @@ def error_summary(champion: str, confusion: Confusion) -> str:
 def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
     """Return sentences that compare the balanced accuracies of the champion and the best rule.
 
-    They are pooled over the grouped folds; the difference, champion - rule, has an interval of 95 %: ``Its
-    balanced accuracy is 0.950. This is above (by +0.010 to +0.030) that of the best rule, welch (0.930).``
-    Empty without rules. `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
+    They are pooled over the grouped folds: ``Its balanced accuracy is 0.950. This is above (by +0.010 to
+    +0.030) that of the best rule, welch (0.930).`` The range is the 95 % interval of champion - rule; if it
+    contains 0, the text is ``does not differ significantly (difference -0.010 to +0.030) from``. Empty
+    without rules. `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
     """
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
     best = split.best_entry("rule")

@@ -24,9 +24,9 @@ def as_json(
     """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
     A verdict has ``comparison_id, benchmark, operation, verdict, probability, threshold, unsure_from, reason,
-    invalid_reason, decided_by, remarks, moved, improved`` (changes of medians) and ``out_of_distribution``.
-    Unknown numbers, such as the probability of ``invalid``, are null. The document's last key is
-    ``base_rate`` if it was given or estimated.
+    invalid_reason, decided_by, remarks``, ``moved`` (the worst change of a median), ``improved`` (the largest
+    improvement at another configuration) and ``out_of_distribution``. Unknown values, such as the probability
+    of ``invalid``, are null. The document's last key is ``base_rate`` if it was given or estimated.
     `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals;
     ModelError if a contribution is not finite.
     `flipped`: whether `explain` computes counterfactuals; if not, their changes are null and their texts

@@ -197,8 +197,8 @@ def answer_online(body: bytes, online: Online | None) -> Answered:
     """Answer a request to predict an impact from samples; RefusedError (400, 413 or 422) if it is invalid.
 
     `online` None: there is no trained model, and the impact is estimated from the progress of the task only.
-    Without usable samples the answer has no impact, but a note. ModelError if the model's impact is not
-    finite.
+    If samples are unusable, or the runs share no usable event, the answer has no impact, but a note.
+    ModelError if the model's impact is not finite.
     """
     request = request_of(body, OnlineRequest)
     try:

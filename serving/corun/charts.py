@@ -81,7 +81,7 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw the measured co-run time / solo time of each task (row) with each co-runner (column).
 
     Values are medians on ``evaluation.shown_machine``; cells that were not measured are without colour. The
-    top row and the left column have the largest means, the others follow. None if no pair was measured.
+    top row and the left column have the largest means, the others follow. None if no pair was measured there.
     """
     impacts = evaluation.impact_matrix
     if impacts.empty:
@@ -148,7 +148,8 @@ def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
 
     The co-run is the first with samples on ``shown_machine``, of the pair with the largest impact if that has
     any. Of the events in ascending order of variation, at most five, evenly spaced, are drawn, always the
-    first and the last. None without samples of co-runs or without counted events.
+    first and the last. Events that are always 0 or lack a count in some interval are left out.
+    None if no event is left, or without samples of co-runs on that machine.
     """
     samples = rows_with(evaluation.tables.samples, phase="corun", machine=evaluation.shown_machine)
     if samples.empty:
@@ -198,10 +199,11 @@ _DRAWN = 600
 def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart | None:
     """Draw residuals, normal Q-Q, scale-location and leverage (co-run paper, figures 4 and 5).
 
-    `name` is the chart's id, `model_name` the model's name in the title, `residuals` has ``task, corunners,
-    fitted, residual`` (measured - predicted impact), ``standardised, theoretical, scale, leverage``. At most
-    600 rows, evenly spaced, are drawn; the three residuals with the largest absolute values are always drawn,
-    and marked. None if there are no rows.
+    `name` is the chart's id, `model_name` the model's name in the title, `residuals` has ``task, corunners``,
+    ``fitted`` (predicted impact), ``residual`` (measured - predicted), ``standardised, leverage``,
+    ``theoretical`` (normal quantile) and ``scale`` (square root of the absolute standardised residual). At
+    most 600 rows, evenly spaced, are drawn; the three residuals with the largest absolute values are always
+    drawn, and marked. None if there are no rows.
     """
     if residuals.empty:
         return None
@@ -277,8 +279,9 @@ def _differ_significantly(first: pd.Series, second: pd.Series) -> bool:
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
     """Draw the share of predictions within `tolerance` by sampled seconds, a line per online model.
 
-    `tolerance` is a share of the measured impact. Only scores of ``online.design`` are drawn. `repeats` adds
-    a horizontal line: the share of repeated measurements within the tolerance, if any were repeated.
+    `tolerance` is a share of the measured impact; it is only written, as the scores were computed with it.
+    Only scores of ``online.design`` are drawn. `repeats` adds a horizontal line: the share of repeated
+    measurements within the tolerance, if any were repeated.
     """
     entries = pd.DataFrame([entry.model_dump() for entry in online.entries])
     rows = rows_with(entries, design=online.design)
@@ -319,7 +322,10 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
 
 
 def placement_chart(check: PlacementCheck) -> Chart:
-    """Draw a histogram of the total seconds of random placements, with the chosen, the best and the worst."""
+    """Draw a histogram of the total seconds of random placements, with the chosen, the best and the worst.
+
+    Predictions choose the chosen placement, measurements the best and the worst; all seconds are measured.
+    """
     saved = f"{check.random.mean() - check.chosen:.1f} s ({percent(check.chosen_saving)}) of run time"
     title = (
         f"Placement of {check.tasks} tasks by predictions for held-out pairs saves {saved} against random "

@@ -68,7 +68,7 @@ def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
     summaries. Skipped parts and notes are written to stderr in any case; existing pages are replaced. Raises
     InputError if rules, results or a named model cannot be read or do not fit together, if no machine has a
     baseline and targets, if a server does not answer, or if a server is given together with a model or a base
-    rate.
+    rate. With ``options.keep_going``, wrong parts of the results are skipped instead.
     """
     if options.model is not None and options.server is not None:
         raise InputError("--model and --server: both say who judges; expected one of them")
@@ -189,9 +189,9 @@ def choose_judge(model: str | None, server: str | None, base_rate: BaseRateOptio
 def unique_file_names(names: Iterable[str]) -> list[str]:
     """Return a distinct file name for each name, in order, with suffix ``.html``; never ``index.html``.
 
-    The part before the suffix has lower-case ASCII letters, digits and hyphens: accents are removed, other
-    non-ASCII letters dropped, and any other characters become one hyphen. It has at most 80 characters,
-    before a number that makes it distinct; "timeline" if nothing is left.
+    The part before the suffix has lower-case ASCII letters, digits and hyphens: accents and other non-ASCII
+    characters are dropped, and other ASCII characters in a row become one hyphen, except at both ends. It has
+    at most 80 characters, before a number that makes it distinct; "timeline" if nothing is left.
 
     Examples
     --------

@@ -324,8 +324,8 @@ def model_judge(served: Judge, base_rate: BaseRateOption = None) -> Answering:
     change NaN, no reasons), unless its guarantee covers them or `base_rate` is given. The function raises
     ModelError if a number is not finite, InputError if the model has no scores for `base_rate`.
     `base_rate`: as for `judge_sides`; with "estimate", comparisons with the baseline and those with the
-    versions before have an estimate each, since all later versions show a regression that stays. Without
-    enough comparisons, a note says so, and the base rate is that of the training data.
+    versions before have an estimate each, in every call, since all later versions show a regression that
+    stays. Without enough comparisons (100), a note says so, and the base rate is that of the training data.
     """
 
     def judge_with_model(

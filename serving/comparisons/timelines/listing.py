@@ -63,8 +63,9 @@ def list_report(report: TimelineReport, file: str) -> ListedReport:
 
     It has counts, operations by urgency and lasting changes, the newest first. A ``state`` has ``status,
     version``, and if compared ``threads``, ``change`` (a share, negative is worse) with ``low`` and ``high``,
-    ``baseline_level, newest_level`` (numbers are None if not finite), ``since`` (or None), ``creeping`` and
-    ``lasting``. Versions are names.
+    ``baseline_level, newest_level`` (numbers are None if not finite), ``since`` (the first version of the
+    change that still lasts, or None), ``creeping`` (whether that change takes several versions) and
+    ``lasting`` (whether a lasting change follows the baseline). Versions are names.
     """
     operations, versions = report.operations, report.versions
     statuses = [operation.state.status for operation in operations]
@@ -115,7 +116,10 @@ def _state_fields(state: OperationState, versions: Sequence[TimelineVersion]) ->
 
 
 def index_page(listed: Sequence[ListedReport]) -> str:
-    """Return the index as HTML without scripts; reports with most operations that are worse now first."""
+    """Return the index as HTML without scripts; reports with most operations that are worse now first.
+
+    Ties are in descending order of unsure, changed and unstable operations, then by title and machine.
+    """
     ordered = sorted(
         listed,
         key=lambda row: (

@@ -65,7 +65,7 @@ def describe_share(share: float) -> str:
 
 
 def describe_change(change: Change, versions: Sequence[TimelineVersion], configurations: int) -> str:
-    """Return a change in words, such as ``7.1 % worse from v3 to v5``, or ``crept 7.1 % worse with v3``.
+    """Return a change in words, such as ``7.1 % worse with v3``, or ``crept 7.1 % worse from v3 to v5``.
 
     The versions are the first changed one and the one that completed the change, once if equal. `versions`:
     all versions of the timeline. `configurations`: number of configurations of the operation; if there are
@@ -96,7 +96,10 @@ def describe_now(state: OperationState) -> str:
 
 
 def describe_levels(state: OperationState, operation: TimelineOperation) -> str:
-    """Return the levels at the baseline and now, ``217.3 → 240.1 us (threads: 4)``; "" if not compared."""
+    """Return the levels at the baseline and now, ``217.3 → 240.1 us (threads: 4)``; "" if not compared.
+
+    The threads are left out if the operation has only one configuration.
+    """
     change = state.change
     if change is None:
         return ""
@@ -109,7 +112,7 @@ def describe_since(state: OperationState, versions: Sequence[TimelineVersion]) -
     """Return since which version an operation is in its state: ``v5`` or ``v5, in small steps``.
 
     If no lasting change shows it: ``v5, by verdicts; not yet lasting``. If no version is known, the newest
-    with ``, by its verdict`` for the states worse and unsure, else a dash.
+    that measured it with ``, by its verdict`` for the states worse and unsure, else a dash.
     """
     change = state.change
     if change is None or change.since is None:
@@ -123,7 +126,10 @@ def describe_since(state: OperationState, versions: Sequence[TimelineVersion]) -
 
 
 def join_first(names: Sequence[str], max_names: int = 3, between: str = ", ") -> str:
-    """Return at most `max_names` names and the number of the others as one text: ``a, b, c and 2 more``."""
+    """Return `max_names` names at most, joined by `between`, and the number of others.
+
+    Example: ``a, b, c and 2 more``; without others, only the names.
+    """
     rest = len(names) - max_names
     return between.join(names[:max_names]) + (f" and {rest:,} more" if rest > 0 else "")
 
@@ -138,7 +144,10 @@ def read_scripts() -> list[Markup]:
 
 
 def embed_json(content: Any) -> Markup:
-    """Return JSON for a ``script`` element, ``<`` and invisible characters escaped; ValueError for NaN."""
+    """Return JSON for a ``script`` element, ``<`` and invisible characters escaped.
+
+    ValueError for NaN and infinite numbers.
+    """
     text = json.dumps(_make_visible(content), separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - "<" is the only way to end a script's text
 
@@ -200,7 +209,10 @@ def operation_data(operation: TimelineOperation) -> Markup:
 
 
 def operation_names(report: TimelineReport, numbers: Iterable[int]) -> list[str]:
-    """Return the names of operations by index, as ``BENCHMARK, NAME`` if there are several benchmarks."""
+    """Return the names of operations by index, as ``BENCHMARK, NAME`` if the report has several benchmarks.
+
+    They are in the order of `numbers`, the indices.
+    """
     chosen = [report.operations[number] for number in numbers]
     several = len({row.benchmark for row in report.operations}) > 1
     return [f"{row.benchmark}, {row.operation}" if several else row.operation for row in chosen]
@@ -380,9 +392,9 @@ class ShownChange(NamedTuple):
 def timeline_page(report: TimelineReport) -> str:
     """Return a timeline as one self-contained HTML text (scheduler thesis, figure 5.1).
 
-    It shows the newest state, lasting changes, and per benchmark a chart of each operation and a table of
-    medians. The table is of the featured configuration, which is that with most threads; charts show it
-    first, others by choice. Charts and tables of medians need JavaScript.
+    It shows the newest state, lasting changes, unstable operations, heat maps, and per benchmark a chart of
+    each operation and a table of medians. The table is of the featured configuration, which is that with most
+    threads; charts show it first, others by choice. Charts, tables of medians and heat maps need JavaScript.
     """
     all_findings, texts = list_findings(report), read_scripts()
     sections = defaultdict[str, list[Finding]](list)

@@ -111,8 +111,8 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     `tables`: the judged comparisons. Samples, earlier and later versions are written in addition to the
     numbers of the figure; summaries stay summaries.
     Returns UTF-8: a ``comparison_results`` per machine and pair of versions, in ``reports`` unless there is
-    exactly one. XML has no infinite numbers: a comparison with one is written without its sides, which makes
-    it invalid when it is read.
+    exactly one. XML has no infinite numbers: a comparison with one in baseline or target is written without
+    its sides, which makes it invalid when it is read. ModelError if a contribution is not finite.
     """
     statuses = [verdict.verdict for verdict in judgement.verdicts]
     return write_comparisons(tables, statuses, lambda: verdict_elements(judgement), judgement.notes)
@@ -128,7 +128,8 @@ def write_comparisons(
 
     The result is in UTF-8: an element ``comparison_results`` per machine and pair of versions; it is the root
     if it is the only one, else they are in ``reports``. A comparison whose id occurred before has the id "",
-    and one with an infinite number has no results. Characters that XML cannot contain become U+FFFD.
+    and one with an infinite number in baseline or target has no results; earlier and later versions with one
+    are left out. Characters that XML cannot contain become U+FFFD.
     `statuses`: the ``result_status`` of each comparison; an empty text omits the attribute.
     `verdicts`: called once, without arguments; its list has an lxml element to add, or None, per comparison.
     `notes`: texts that become elements ``note`` at the end of the root element.
