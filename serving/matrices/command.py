@@ -109,7 +109,10 @@ def verdict_table(answer: MatricesAnswer) -> VerdictTable:
 
 
 def verdict_summary(answer: MatricesAnswer) -> str:
-    """Return one line: the number of pairs in all and by verdict, the model, and its guarantee if any."""
+    """Return one line without line break: ``3 pairs: 1 fail, 2 pass, 0 invalid (model NAME VERSION)``.
+
+    A risk guarantee, if the model has one, follows within the brackets after "; ".
+    """
     counted = ", ".join(
         f"{answer.count_verdicts(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid")
     )
@@ -178,11 +181,11 @@ def imported(
 ) -> Counts:
     """Write matrices of `sources` to tables in `directory`, replacing older ones; return counts and errors.
 
-    The counts are those of ``groups, workloads, pairs, runs, raw_metrics, summary_metrics``; the errors are
-    those that were skipped. `include` and `exclude` are case-sensitive shell patterns of workloads; `exclude`
-    wins, and a pair is written if the workloads of both its sides are chosen. InputError if a source cannot
-    be read, a pattern matches no workload or no pair is left; without `keep_going`, also at the first wrong
-    run or incomparable pair.
+    `kind` is the format of all sources. ``rows`` of the result counts ``groups, workloads, pairs, runs,
+    raw_metrics, summary_metrics``; ``skipped`` holds the errors of omitted data. `include` and `exclude` are
+    case-sensitive shell patterns of workloads; `exclude` wins, and a pair is written if the workloads of both
+    its sides are chosen. InputError if the format is unknown, a source cannot be read, a pattern matches no
+    workload or no pair is left; without `keep_going`, also at the first wrong run or incomparable pair.
     """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(include, exclude)

@@ -99,7 +99,7 @@ MOST_NUMBERS = 10_000_000
 
 
 def read_request(path: Path) -> MatrixTables:
-    """Return the matrices of a JSON file; InputError if it is missing or not a valid request."""
+    """Return the matrices of a JSON file; InputError if missing or not a valid request (see `tables_of`)."""
     try:
         return tables_of(MatricesRequest.model_validate(content_of(path)))
     except ValidationError as exc:
