@@ -114,7 +114,10 @@ _NO_ABLATION = "No ablation was run."
 
 
 def page(root: Path) -> str:
-    """Return the page of project `root` as self-contained HTML; InputError if a file is missing or wrong."""
+    """Return the page of project `root` as self-contained HTML.
+
+    InputError if a file of the stages is missing or invalid; only ``times.parquet`` may be missing.
+    """
     evaluation = EvaluatedMatrices.read(root)
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     mistakes = surest_mistakes(evaluation.champion_verdicts, "pair_id", MISTAKES).fillna({"cause": ""})
