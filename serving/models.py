@@ -73,8 +73,8 @@ def locate_and_read(name: Callable[[], str], uri: Address, read: Callable[[Locat
     `uri` is a directory with ``model.skops`` and ``card.json``, ``models:/name@alias``,
     ``models:/name/version`` or a `Version`; None: the champion of the name that `name` returns. `read` takes
     the directory and the address as one object; a copy of files on a server exists only during the call.
-    InputError if the model is missing or unreadable, an optional package is missing, or the registry does not
-    answer; without a champion, the message names the command to make one.
+    InputError if the model is missing, unreadable or changed since its registration, an optional package is
+    missing, or the registry does not answer; without a champion, the message names the command to make one.
     """
     try:
         with locate_model(name, uri) as model:

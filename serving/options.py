@@ -87,7 +87,7 @@ def add_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:
 
     `options` are annotations for typer by option name; each option is None by default, and is then not passed
     to the command. The last parameter of the command must be ``**options``. The decorated command takes
-    keywords only, and needs a value (or None) of each added option.
+    keywords only, and needs a value (or None) of each added option, else KeyError.
     """
 
     def with_options(command: Command) -> Command:

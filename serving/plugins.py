@@ -261,8 +261,7 @@ def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
 def family_plugin(family: str) -> FamilyPlugin:
     """Return the plugin of ``comparisons``, ``matrices``, ``corun`` or ``fingerprints``.
 
-    ModuleNotFoundError if `family` is another name, AttributeError if it is another subpackage of
-    ``serving``.
+    ModuleNotFoundError if `family` is another name, AttributeError if it is another module of ``serving``.
     """
     plugin: FamilyPlugin = import_module(f"serving.{family}").PLUGIN
     return plugin
@@ -291,8 +290,8 @@ def all_endpoints() -> Iterator[Endpoint]:
 def endpoint_of_model(name: str) -> Endpoint:
     """Return the endpoint that uses a registered model, the last one if there are several.
 
-    `name` is the main name of the endpoint's model or one of its further names. InputError, which suggests a
-    similar name, if no endpoint has a model of this name.
+    `name` is the main name of the endpoint's model or one of its further names. InputError, with a similar
+    name or else all names, if no endpoint has a model of this name.
     """
     endpoints: dict[str, Endpoint] = {}
     for endpoint in all_endpoints():

@@ -114,7 +114,10 @@ _NO_ABLATION = "No ablation was run."
 
 
 def page(root: Path) -> str:
-    """Return the page of project `root` as self-contained HTML; InputError if a file is missing or wrong."""
+    """Return the page of project `root` as self-contained HTML.
+
+    InputError if a file of the stages is missing or invalid; only ``times.parquet`` may be missing.
+    """
     evaluation = EvaluatedMatrices.read(root)
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     mistakes = surest_mistakes(evaluation.champion_verdicts, "pair_id", MISTAKES).fillna({"cause": ""})
@@ -193,10 +196,11 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
 
 
 def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
-    """Return one model's rows in a part of the ablation, each with the gain of its remedy (first row: None).
+    """Return each of `rows`, one model's rows of the ablation, with the gain of its remedy (first row: None).
 
-    The gain is that of the row over the previous row for "added", of the first row over the row for "left
-    out", and of the row over the first row for "grouping". IndexError without rows.
+    The gain is a difference of balanced accuracies. By `part`, it is that of the row minus that of the
+    previous row ("added"), that of the first row minus that of the row ("left out"), or that of the row minus
+    that of the first row ("grouping"). IndexError without rows.
     """
     steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):

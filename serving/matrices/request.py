@@ -99,7 +99,7 @@ MOST_NUMBERS = 10_000_000
 
 
 def read_request(path: Path) -> MatrixTables:
-    """Return the matrices of a JSON file; InputError if it is missing or not a valid request."""
+    """Return the matrices of a JSON file; InputError if missing or not a valid request (see `tables_of`)."""
     try:
         return tables_of(MatricesRequest.model_validate(content_of(path)))
     except ValidationError as exc:
@@ -202,10 +202,11 @@ def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
 
 
 def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
-    """Return the matrices of a source, without analysts' flags, with the errors of skipped runs.
+    """Return the matrices of a source with the errors of skipped runs.
 
-    A source of no known format is read as a JSON request. InputError that names the file if it cannot be read
-    or has no valid run or no metric, and without `keep_going` at the first wrong run.
+    A source of no known format is read as a JSON request. In the format ``tables``, analysts' flags are
+    ignored. InputError that names the file if it cannot be read or has no valid run or no metric, and without
+    `keep_going` at the first wrong run.
     """
     try:
         if kind := matrix_formats.sniff_format(source):
@@ -219,8 +220,8 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
     """Answer a request to judge pairs, in their order; ids may be repeated.
 
     Pairs that cannot be judged are ``invalid``: all if the model cannot use their metrics. RefusedError: 400
-    if the body is not JSON, 422 if it is not a request, 413 if it holds too much. ModelError if the model
-    fails.
+    if the body is not JSON, 422 if it is not a request, 413 if it has too many metrics, numbers or keys (see
+    `require_bearable` and `parse_json`). ModelError if the model fails.
     """
     request = _CheckedRequest.from_body(body)
     return request.complete_answer(_judge_pairs(request.complete, served))
@@ -333,8 +334,8 @@ def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opini
     """Return the opinions of `served` on a request: pair id, workload, verdict and probability of each pair.
 
     `body` is JSON; `media_type` is ignored. Pairs that cannot be judged are ``invalid``, with the probability
-    None. RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it holds too much;
-    ModelError if the model fails.
+    None. RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it has too many
+    metrics, numbers or keys; ModelError if the model fails.
     """
     return answer_opinions(media_type, answer_matrices(body, served).content)
 

@@ -42,9 +42,9 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
     `version` is a number, with or without "v"; `by` is the deciding person, by default the current user. The
     former champion becomes challenger; the result has its number as ``instead`` (None: there was none).
     Stored figures on how often both agree in shadow mode are added to the reason. InputError if no endpoint
-    uses `name`, the version is no number, missing, already champion, cannot be loaded or fails its trial
-    request, the reason is empty or has (with figures) over 2000 characters, or the champion has changed
-    meanwhile.
+    uses `name`, the version is no number, missing, already champion, cannot be loaded or fails its test
+    request, the reason is empty or has (with figures) over 2000 characters, the champion has changed
+    meanwhile, or the registry does not answer.
     """
     endpoint_of_model(name)
     sync_if_moved(name)
@@ -67,7 +67,8 @@ def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision
     second rollback goes one champion further back. Stored figures on how often both agree in shadow mode are
     added to the reason. InputError if no endpoint uses `name`, the model has no champion or had none before,
     if that version does not exist any more, cannot be loaded or fails its test request, if the reason is
-    empty or has (with figures) over 2000 characters, or another version has become champion meanwhile.
+    empty or has (with figures) over 2000 characters, if another version has become champion meanwhile, or if
+    the registry does not answer.
     """
     endpoint_of_model(name)
     sync_if_moved(name)

@@ -113,11 +113,12 @@ def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any
     """Judge a source again by the version that gave an answer, and return how the second answer differs.
 
     `source` is the body of the request or the input of ``perfjudge judge``. `options` are those of the
-    original answer; the minimum effect size, the risk guarantee and the costs are by default those that the
-    answer records in JSON. The source is judged by the HTTP endpoint, if it can be a request, and by the
-    command, unless the first answer is equal; the answer with fewer differences counts. InputError if neither
-    can judge the source (it names the source), the version cannot be loaded, or no endpoint has a model of
-    this name; ModelError if the model fails.
+    original answer, with underscores in their names (others are ignored); the minimum effect size, the risk
+    guarantee and the costs are by default those that the answer records in JSON. The source is judged by the
+    HTTP endpoint, if it can be a request and the answer is JSON or XML, and by the command, unless the first
+    answer is equal; the answer with fewer differences counts. InputError if neither can judge the source (it
+    names the source), the version cannot be loaded, or no endpoint has a model of this name; ModelError if
+    the model fails.
     """
     endpoint = endpoint_of_model(original.name)
     with naming_unreadable(source):
@@ -267,10 +268,11 @@ def trace_answer(
 
     `answer_or_name` is the path of a file with an answer; if `version` is given (a number, with or without
     "v"), it is a registered name. `source` is the input of the answer, which the version judges again with
-    `options`; options that the answer records may be omitted. The second result is False if the digest of the
-    model's files, which only JSON answers record, or the repeated answer differs; with `version` it is True.
-    InputError if the answer or version does not exist, `source` is given with `version` or cannot be judged,
-    or the registry does not answer.
+    `options`; those that a JSON answer records may be omitted. The second result is False if the repeated
+    answer differs, or if a JSON answer has another digest than the registered files; with `version` it is
+    True. InputError if the answer or version does not exist, the answer names no registered version, `source`
+    is given with `version` or cannot be judged, or the registry does not answer; ModelError if the model
+    fails.
     """
     if version is not None:
         if source is not None:

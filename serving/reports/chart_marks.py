@@ -45,9 +45,9 @@ def hover_shapes(
 ) -> Iterator[tuple[float, Markup]]:
     """Yield the size in square points and the SVG element, with its tooltip, of each hover area.
 
-    `hover_areas` holds each hover area with the text of its tooltip. Results come in this order, clipped to
-    the axes; the size is that after clipping, 0 for a point or a line. Hover areas outside the axes or with
-    NaN are omitted.
+    `hover_areas` holds each hover area with the text of its tooltip; `figure` must have been drawn. Results
+    come in this order, clipped to the axes; the size is that after clipping, 0 for a point or a line. Hover
+    areas outside the axes or with NaN are omitted.
     """
     if not hover_areas:
         return

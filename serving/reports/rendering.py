@@ -20,11 +20,11 @@ from serving.reports.charts import percent, plain_number, two_decimals, whole_nu
 
 
 def responsive_table(table: str) -> Markup:
-    """Return a ``table`` element with class ``stacked`` whose body cells name their column in ``data-label``.
+    """Return the HTML element `table` with class ``stacked`` and ``data-label`` in each ``td`` of ``tbody``.
 
-    The style sheet shows this attribute of ``td`` elements; existing ones stay, and cells with ``colspan``
-    get none. The name of a column joins the different texts of its cells in all rows of ``thead`` by ": ";
-    ``colspan`` counts, and in headings also ``rowspan``.
+    This attribute, which the style sheet shows, is the name of the cell's column; existing ones stay, and
+    cells with ``colspan`` get none. The name of a column joins the different texts of its cells in all rows
+    of ``thead`` by ": "; ``colspan`` counts, and in headings also ``rowspan``.
     """
     root: Any = html.fragment_fromstring(table.strip())
     root.classes.add("stacked")
@@ -92,7 +92,7 @@ def reword_text(text: str) -> str:
     """Return text of stages for a page, with papers by short title and numbers without exponents.
 
     ``seed 000`` to ``seed 003`` become titles such as ``the quiho paper``, ``the seed's`` becomes
-    ``the paper's``, and ``1e-05`` becomes ``0.00001``.
+    ``the paper's``, and ``1e-05`` becomes ``0.00001`` (see `plain_number`; ValueError for ``1e999``).
     """
     for number, paper in _NUMBERED.items():
         text = text.replace(number, paper.short)

@@ -52,8 +52,8 @@ class Leaders:
 def join_names(names: Sequence[str], max_names: int = 4) -> str:
     """Return names as an enumeration, ``a, b and c``; of more than `max_names`, ``a, b, c and 3 more``.
 
-    These are the first `max_names` - 1 names, then the number of the others, so six names here. IndexError if
-    `names` is empty.
+    The second form has the first `max_names` - 1 names and the number of the others: here, of six names.
+    IndexError if `names` is empty.
     """
     shown = (
         list(names)

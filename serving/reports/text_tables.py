@@ -52,7 +52,10 @@ def rich_text(text: str, style: str = "") -> Text:
 
 
 def table_text(table: Table, *, terminal: bool = False) -> str:
-    """Return `table` as text: in this terminal's colours and width, or at most 180 wide without colours."""
+    """Return `table` as lines of text, at most 180 characters wide, without colours.
+
+    With `terminal`, it has the colours and width of standard output. The text ends with a line break.
+    """
     from io import StringIO
 
     from rich.console import Console
