@@ -328,8 +328,9 @@ def trained_opinion(
 
     `pair`: solo run, co-run. The interval is twice as wide if the model was not trained on `machine`, but not
     if `machine` is None. The result has the ``impact``; ``width``, half the width of the interval on the log
-    scale; ``missing``, the share of the model's events that are not counted in both runs; whether the runs
-    seem to be ``swapped``; ``attributions``, and ``notes``. ModelError if the model's impact is not finite.
+    scale; ``missing``, the share of the model's events that at least one run did not count; whether the runs
+    seem to be ``swapped``; ``attributions`` (at most three events), and ``notes``. ModelError if the model's
+    impact is not finite.
     """
     card = online.model.card
     counted = frozenset.intersection(*(run.counted_events for run in pair))

@@ -153,14 +153,15 @@ def place_tasks(
 ) -> PlaceAnswer:
     """Return the best, then five random placements, then the worst placement of tasks on equal machines.
 
-    `tasks` may have a task several times; if it is empty, all known tasks of the machine are placed.
+    `tasks` may have a task several times; if it is empty, all tasks with solo runs on the machine are placed.
     `machine` None is the only known machine (one with solo runs). The best has the smallest sum of predicted
     slow-downs (impact - 1), the worst the largest on the fewest machines that hold the tasks, both
-    approximately with more than two slots per machine. For an unknown machine, the runs of the tasks alone on
-    a known one are used, with a note. Run times, in seconds, are None unless all tasks have solo times on the
-    machine. InputError as by `source_machines`, or if `machine` is None and not exactly one is known, if no
-    tasks are given for an unknown machine, or if `room` is too small; ModelError if a prediction is not
-    finite.
+    approximately with more than two slots per machine. For an unknown machine, solo runs on the first known
+    one by name that has all `tasks` are used, with a note. Run times are sums over tasks in seconds, None
+    unless all tasks have solo times on the machine. The answer also has mean and 90 % range of 1000 random
+    placements (`seed`), and the seconds saved against their mean and against the worst. InputError as by
+    `source_machines`, or if `machine` is None and not exactly one is known, if no tasks are given for an
+    unknown machine, or if `room` is too small; ModelError if a prediction is not finite.
     """
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))

@@ -32,7 +32,7 @@ def format_value(parameter: Any) -> str:
     """Return a parameter or a count as text.
 
     None becomes a dash, the items of a list are joined by ", ", an int gets commas (``12,000``), and any
-    other value is its ``str``.
+    other value, such as a bool, is its ``str``.
     """
     if parameter is None:
         return "\N{EN DASH}"
@@ -95,8 +95,9 @@ def compared_names(best: EntryComparison) -> str:
 def flips_summary(best: EntryComparison) -> str:
     """Return a text such as ``3 verdicts flipped: 2 became right, 1 wrong``, or ``no verdict flipped``.
 
-    Only the later verdict decides whether a case became right or wrong; any verdict except ``fail`` counts as
-    ``pass``. Of predicted numbers, the verdicts are ``within`` (right) and ``outside`` the tolerance.
+    Every change of a verdict is a flip, also from ``unsure`` to ``pass``. Only the later verdict decides
+    whether the case became right or wrong; for this, any verdict except ``fail`` counts as ``pass``. Verdicts
+    on predicted numbers are ``within`` (right) and ``outside`` the tolerance.
     """
     righted = sum(flipped_case.righted for flipped_case in best.flipped)
     wronged = len(best.flipped) - righted
