@@ -66,7 +66,8 @@ def _read_static(location: Located) -> Static:
 def static_name() -> str:
     """Return the registered name of static models: that in the project's params.yaml, else the default.
 
-    The default is used if the file or the entry is missing. InputError if params.yaml is invalid.
+    The default is used if the file or the entry is missing. The file is read once per process. InputError if
+    it is invalid.
     """
     return project_params(Corun).section.promote.name
 

@@ -432,9 +432,10 @@ def predict_online(
 ) -> OnlineAnswer:
     """Return the impact predicted from samples of a task alone and with its co-runners, and its interval.
 
-    The impact combines the estimates by progress and by the trained model. The model is ignored if `ended` is
-    given and progress can be estimated. It is also ignored if over half of its events were not counted, while
-    an event that counts work measures the progress, or both runs seem complete.
+    The impact combines the estimates by progress and by the trained model. The model is ignored if progress
+    shows all of the slow-down, and `ended` is given or fewer than half of the model's events are counted in
+    both runs. Progress shows all of it if an event counts work (such as instructions, not cycles or clocks),
+    if both runs seem complete, or if the impact is measured by `ended`.
 
     Parameters
     ----------
@@ -450,7 +451,8 @@ def predict_online(
         Whether `solo` is a complete run, not only its beginning (default: whether it is over 10 % longer than
         `corun`, or both did equal work in different times).
     ended : float, optional
-        Seconds after which the co-run ended, if it did and `solo` is a complete run.
+        Seconds after which the co-run ended, if it did; the impact is then `ended` / the length of `solo`,
+        if `solo` is a complete run.
 
     Raises
     ------

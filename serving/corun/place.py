@@ -131,7 +131,11 @@ def read_measured(directory: Path) -> MeasuredPlacements:
 
 
 def measured_text(placements: MeasuredPlacements) -> str:
-    """Return predicted and measured seconds by placement as a text table, followed by a summary."""
+    """Return a text table of the predicted and measured seconds of each placement, and a summary.
+
+    The seconds are sums over all tasks, the measured ones means over repetitions, with half their range. A
+    "-" stands for an unknown prediction, and for the range of a single repetition.
+    """
     rows = [
         (
             str(row["placement"]),

@@ -130,8 +130,9 @@ _SCORES = ("entry", "score", "before", "after", "difference", "which is")
 def difference_text(difference: ExperimentsDifference) -> str:
     """Return the differences as lines of text and tables, with at most 20 flipped verdicts per champion.
 
-    The text has the names of both states, changed parameters, then by family the data, scores and flipped
-    verdicts, then notes and the settings of the intervals. It states where parameters or data are equal.
+    The text has the names of both states, changed parameters, then by family the changed data, changed scores
+    (changed figures of summary.json if predictions of a state are missing) and flipped verdicts, then notes
+    and the settings of the intervals. It states where parameters or data are equal.
     """
     return "\n".join(_difference_lines(difference)) + "\n"
 
