@@ -42,8 +42,9 @@ class Static:
 def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
     """Return the static model at `uri` (None: champion), to which the solo runs in `extra_tasks` are added.
 
-    `extra_tasks` is a directory of tables; its runs replace those of the same task and machine. The trained
-    model itself is read when it first predicts. InputError if the model or the tables are missing or invalid.
+    `extra_tasks` is a directory of tables; its runs replace those of the same task and machine. InputError if
+    the model or the tables are missing or invalid. The trained model itself is read only when it first
+    predicts, which raises the InputError for a damaged one.
     """
     static = locate_and_read(static_name, uri, _read_static)
     if extra_tasks is None:

@@ -101,9 +101,9 @@ def _noise_advice(repeats: float | None, error: float | None) -> str:
 
 
 def page(root: Path) -> str:
-    """Return the page of the project `root` as self-contained HTML.
+    """Return the report on the evaluated co-runs of the project `root` as self-contained HTML.
 
-    InputError if a file of the stages is missing or invalid.
+    InputError if a file of the stages is missing or invalid; measured placements may be absent.
     """
     evaluation = EvaluatedCoruns.read(root)
     metrics, repeats = evaluation.metrics, evaluation.metrics.repeatability

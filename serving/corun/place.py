@@ -106,11 +106,12 @@ def plan_of(path: Path) -> PlaceAnswer:
 def read_measured(directory: Path) -> MeasuredPlacements:
     """Return the plan and the measured placements in the output directory of ``perfjudge corun measure``.
 
-    ``totals`` has a row per measured ``placement`` (its name), smallest prediction first. ``predicted`` (NaN
-    if not in the plan) and ``measured`` (the mean over repetitions) are the sums of the run times of its
-    tasks, in seconds. Repetitions in which a group exceeded its time limit are left out. InputError if the
-    file of the plan or of the placements is missing or invalid, or no repetition of the best or of any random
-    placement is complete.
+    ``totals`` has a row per ``placement`` (its name) with a complete repetition, smallest prediction first.
+    ``predicted`` (NaN, and last, if not known from the plan) and ``measured`` (the mean over repetitions) are
+    the sums of the run times of its tasks, in seconds; ``spread`` is half the range of the ``repetitions``
+    (their number), ``foreign`` the largest share of the machine that other programs used. Repetitions in
+    which a group exceeded its time limit are left out. InputError if the file of the plan or of the
+    placements is missing or invalid, or no repetition of the best or of any random placement is complete.
     """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     sums = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].agg(["sum", "size"])

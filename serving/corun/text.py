@@ -108,7 +108,11 @@ def settling_text(answer: OnlineAnswer) -> str:
 
 
 def place_text(plan: PlaceAnswer) -> str:
-    """Return the best placement as text: slow-down, run time and saving if known, notes, tasks, and model."""
+    """Return the best placement as text: slow-down, run time if known, notes, tasks by machine, and model.
+
+    With the run time come the predicted savings against random placements and the worst, and the measured
+    saving of such a plan, if there is one.
+    """
     best = plan.placements[0]
     search = "no other has less" if plan.exact else "found by exchanging tasks"
     first = (

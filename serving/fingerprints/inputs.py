@@ -137,10 +137,10 @@ def requested_application(tables: FingerprintTables, section: Fingerprints) -> R
 def complete_application(request: IrupRequest, missing: float) -> RequestedApplication | None:
     """Return the application of a request if all its data can be used as it is; else None.
 
-    The result equals that of `requested_application` for the same data, which takes 80 ms of processor time
-    for the tables and the reasons of their decisions. None if a fingerprint has repetitions, if anything
-    would be left out (`missing` is the largest allowed share of missing rates), or if there would be a
-    warning other than of imputed rates.
+    The result equals that of `requested_application`, except that ``decisions`` is None; it saves 80 ms of
+    processor time. None if a fingerprint has repetitions, if anything would be left out (`missing` is the
+    largest allowed share of missing rates), if there would be a warning other than of imputed rates, or if
+    there are fewer than three machines or over 500,000 rates and values.
     """
     about, machines = request.application, {machine.machine: machine for machine in request.machines}
     names, measured_names = sorted(machines), sorted(about.values)
