@@ -64,12 +64,12 @@ def check_placements(
 ) -> PlacementCheck | None:
     """Return total seconds of all tasks, two per machine, for the placement chosen by predicted impacts.
 
-    The chosen placement has the smallest sum of predicted impacts; the total, and those of the best, the
-    worst and 1000 random placements, come from measured impacts. If the number of tasks is odd, one task is
-    alone on its machine. `predicted` and `measured` hold impacts on the tasks (rows) by their co-runners
-    (columns), `solo` holds seconds by task. Only tasks that are in the rows and the columns of `measured` and
-    in `solo` count; KeyError if `predicted` does not have one of them. None with fewer than four such tasks,
-    or if `predicted` or `measured` lacks the impact of a pair of different tasks.
+    The chosen placement has the smallest sum of predicted impacts. Its total, and those of the best and the
+    worst by measurement and of 1000 random placements, come from measured impacts. If the number of tasks is
+    odd, one task is alone on its machine. `predicted` and `measured` hold impacts on the tasks (rows) by
+    their co-runners (columns), `solo` holds seconds by task. Only tasks that are in the rows and the columns
+    of `measured` and in `solo` count; KeyError if `predicted` does not have one of them. None with fewer than
+    four such tasks, or if `predicted` or `measured` lacks the impact of a pair of different tasks.
     """
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:

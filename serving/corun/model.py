@@ -42,8 +42,9 @@ class Static:
 def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
     """Return the static model at `uri` (None: champion), to which the solo runs in `extra_tasks` are added.
 
-    `extra_tasks` is a directory of tables; its runs replace those of the same task and machine. The trained
-    model itself is read when it first predicts. InputError if the model or the tables are missing or invalid.
+    `extra_tasks` is a directory of tables; its runs replace those of the same task and machine. InputError if
+    the model or the tables are missing or invalid. The trained model itself is read only when it first
+    predicts, which raises the InputError for a damaged one.
     """
     static = locate_and_read(static_name, uri, _read_static)
     if extra_tasks is None:
@@ -66,7 +67,8 @@ def _read_static(location: Located) -> Static:
 def static_name() -> str:
     """Return the registered name of static models: that in the project's params.yaml, else the default.
 
-    The default is used if the file or the entry is missing. InputError if params.yaml is invalid.
+    The default is used if the file or the entry is missing. The file is read once per process. InputError if
+    it is invalid.
     """
     return project_params(Corun).section.promote.name
 

@@ -328,8 +328,9 @@ def trained_opinion(
 
     `pair`: solo run, co-run. The interval is twice as wide if the model was not trained on `machine`, but not
     if `machine` is None. The result has the ``impact``; ``width``, half the width of the interval on the log
-    scale; ``missing``, the share of the model's events that are not counted in both runs; whether the runs
-    seem to be ``swapped``; ``attributions``, and ``notes``. ModelError if the model's impact is not finite.
+    scale; ``missing``, the share of the model's events that at least one run did not count; whether the runs
+    seem to be ``swapped``; ``attributions`` (at most three events), and ``notes``. ModelError if the model's
+    impact is not finite.
     """
     card = online.model.card
     counted = frozenset.intersection(*(run.counted_events for run in pair))
@@ -431,9 +432,10 @@ def predict_online(
 ) -> OnlineAnswer:
     """Return the impact predicted from samples of a task alone and with its co-runners, and its interval.
 
-    The impact combines the estimates by progress and by the trained model. The model is ignored if `ended` is
-    given and progress can be estimated. It is also ignored if over half of its events were not counted, while
-    an event that counts work measures the progress, or both runs seem complete.
+    The impact combines the estimates by progress and by the trained model. The model is ignored if progress
+    shows all of the slow-down, and `ended` is given or fewer than half of the model's events are counted in
+    both runs. Progress shows all of it if an event counts work (such as instructions, not cycles or clocks),
+    if both runs seem complete, or if the impact is measured by `ended`.
 
     Parameters
     ----------
@@ -449,7 +451,8 @@ def predict_online(
         Whether `solo` is a complete run, not only its beginning (default: whether it is over 10 % longer than
         `corun`, or both did equal work in different times).
     ended : float, optional
-        Seconds after which the co-run ended, if it did and `solo` is a complete run.
+        Seconds after which the co-run ended, if it did; the impact is then `ended` / the length of `solo`,
+        if `solo` is a complete run.
 
     Raises
     ------

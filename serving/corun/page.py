@@ -40,9 +40,9 @@ _SHORT = 0.05
 def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -> Iterator[str]:
     """Yield sentences of advice as plain text: on the static model, a pair, placements, and the error.
 
-    They say in this order what to use the static model for and what not, which pair to keep separate (if any
-    impact is known), what placements by predictions save (unless `checked` is None), and what to do about the
-    model's error.
+    In this order: a use of the static model (if its R2 is above 0 in the main design), cases in which not to
+    rely on it (designs without R2 above 0, if any), a pair to keep separate (if any impact is known), the
+    saving by predicted placements (unless `checked` is None), and always the next step against the error.
     """
     metrics = evaluation.metrics
     scores = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}
@@ -101,9 +101,9 @@ def _noise_advice(repeats: float | None, error: float | None) -> str:
 
 
 def page(root: Path) -> str:
-    """Return the page of the project `root` as self-contained HTML.
+    """Return the report on the evaluated co-runs of the project `root` as self-contained HTML.
 
-    InputError if a file of the stages is missing or invalid.
+    InputError if a file of the stages is missing or invalid; measured placements may be absent.
     """
     evaluation = EvaluatedCoruns.read(root)
     metrics, repeats = evaluation.metrics, evaluation.metrics.repeatability

@@ -106,11 +106,12 @@ def plan_of(path: Path) -> PlaceAnswer:
 def read_measured(directory: Path) -> MeasuredPlacements:
     """Return the plan and the measured placements in the output directory of ``perfjudge corun measure``.
 
-    ``totals`` has a row per measured ``placement`` (its name), smallest prediction first. ``predicted`` (NaN
-    if not in the plan) and ``measured`` (the mean over repetitions) are the sums of the run times of its
-    tasks, in seconds. Repetitions in which a group exceeded its time limit are left out. InputError if the
-    file of the plan or of the placements is missing or invalid, or no repetition of the best or of any random
-    placement is complete.
+    ``totals`` has a row per ``placement`` (its name) with a complete repetition, smallest prediction first.
+    ``predicted`` (NaN, and last, if not known from the plan) and ``measured`` (the mean over repetitions) are
+    the sums of the run times of its tasks, in seconds; ``spread`` is half the range of the ``repetitions``
+    (their number), ``foreign`` the largest share of the machine that other programs used. Repetitions in
+    which a group exceeded its time limit are left out. InputError if the file of the plan or of the
+    placements is missing or invalid, or no repetition of the best or of any random placement is complete.
     """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     sums = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].agg(["sum", "size"])
@@ -131,7 +132,11 @@ def read_measured(directory: Path) -> MeasuredPlacements:
 
 
 def measured_text(placements: MeasuredPlacements) -> str:
-    """Return predicted and measured seconds by placement as a text table, followed by a summary."""
+    """Return a text table of the predicted and measured seconds of each placement, and a summary.
+
+    The seconds are sums over all tasks, the measured ones means over repetitions, with half their range. A
+    "-" stands for an unknown prediction, and for the range of a single repetition.
+    """
     rows = [
         (
             str(row["placement"]),
@@ -153,14 +158,15 @@ def place_tasks(
 ) -> PlaceAnswer:
     """Return the best, then five random placements, then the worst placement of tasks on equal machines.
 
-    `tasks` may have a task several times; if it is empty, all known tasks of the machine are placed.
+    `tasks` may have a task several times; if it is empty, all tasks with solo runs on the machine are placed.
     `machine` None is the only known machine (one with solo runs). The best has the smallest sum of predicted
     slow-downs (impact - 1), the worst the largest on the fewest machines that hold the tasks, both
-    approximately with more than two slots per machine. For an unknown machine, the runs of the tasks alone on
-    a known one are used, with a note. Run times, in seconds, are None unless all tasks have solo times on the
-    machine. InputError as by `source_machines`, or if `machine` is None and not exactly one is known, if no
-    tasks are given for an unknown machine, or if `room` is too small; ModelError if a prediction is not
-    finite.
+    approximately with more than two slots per machine. For an unknown machine, solo runs on the first known
+    one by name that has all `tasks` are used, with a note. Run times are sums over tasks in seconds, None
+    unless all tasks have solo times on the machine. The answer also has mean and 90 % range of 1000 random
+    placements (`seed`), and the seconds saved against their mean and against the worst. InputError as by
+    `source_machines`, or if `machine` is None and not exactly one is known, if no tasks are given for an
+    unknown machine, or if `room` is too small; ModelError if a prediction is not finite.
     """
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))

@@ -22,9 +22,9 @@ _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
 
 
 def static_text(answer: StaticAnswer) -> str:
-    """Return an answer as text, with interval, notes and drivers; ValueError unless it has one prediction.
+    """Return an answer as text: impact, interval, seconds if known, notes, contributions and model.
 
-    TypeError if the prediction has no impact.
+    ValueError unless it has exactly one prediction; TypeError if the prediction has no impact.
     """
     (prediction,) = answer.predictions
     others = ", ".join(prediction.corunners)
@@ -46,8 +46,8 @@ def shares_text(prediction: StaticPrediction) -> str:
 
     There are several lines if the slow-downs by single co-runners were added up. A line has the impact as a
     sum: of the usual co-run, plus by the task, plus by the co-runners. The table has the value of each
-    feature here, its usual value, and its contribution to the impact. No line end follows. At least one
-    co-run of `prediction` must be explained.
+    feature here, its usual value, and its contribution to the impact. No line end follows. A prediction
+    without explained co-runs gives a table without rows.
     """
     several = len(prediction.drivers_explain) > 1
     sums = []
@@ -108,7 +108,11 @@ def settling_text(answer: OnlineAnswer) -> str:
 
 
 def place_text(plan: PlaceAnswer) -> str:
-    """Return the best placement as text: slow-down, run time and saving if known, notes, tasks, and model."""
+    """Return the best placement as text: slow-down, run time if known, notes, tasks by machine, and model.
+
+    With the run time come the predicted savings against random placements and the worst, and the measured
+    saving of such a plan, if there is one.
+    """
     best = plan.placements[0]
     search = "no other has less" if plan.exact else "found by exchanging tasks"
     first = (
@@ -177,8 +181,9 @@ def interval_text(estimate: Estimate) -> str:
 def driver_name(feature: str) -> str:
     """Return a feature's name as text: ``own_cycles`` becomes "cycles of the task (1/s)".
 
-    ``others_`` becomes "of the others"; solo times and sums over other features have texts of their own. A
-    name without ``own_`` or ``others_`` is returned as it is.
+    ``others_`` becomes "of the others". Solo times, other co-runs and sums over other features have texts of
+    their own, such as "solo time of the task (s)" for ``own_seconds``. A name without ``own_`` or ``others_``
+    is returned as it is.
     """
     side, _, quantity = feature.partition("_")
     if f"{side}_" not in (OWN, OTHERS):

@@ -32,7 +32,7 @@ def format_value(parameter: Any) -> str:
     """Return a parameter or a count as text.
 
     None becomes a dash, the items of a list are joined by ", ", an int gets commas (``12,000``), and any
-    other value is its ``str``.
+    other value, such as a bool, is its ``str``.
     """
     if parameter is None:
         return "\N{EN DASH}"
@@ -51,7 +51,7 @@ def shorten_digests(change: ValueChange) -> ValueChange:
 
 
 def format_score(change: ScoreChange, number: float) -> str:
-    """Return a score's value as text: in percent if lower is better (``6.4 %``), else with three decimals."""
+    """Return the score `number` as text: 0.064 is ``6.4 %`` if lower is better, otherwise ``0.064``."""
     return f"{number:.3f}" if not change.lower_is_better else percent(number)
 
 
@@ -95,8 +95,9 @@ def compared_names(best: EntryComparison) -> str:
 def flips_summary(best: EntryComparison) -> str:
     """Return a text such as ``3 verdicts flipped: 2 became right, 1 wrong``, or ``no verdict flipped``.
 
-    Only the later verdict decides whether a case became right or wrong; any verdict except ``fail`` counts as
-    ``pass``. Of predicted numbers, the verdicts are ``within`` (right) and ``outside`` the tolerance.
+    Every change of a verdict is a flip, also from ``unsure`` to ``pass``. Only the later verdict decides
+    whether the case became right or wrong; for this, any verdict except ``fail`` counts as ``pass``. Verdicts
+    on predicted numbers are ``within`` (right) and ``outside`` the tolerance.
     """
     righted = sum(flipped_case.righted for flipped_case in best.flipped)
     wronged = len(best.flipped) - righted
@@ -109,8 +110,8 @@ def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
     """Yield a text for each part that is equal in both states; nothing if none is.
 
     The texts are ``the same data``, ``every verdict of the champion`` (if its scores are equal, too), and a
-    number such as ``3 of 7 entries``, the models or rules with equal verdicts and scores. Only cases of both
-    states are compared; entries without any count as changed.
+    number such as ``3 of 7 entries``: the models or rules with equal scores, though perhaps other verdicts.
+    Only cases of both states are compared; champions and entries without such cases count as changed.
     """
     if not family.data:
         yield "the same data"
@@ -129,8 +130,9 @@ _SCORES = ("entry", "score", "before", "after", "difference", "which is")
 def difference_text(difference: ExperimentsDifference) -> str:
     """Return the differences as lines of text and tables, with at most 20 flipped verdicts per champion.
 
-    The text has the names of both states, changed parameters, then by family the data, scores and flipped
-    verdicts, then notes and the settings of the intervals. It states where parameters or data are equal.
+    The text has the names of both states, changed parameters, then by family the changed data, changed scores
+    (changed figures of summary.json if predictions of a state are missing) and flipped verdicts, then notes
+    and the settings of the intervals. It states where parameters or data are equal.
     """
     return "\n".join(_difference_lines(difference)) + "\n"
 
@@ -222,7 +224,7 @@ _WORDS = {
 
 
 def difference_page(difference: ExperimentsDifference) -> str:
-    """Return the differences as one self-contained HTML page."""
+    """Return the differences, with all flipped verdicts, as one self-contained HTML page."""
     return render("experiments.html", found=difference, words=_WORDS)
 
 
@@ -232,12 +234,13 @@ _FORMS = {"text": difference_text, "html": difference_page}
 
 
 def write_difference(before: str, after: str, shown: str, output: Path | None) -> int:
-    """Write the differences of two states of the project and return the exit code 0.
+    """Write the differences `after` - `before` of two states of the project and return the exit code 0.
 
     `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``;
     `shown` is text, html or json; `output` None is standard output. The project is the checkout of perfjudge,
     or the working directory if perfjudge is installed. InputError if a state does not exist or has no
-    evaluation, or the states have no family in common.
+    evaluation, or the states have no family in common; OSError if predictions of a registered version are
+    missing, or writing fails.
     """
     difference = compare_named_states(before, after, project_root())
     write_output(as_json(difference) if shown == "json" else _FORMS[shown](difference), output)

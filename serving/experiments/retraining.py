@@ -70,9 +70,10 @@ class RetrainingPlan:
 def plan_retraining(root: Path, targets: Sequence[str]) -> RetrainingPlan:
     """Return what ``dvc repro`` of the stages `targets` (empty: all) would do in the project `root`.
 
-    The stages of the plan are in the order of running; each has its name, the reasons why it runs (empty: it
-    only runs if an earlier stage writes other files), the seconds of its last run (None: unknown), and the
-    files that it wrote then. A plan without stages: nothing to do. Nothing is changed.
+    The plan has the stages in the order of running, also earlier ones that `targets` need. Each has its name,
+    the reasons why it runs (empty: it only runs if an earlier stage writes other files, or `targets` does not
+    name it), the seconds of its last run (None: unknown), and the files that it wrote then. A plan without
+    stages: nothing to do. Nothing is changed.
     InputError if DVC cannot read the project, or does not know a stage; ModuleNotFoundError without DVC.
     """
     import_module("dvc")

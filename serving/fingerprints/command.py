@@ -161,8 +161,9 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 
     `kind` is the format of the sources: ``tables``, ``quiho`` or ``sparecores``. Existing tables are
     replaced. The counts are of different ``machines`` and ``applications``, and of all ``rates`` and
-    ``values``. InputError if a source cannot be read or no rate is left, and without `keep_going` at the
-    first wrong row.
+    ``values``. With `keep_going`, rows with wrong values, such as negative rates, are skipped; else the first
+    is an InputError. InputError also if a source cannot be read, for example a cell that is not a number, or
+    if no rate is left.
     """
     reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)
     tables = reading.tables

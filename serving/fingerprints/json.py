@@ -54,7 +54,8 @@ def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predict
 def difference_lines(difference: ProfileDifference) -> str:
     """Return as text the significant changes, the verdict of the quiho paper's algorithm, and a table.
 
-    If the test is unreliable, the reasons replace the changes. The table has the ten smallest p-values.
+    If the test is unreliable, the reasons replace the changes. The table has the ten stressors with the
+    smallest p-values: both importances, their change (b - a), the p-value, and whether it is significant.
     """
     if difference.reasons:
         summary = "unknown, because"
