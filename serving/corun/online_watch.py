@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,8 +105,9 @@ def _sample_task(
         if not _is_pid(target):
             os.kill(pid, signal.SIGCONT)
         lines, going = 0, True
+        interrupted = stack.enter_context(_noted_interrupt())
         try:
-            while going:
+            while going and not interrupted():
                 going = not select.select([ended], [], [], interval / 2)[0]
                 text = _whole_lines(counting.output)
                 if text.count("\n") > lines and going:
@@ -115,6 +116,17 @@ def _sample_task(
         except KeyboardInterrupt:
             pass
         yield counting.stop_counting(), not going
+
+
+@contextmanager
+def _noted_interrupt() -> Iterator[Callable[[], bool]]:
+    """Note Ctrl-C instead of raising it, also while an answer is computed; yield whether it was pressed."""
+    noted: list[int] = []
+    previous = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    try:
+        yield lambda: bool(noted)
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def _whole_lines(path: Path) -> str:

@@ -123,7 +123,7 @@ def trace_version(name: str, version: str) -> Origin:
     `version` is a number as text. Raises NoVersionError if it is not a number or does not exist, InputError
     if the registry does not answer. If its run was deleted, the fields of the run are empty.
     """
-    match = find_version(f"models:/{name}/{version}") if version.isdigit() else None
+    match = find_version(f"models:/{name}/{version}") if version.isdecimal() and "@" not in name else None
     if match is None:
         raise NoVersionError(f'version "{version}" of the model "{name}" does not exist')
     from mlflow.utils import mlflow_tags

@@ -177,6 +177,22 @@ def test_charts_of_pairs_are_left_out_without_pairs(corunners):
     ]  # fmt: skip
 
 
+def test_event_counts_of_a_pair_exclude_further_corunners():
+    given = inputs.tables(3)
+    row = {"task": "task-0", "corunners": "task-1", "machine": inputs.MACHINE, "impact": 1.2}
+
+    def drawn(pairs):
+        evaluation = EvaluatedCoruns(
+            metrics=None, tables=replace(given, pairs=pairs), notes=(), instances=pd.DataFrame([row]),
+            placements=None, **dict.fromkeys(TABLES),
+        )  # fmt: skip
+        return events_chart(evaluation)
+
+    alone = given.pairs.assign(corunner_2=None)
+    third = given.pairs.assign(corunner_2="task-2", **dict.fromkeys(given.events, 1e15))
+    assert drawn(pd.concat([alone, third])) == drawn(given.pairs) != drawn(third.assign(corunner_2=None))
+
+
 def test_only_complete_repetitions_of_placements_are_compared(tmp_path):
     directory = shutil.copytree(ROOT / PLACEMENTS, tmp_path / "placements")
     rows = pd.read_parquet(directory / PLACEMENTS_FILE)

@@ -1,7 +1,11 @@
 import json
 import os
+import shutil
+import signal
+import sys
 from itertools import combinations_with_replacement
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +19,7 @@ from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure.kernel_counts import ProcessTree, with_descendants
 from data.measure.perf_stat import TIME, parse_intervals, read_intervals
+from serving.corun import online_watch
 from tests.code.suites import CORUN, TASKS
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/corun.yaml"
@@ -224,3 +229,28 @@ def test_an_unknown_event_is_reported_with_the_nearest():
 def test_a_directory_with_spaces_is_one_word_of_a_task():
     task = CorunTask(name="t", group="g", workload="system writing where={scratch}")
     assert task.command_words(Path("/a b/report.yaml"))[-1] == "where=/a b"
+
+
+@pytest.mark.skipif(not shutil.which("perf"), reason="perf is not installed")
+def test_ctrl_c_during_a_prediction_leaves_the_last_answer(tmp_path, monkeypatch):
+    (tmp_path / "solo.csv").write_text(
+        "".join(f"{end / 5},200,msec,task-clock,1,1,,\n" for end in range(1, 9))
+    )
+    ends = []
+
+    def predict(*_, ended, **__):
+        ends.append(ended)
+        if len(ends) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return SimpleNamespace(impact=1.0)
+
+    monkeypatch.setattr(online_watch, "predict_online", predict)
+    busy = [sys.executable, "-c", "while True: pass"]
+    watched = online_watch.WatchedTask(busy, tmp_path / "solo.csv", 0.1, None, None)
+    before = signal.getsignal(signal.SIGINT)
+    predictions = watched.yield_predictions(lambda _: None)
+    assert next(predictions).impact == 1.0
+    # the counts until then are predicted once more
+    assert [prediction.impact for prediction in predictions] == [1.0]
+    signal.signal(signal.SIGINT, before)
+    assert ends == [None, None]

@@ -184,8 +184,9 @@ def test_a_version_is_traceable_to_run_data_and_commit(models, trained):
     assert found.params["seed"] == "7"
     assert found.metrics["balanced_accuracy"] > 0.9
     assert (found.promotion.way, found.promotion.reason) == ("challenger test", "it is the first champion")
-    with pytest.raises(NoVersionError, match='of the model "regression-comparison" does not exist'):
-        trace_version(NAME, "2")
+    for name, version in ((NAME, "2"), (NAME, "\u00b2"), (f"{NAME}@x", "1")):
+        with pytest.raises(NoVersionError, match=f'of the model "{name}" does not exist'):
+            trace_version(name, version)
 
 
 def test_pruned_trials_keep_their_reported_values(models):
