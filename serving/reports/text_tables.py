@@ -80,7 +80,10 @@ _START = re.compile(r"[-+\u2212\u2013]$|\d+[.)]$")
 
 
 def markdown_line(text: str) -> str:
-    """Return plain text as one line of Markdown; words that Markdown would interpret become code."""
+    """Return plain text as one line of Markdown; words that Markdown would interpret become code.
+
+    White space, also a line break, becomes one space; invisible characters become visible escapes.
+    """
     words = escape_invisible(" ".join(text.split())).split(" ")
     plain = [_is_plain(word, first=not place) for place, word in enumerate(words)]
     parts = (

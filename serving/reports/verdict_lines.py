@@ -137,10 +137,11 @@ def as_markdown(lines: VerdictTable) -> str:
 
 
 def as_junit(lines: VerdictTable) -> str:
-    """Return JUnit XML with a suite per benchmark or other group, sorted by name, and notes as output.
+    """Return JUnit XML with a suite per benchmark or other group, sorted by name; cases keep their order.
 
     A ``fail`` is a failure unless its line has a text ``excused``; unsure, invalid and excused verdicts are
-    skipped. Cases of a suite get distinct names.
+    skipped. Cases of a suite get distinct names. Output is a row's ``notes`` for its case, and ``general``
+    for each suite; the ``notes`` of the table are left out.
     """
     from lxml import etree
 

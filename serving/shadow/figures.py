@@ -159,7 +159,11 @@ class ShadowReport:
 
 
 def figures_file() -> Path:
-    """Return the path of ``shadow.db``, a SQLite file: next to a local registry, or else in the project."""
+    """Return the path of ``shadow.db``, a SQLite file: next to a local registry, or else in the project.
+
+    A registry is local if MLflow uses a SQLite file; else the directory is `project_root()`. The file
+    ``shadow.db`` need not exist.
+    """
     local = local_store()
     return (project_root() if local is None else local.parent) / "shadow.db"
 
@@ -196,7 +200,7 @@ def record_counts(
 def record_lost(path: Path, reason: str, count: int) -> None:
     """Add `count` to the number of requests that a challenger did not judge for `reason`, in the file `path`.
 
-    The file is created if it is missing. InputError if it cannot be written.
+    The file is created if it is missing, its directory is not. InputError if it cannot be written.
     """
     with _open_database(path, "written") as store:
         store.execute(
@@ -288,7 +292,7 @@ def add_shadow_endpoint(app: FastAPI) -> None:
     """Add the endpoint ``GET /v1/shadow``, which answers with a `ShadowReport`, to `app`.
 
     Each request reads the counts of shadow mode from the file that `figures_file()` returns: the report is
-    empty if the file does not exist, and the status is 422 if it cannot be read.
+    empty if the file does not exist, and the status is 422 if it cannot be read or is read-only.
     """
 
     @app.get("/v1/shadow", responses=schemas.refusal_responses(422))

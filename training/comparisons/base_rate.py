@@ -42,7 +42,7 @@ def shift_odds(probability: Floats, factor: float) -> Floats:
 
 
 def odds(share: float) -> float:
-    """Return the odds of a share that is below 1."""
+    """Return the odds, share / (1 - share), of a share that is below 1."""
     return share / (1 - share)
 
 
@@ -118,8 +118,9 @@ def estimate_base_rate(training: TrainingScores, scores: Floats, threshold: floa
     """Return the share of fails among unlabelled rows, with its 95 % interval and checks of the estimate.
 
     `scores`, shape (n_rows,), are calibrated probabilities of ``fail`` as in `training`, 0 below the minimum
-    effect size; ``fail`` is the better guess from `threshold` on. The share is never 0 or 1. InputError for
-    fewer than 100 (`FEWEST`) scores, or if `training` has one label only.
+    effect size; ``fail`` is the better guess from `threshold` on. The share, the likeliest one, is never 0 or
+    1; the ends of its interval may be. InputError for fewer than 100 (`FEWEST`) scores, or if `training` has
+    one label only.
     """
     if len(set(training.failed)) == 1:
         raise InputError("base_rate: the model has training scores of one label only; expected a number")

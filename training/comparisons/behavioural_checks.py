@@ -150,8 +150,8 @@ def draw_unchanged(
 
     Each side and each of the `history` earlier runs has `size` normal samples around `level`, in every one of
     the `configurations`; `noise` is their standard deviation as a share of the level. If `history` is above
-    0, the levels of runs, too, are normal, with a third of this deviation. Samples are not bounded at 0.
-    `better` is only noted.
+    0, each side and earlier run of each configuration has its own level, which is normal around `level` with
+    a third of this deviation. Samples are not bounded at 0, and do not depend on `better`.
     """
 
     def draw_run() -> Floats:
@@ -193,7 +193,7 @@ Holds = Callable[[Floats, float], NDArray[np.bool_]]
 
 
 def at_least(bound: float) -> Holds:
-    """Return a function of probabilities and an ignored threshold; it is true for each one >= `bound`."""
+    """Return a function of probabilities and an ignored threshold; it flags each probability >= `bound`."""
     return lambda probability, _: probability >= bound
 
 

@@ -45,10 +45,10 @@ Floats = NDArray[np.float64]
 def examples_of(family: Family, table: FeatureTable) -> Examples:
     """Return vectors, labels and groups of `table`, and in the field `bare` those computed without history.
 
-    `bare` has the same rows in the same order. In both, the field `below` flags rows where no median worsened
-    by at least the family's minimum effect size; no row if that is 0, and none of unknown
-    change. InputError if a file of the stage featurize is missing, has other comparisons than `table`, or has
-    another order of them.
+    `bare` has the same rows in the same order. The field `below` flags rows where no median worsened by at
+    least the family's minimum effect size: by changes with history, in `bare` by those without. A row of
+    unknown change is not flagged, and no row is if the minimum is 0. InputError if a file of the stage
+    featurize is missing, or has other comparisons than `table` or another order of them.
     """
     min_effect_size, path = family.section.decide.min_effect_size or 0.0, family.stage_file("bare")
     bare = FeatureTable.read(path, table.columns).examples
@@ -283,11 +283,11 @@ def review_curve(by_entry: dict[str, Any]) -> pd.DataFrame:
 def pool_rates(counted: pd.DataFrame) -> pd.DataFrame:
     """Return the error rates over all folds of one entry and kind, one row per limit, ascending.
 
-    ``share`` (the limit); ``folds``, ``made`` (number of folds where it could be guaranteed) and ``n_kept``
-    (in how many of these the fold's rate exists and was at most the limit: of false positives for the kind
-    "max_false_positive_rate", else of false negatives); ``false_negative_rate``, a share of the fails,
-    ``false_positive_rate``, of the passes, and ``unsure``, of all cases, with 6 decimals, NaN without cases.
-    `counted` are rows of `count_outcomes`.
+    Columns: ``share``, the limit; ``folds``, their number; ``made``, the number of folds where the limit
+    could be guaranteed; ``n_kept``, the number of these where the rate of false positives (for the kind
+    "max_false_positive_rate"), else of false negatives, exists and was at most the limit;
+    ``false_negative_rate``, a share of the fails, ``false_positive_rate``, of the passes, and ``unsure``, of
+    all cases, with 6 decimals, NaN without cases. `counted` are rows of `count_outcomes`.
     """
     wrong = counted["false_negatives"] / counted["fails"]
     if (counted["kind"] == "max_false_positive_rate").any():

@@ -99,10 +99,10 @@ LARGEST = 3000
 def accuracy_curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -> pd.DataFrame:
     """Return the test accuracy of majority votes by number of neighbours or trees (thesis, section 6.7).
 
-    One row per ``fold`` (from 0), ``curve`` ("knn-uniform", "knn-distance", "random-forest", "extra-trees")
-    and ``parameter`` (1 to at most 30 neighbours, or 1 to the number of trees), with ``accuracy``, a share.
-    Models have the catalogue's parameters, not tuned ones. A tie of votes passes. Of more than 3,000 training
-    rows, passes are dropped at random down to 3,000; fails stay.
+    One row per ``fold`` (index in `folds`), ``curve`` ("knn-uniform", "knn-distance", "random-forest",
+    "extra-trees") and ``parameter`` (1 to at most 30 neighbours, or 1 to the number of trees), with
+    ``accuracy``, a share. Models have the catalogue's parameters, not tuned ones. A tie of votes passes. Of
+    more than 3,000 training rows, passes are dropped at random down to 3,000; fails stay.
     """
     tasks = [
         (examples.select_rows(part.train).drop_passes(LARGEST, seed), examples.select_rows(part.test))
@@ -148,7 +148,8 @@ def _tree_votes(classifier: Any, x: Floats) -> Iterator[Floats]:
 def evaluate(family: Family) -> None:
     """Run stage evaluate: write metrics.json; oof, risk_guarantees and curves (Parquet); DVC's figures.
 
-    Those are summary.json and plots (CSV). InputError if a file of an earlier stage is missing or invalid.
+    DVC's figures are summary.json and plots (CSV). InputError if a file of an earlier stage is missing or
+    invalid.
     """
     table, seed = family.read_features(), family.params.seed
     verdicts, counted = out_of_fold(family, table, read_tuned(family.paths.tuned, Classified))
@@ -178,8 +179,8 @@ def out_of_fold(
     ``comparison_id, split, repeat, fold, entry, kind`` ("model" or "rule"), ``verdict`` ("pass" or "fail"),
     ``status`` (the label), ``probability`` (calibrated; 0 below the minimum effect size) and ``threshold``,
     both NaN for a rule. The second has the rows of `count_outcomes` for each ``split, repeat, fold, entry``.
-    InputError if `tuned` lacks another part, a label is too rare for the folds, or a file of an earlier stage
-    is missing.
+    InputError if `tuned` lacks the part of a fold, a label is too rare for the folds, or a file of an earlier
+    stage is missing.
     """
     examples, seed, how = examples_of(family, table), family.params.seed, family.section.decide
     below = ~examples.needs_model
@@ -244,9 +245,10 @@ def _verdict_rows(
 def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict[str, Any]:
     """Return the content of metrics.json, apart from risk guarantees, from rows of oof.parquet.
 
-    Keys: ``family``; ``data`` (source, digest and counts); ``seed``; ``features`` (name of the feature set);
-    ``splits`` (for "grouped" and "stratified" the ``scheme, folds`` and, by model or rule, the scores in
-    ``entries``); ``champion``, the model that `tie_break` chooses on the split "grouped".
+    Keys: ``family``; ``data`` (``format, path, digest``; numbers of ``comparisons, fails, operations``);
+    ``seed``; ``features`` (name of the feature set); ``splits`` (for "grouped" and "stratified" the
+    ``scheme`` in words, the number of ``folds``, and in ``entries`` the scores by model or rule, from
+    `summarise_entries`); ``champion``, the name of the model that `tie_break` chooses on the split "grouped".
     """
     section, how = family.section, family.section.evaluate
     by_operation = summarise_entries(verdicts, "grouped")

@@ -275,9 +275,10 @@ def welch_rule(sides: Sides, p: float = 0.05) -> Flags:
 def asv_rule(sides: Sides, p: float = 0.002, share: float = 0.1) -> Flags:
     """Return true where Mann-Whitney's p is below `p` and the median is worse by more than `share`.
 
-    Shape (n_comparisons,); one configuration that meets both is enough. The defaults are those of airspeed
-    velocity. With so few samples that no arrangement of them reaches `p` (5 and 5), asv falls back on
-    confidence intervals; that fallback is not modelled, so the rule is false.
+    Shape (n_comparisons,); one configuration that meets both is enough; `share` is of the baseline's median.
+    False where a side has no samples. The defaults are those of airspeed velocity. With so few samples that
+    no arrangement of them reaches `p` (5 and 5), asv falls back on confidence intervals; that fallback is not
+    modelled, so the rule is false.
     """
     return _any_configuration(sides, _ranks_worse(sides, p) & (_median_shift(sides) < -share))
 

@@ -109,11 +109,12 @@ def choose_threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -
 
     It has the best balanced accuracy (`best_cut`) over the user's labelled rows and further ones. The rows
     labelled first are not a fair sample: most are hard, and many fail. So unlabelled rows, judged by `model`,
-    count as passes (C. Elkan, K. Noto, Learning classifiers from only positive and unlabeled data, KDD 2008),
-    or as partial fails where the user's labels make fail the likelier verdict. The fails of ``data.start``
-    count as well, because the user's may be too few; its passes do not, because unchanged comparisons differ
-    between measurements. All probabilities of labelled rows are out-of-fold. Returns 0.5 if a label has fewer
-    than two groups, a fold would train on one label, or nothing counts as a pass.
+    which is fitted to all of `data`, count as passes (C. Elkan, K. Noto, Learning classifiers from only
+    positive and unlabeled data, KDD 2008), or as partial fails where the user's labels make fail the likelier
+    verdict. The fails of ``data.start`` count as well, because the user's may be too few; its passes do not,
+    because unchanged comparisons differ between measurements. All probabilities of labelled rows are
+    out-of-fold. Returns 0.5 if a label has fewer than two groups, a fold would train on one label, or nothing
+    counts as a pass.
 
     While ``data.start`` is given and most of the user's rows are unlabelled, the threshold keeps the share of
     the user's rows that a model of ``data.start`` alone fails, unless its estimated balanced accuracy is more
@@ -194,8 +195,8 @@ def read_training_data(
 
     The extra training data are in start.parquet (field ``start``), the unlabelled rows in unlabelled.parquet
     (field ``rest``), both next to the file `features`, which is not read. A field is None if its file does
-    not exist; ``start`` also if the file has no rows. InputError if a column of `table` is missing, or
-    unlabelled.parquet is not readable.
+    not exist; ``start`` also if the file has no rows, ``rest`` also unless `unlabelled`. InputError if a file
+    that is read is damaged or lacks a column of `table`.
     """
     start, others = features.with_name(START), features.with_name(UNLABELLED_FILE)
     first = FeatureTable.read(start, table.columns).examples if start.is_file() else None
@@ -206,7 +207,10 @@ def read_training_data(
 
 
 def digest_beside(features: Path, table: FeatureTable) -> str:
-    """Return the digest of `table`, after 6 digits of that of start.parquet if it is next to `features`."""
+    """Return the digest of `table`, preceded by the first 6 digits of that of start.parquet.
+
+    Nothing precedes it if start.parquet is not in the directory of the file `features`.
+    """
     start = features.with_name(START)
     return f"{digest_of(start)[:6]}{table.digest}" if start.is_file() else table.digest
 
@@ -226,16 +230,16 @@ class Suspect:
 
 
 def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame) -> list[Suspect]:
-    """Return the labels that look wrong, most doubtful first, then labels of disagreeing annotators.
+    """Return the labels that look wrong, most doubtful first, then the other labels that annotators dispute.
 
     A label is suspected if the model's confidence in the other verdict is at least its mean confidence where
     that verdict is the label (the threshold of confident learning, one per fold). `verdicts` are out-of-fold,
     one row per ``entry`` and ``comparison_id``, with ``fold, verdict, status, probability``. The entry
     `champion` gives the probabilities; of all entries, those that contradict the label are counted. `labels`
-    is the table of all annotators' labels. An item has the label, its annotators ("unknown" without any), the
-    probability of ``fail``, the doubt (see `label_doubts`, at least 0) and the reasons in words. The second
-    part is ordered as in `disputed_comparisons`; comparisons without the champion's verdict are not in the
-    result.
+    is the table of all annotators' labels. An item has the label, its annotators (only the one who settled
+    it, if any; "unknown" if no name is given), the probability of ``fail``, the doubt (see `label_doubts`; 0
+    where that is negative or NaN) and the reasons in words. The second part is ordered as in
+    `disputed_comparisons`; comparisons without the champion's verdict are not in the result.
     """
     champion_rows = verdicts[verdicts["entry"] == champion].set_index("comparison_id")
     doubt = pd.Series(label_doubts(champion_rows), champion_rows.index)

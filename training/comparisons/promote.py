@@ -246,10 +246,11 @@ def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredi
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return how to read out-of-fold predictions, to compare states of the project: files and two functions.
+    """Return two functions that read out-of-fold predictions of a state of the project, and their files.
 
-    One function reads the predictions of all entries from the files, which are named relative to the project.
-    The other reads the predictions that were logged with a registered model.
+    The files (one is the directory of interim tables) are named relative to the project. From them, one
+    function reads the predictions of the split "grouped" of all entries, the champion first. The other reads
+    the predictions that were logged with a registered model.
     """
     return PredictionReaders(
         (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
@@ -262,9 +263,10 @@ def promote(family: Family) -> None:
     """Run stage promote: print the scores, register the best model, and make it the champion if it is better.
 
     `family` has the parameters and paths of the family ``comparisons``. The model is compared with the
-    current champion by `promote_candidate`: it becomes challenger if it is not better or is refused, and
-    champion also if there is none to compare it with; nothing changes if the same evidence was judged before.
-    InputError if metrics.json or the model is missing or invalid, or the registry does not answer.
+    current champion by `promote_candidate`: it becomes challenger if it violates a behavioural check or
+    is not better, else champion, also if there is none to compare it with; nothing changes if the same
+    evidence was judged before. InputError if metrics.json or the model is missing or invalid, or the registry
+    does not answer.
     """
     scores = family.paths.metrics
     metrics = written(scores, "evaluate")

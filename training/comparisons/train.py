@@ -123,7 +123,10 @@ class Fit:
 
 
 def fit_pipeline(fit: Fit) -> Any:
-    """Return the pipeline of ``fit.model`` with its tuned parameters, fitted to ``fit.train``."""
+    """Return the pipeline of ``fit.model`` with its tuned parameters, fitted to ``fit.train``.
+
+    Its steps are those of `build_pipeline`; both labels must occur in ``fit.train``.
+    """
     unfitted = build_pipeline(CATALOGUE[fit.model], fit.tuned.params, fit.train.y, fit.seed, fit.constraints)
     return unfitted.fit(fit.train.x, fit.train.y)
 
@@ -140,7 +143,8 @@ def train(family: Family) -> None:
     """Run stage train: fit all tuned models; write model, card and nearest examples of each.
 
     They are fitted to the extra training data, and to all labelled rows not below the minimum effect size,
-    each once with and once without its history. InputError if a file of featurize or tune is missing.
+    each once with and once without its history. InputError if a file of featurize or tune is missing,
+    FileNotFoundError without labels.parquet.
     """
     table = family.read_features()
     examples, seed = examples_of(family, table), family.params.seed

@@ -93,11 +93,13 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
 
     The parameters are those of the best trial, but those in `Model.in_search` get their values of
     `Model.start`. Beyond ``task.how.max_rows`` rows, the trials leave out random passes. The score of a trial
-    is the mean of its balanced accuracy and average precision on all inner folds; the highest wins. The
-    result also has the inner out-of-fold probabilities of all training rows. The threshold comes from these,
-    or, with ``task.extra_data``, from `label_review.choose_threshold`. The result depends on the task alone:
-    each trial has its own sampler, seeded by the trial's number, so that an interrupted and continued search
-    has the same result. InputError if the rows cannot be split into folds with both labels.
+    is the mean of its best balanced accuracy and average precision on all inner folds; the highest wins. The
+    result also has the inner out-of-fold probabilities of all training rows, not calibrated. The threshold
+    has the best balanced accuracy on these or, with ``task.extra_data``, is from
+    `label_review.choose_threshold`. Only for score and threshold, rows below the minimum effect size have the
+    probability 0. The result depends on the task alone: each trial has its own sampler, seeded by the trial's
+    number, so that an interrupted and continued search has the same result. InputError if the rows cannot be
+    split into folds with both labels.
     """
     from optuna.pruners import MedianPruner
     from sklearn import config_context
