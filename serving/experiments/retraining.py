@@ -77,7 +77,8 @@ def plan_retraining(root: Path, targets: Sequence[str]) -> RetrainingPlan:
     InputError if DVC cannot read the project, or does not know a stage; ModuleNotFoundError without DVC.
     """
     import_module("dvc")
-    status: Mapping[str, Any] = json.loads(_dvc_output(root, "status", "--json", *targets))
+    earlier = ["--with-deps"] if targets else []
+    status: Mapping[str, Any] = json.loads(_dvc_output(root, "status", "--json", *earlier, *targets))
     names = _RUN.findall(_dvc_output(root, "repro", "--dry", "--force-downstream", *targets))
     lock = yaml_content(root / LOCK) if (root / LOCK).is_file() else None
     locked: Mapping[str, Any] = (lock or {}).get("stages", {})

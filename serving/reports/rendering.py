@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from math import isfinite
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -92,12 +93,17 @@ def reword_text(text: str) -> str:
     """Return text of stages for a page, with papers by short title and numbers without exponents.
 
     ``seed 000`` to ``seed 003`` become titles such as ``the quiho paper``, ``the seed's`` becomes
-    ``the paper's``, and ``1e-05`` becomes ``0.00001`` (see `plain_number`; ValueError for ``1e999``).
+    ``the paper's``, and ``1e-05`` becomes ``0.00001`` (see `plain_number`; ``1e999`` stays).
     """
     for number, paper in _NUMBERED.items():
         text = text.replace(number, paper.short)
     text = text.replace("the seed's", "the paper's").replace("The seed's", "The paper's")
-    return _EXPONENT.sub(lambda match: plain_number(float(match[0].replace("\u2212", "-"))), text)
+
+    def reword_number(match: re.Match[str]) -> str:
+        number = float(match[0].replace("\u2212", "-"))
+        return plain_number(number) if isfinite(number) else match[0]
+
+    return _EXPONENT.sub(reword_number, text)
 
 
 def security_policy(scripts: Sequence[str]) -> str:

@@ -198,6 +198,9 @@ def test_a_dry_run_names_stages_reasons_durations_and_files(project, perfjudge):
     also, text, _ = perfjudge("retrain", "--dry-run", "tune@comparisons")
     assert text.startswith("1 stage would run: about 12 s by their last runs\n  tune@comparisons")
     assert "params.yaml" in text
+    _, later, _ = perfjudge("retrain", "--dry-run", "train@comparisons")
+    assert later.startswith("1 stage would run")
+    assert later.index("tune@comparisons") < later.index("params.yaml") < later.index("train@comparisons")
     assert (code, also, [path.read_bytes() for path in files]) == (0, 0, state)
     params.write_text(before)
 
