@@ -43,8 +43,8 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
     """Return the functions that read, compare and log the best model that predicts from solo runs.
 
     It is compared with the registered champion by relative errors on unseen co-runs; the scores of the other
-    regressions are logged, too. `metrics` is the content of metrics.json. InputError if a model's card is
-    missing; FileNotFoundError without oof.parquet.
+    regressions are logged, too. `metrics` is the content of metrics.json. InputError if a regression's card
+    is missing or invalid; FileNotFoundError without oof.parquet.
     """
     design, oof = main_design(tuple(metrics["splits"])), read_written_table(paths.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
@@ -165,7 +165,11 @@ def _read_registered(directory: Path, run: str, root: Path) -> OutOfFoldPredicti
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return names of files with out-of-fold impacts, and readers of these files and of a logged model."""
+    """Return the paths of oof.parquet and online.parquet, and two functions that read out-of-fold impacts.
+
+    The paths are relative to the project's directory. The first function reads these files (online.parquet
+    only if metrics.json has an online model), the second oof.parquet of a registered version.
+    """
     return PredictionReaders((_OOF.as_posix(), _ONLINE.as_posix()), _read_predictions, _read_registered)
 
 

@@ -35,11 +35,11 @@ def at_random(table: pd.DataFrame, folds: int, seed: int) -> Divided:
 
 
 def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
-    """Return (training, test) row numbers of `folds` folds that hold out random parts of the families.
+    """Return (training, test) row numbers of `folds` folds, among which the families are divided at random.
 
-    ``table["families"]`` are joined by ``+``. All families of test rows are held out, none of training rows;
-    other rows are in neither, and a fold may lack training or test rows. The list is empty with fewer than
-    two families per fold.
+    ``table["families"]`` are joined by ``+``. A row is a test row of a fold that has all its families, and a
+    training row of a fold that has none of them; other rows are in neither, and a fold may lack training or
+    test rows. The list is empty with fewer than two families per fold.
     """
     members = [names.split(AND) for names in table["families"]]
     families = sorted({name for names in members for name in names})
@@ -150,9 +150,9 @@ def main_design(designs: tuple[str, ...]) -> str:
 def inner_folds(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
     """Return (training, test) row numbers per fold, split as `design` does, or at random if it cannot.
 
-    There are `folds` pairs, or fewer if `design` holds out groups and `table` has fewer of them. KeyError if
-    `design` is not one of `DESIGNS`, InputError if `table` has fewer rows than `folds` and is split at
-    random.
+    It cannot if `table` has too few groups, or a fold would have no training or no test rows. There are
+    `folds` pairs, or fewer if `design` holds out groups and `table` has fewer of them. KeyError if `design`
+    is not one of `DESIGNS`, InputError if `table` has fewer rows than `folds` and is split at random.
     """
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _has_full_folds(divided) else at_random(table, folds, seed)

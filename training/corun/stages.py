@@ -178,9 +178,10 @@ def read_valid_tables() -> CorunTables:
 
 
 def train_stage() -> None:
-    """Fit and write every regression (all rows) and the online model (all samples, if there are samples).
+    """Fit every tuned regression, and the best online model of evaluate, if any, to all data; write them.
 
-    Raises InputError if the stages featurize, tune or evaluate have not run.
+    Each is written to ``models/corun/NAME``, the online model to ``models/corun/online``. Raises InputError
+    if the stages featurize, tune or evaluate have not run.
     """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tuned, path = read_tuned(PATHS.tuned, Tuned)["all"], PATHS.evaluated / "oof.parquet"
@@ -297,9 +298,9 @@ class ExplainedFold:
 def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
     """Return the increase of the mean relative error of test rows when a feature is shuffled.
 
-    The model is fitted once, to the training rows of `fold`. Columns: ``feature, rise, spread`` (mean and
-    standard deviation, by n, over 5 shuffles; shares), largest rise first, equal ones by name. At most 500
-    test rows, drawn by `seed`, are used.
+    There is a row for each feature that the model takes. The model is fitted once, to the training rows of
+    `fold`. Columns: ``feature, rise, spread`` (mean and standard deviation, by n, over 5 shuffles; shares),
+    largest rise first, equal ones by name. `seed` draws the shuffles, and 500 test rows if there are more.
     """
     generator = np.random.default_rng(seed)
     model, rows = fold.recipe.fit(fold.train), fold.test
@@ -326,8 +327,9 @@ def accuracy_without_events(
 
     `predictions` has ``measured, predicted`` with all features. The models of `folds`, at least one, are
     fitted anew without each event in turn. Columns: ``without`` (the event, in the order of `ESSENTIAL`;
-    empty, in the first row: none), ``measured`` (whether the rows have that event), ``within_tolerance`` (the
-    tolerance is ``recipe.share`` of the folds) and ``mape`` (both shares; NaN if not measured).
+    empty, in the first row: none), ``measured`` (whether the models take features of that event; True in the
+    first row), ``within_tolerance`` (the tolerance is ``recipe.share`` of the folds) and ``mape`` (both
+    shares; NaN if not measured).
     """
     errors = np.abs(
         predictions["predicted"].to_numpy(np.float64) / predictions["measured"].to_numpy(np.float64) - 1
@@ -407,7 +409,7 @@ def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
 
     Columns: ``task, corunners, machine, design, fold, model, kind, preparation, measured, predicted, right``
     (bool: relative error below the tolerance, or for a classification the right range), those of oof.parquet
-    without intervals.
+    without intervals. Rows and index are those of ``cell.test``.
     """
     fitted = cell.recipe.fit(cell.train)
     impacts = fitted.predict(cell.test)
@@ -427,8 +429,8 @@ def evaluate_stage() -> None:
     """Evaluate all models, reproduce table 1 of the co-run paper, explain the champion; write all results.
 
     The champion is the regression with the smallest pooled ``mape`` in the main design of folds ("pairs" if
-    it was evaluated). The files are in reports/corun: metrics.json, the tables in ``evaluated``, and figures
-    for DVC. InputError if an earlier stage has not run.
+    it was evaluated, else the first by name). The files are in reports/corun: metrics.json, the tables in
+    ``evaluated``, and figures for DVC. InputError if an earlier stage has not run.
     """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _make_cells(table, params)
