@@ -99,8 +99,9 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
     """Return a placement with a large total on the fewest machines that hold `tasks`.
 
     For one or two slots per machine it is the worst placement on these machines (``exact=True``); else the
-    worst that a local search, seeded by `seed`, finds. `cost` takes groups of task numbers and returns
-    slow-downs, shape (n_groups,), 0 for one task or none. InputError if the tasks do not fit in `room`.
+    worst that a local search, seeded by `seed`, finds (``exact=False``). `cost` takes groups of task numbers
+    and returns slow-downs, shape (n_groups,), 0 for one task or none. InputError if the tasks do not fit in
+    `room`, it has no machine or no slot, or `tasks` is 0.
     """
     room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)

@@ -452,7 +452,7 @@ KINDS = (*map(ProgressKind, WORK), *CLOCKS)
 def choose_progress_kind(counted: Collection[str]) -> ProgressKind | None:
     """Return the first of `KINDS` (best first) whose event is in `counted`; None if there is no match.
 
-    Instructions and other counts of work come first, then cycles and clocks. These do not show all of the
-    slow-down; their result also has the distribution of the part that they miss.
+    Instructions and other counts of work come first, then cycles and clocks. Cycles and clocks do not show
+    all of the slow-down: for them, ``hides`` is the distribution of the part that they miss, else None.
     """
     return next((candidate for candidate in KINDS if candidate.event in counted), None)

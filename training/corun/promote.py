@@ -196,11 +196,12 @@ def promotion_candidates(
 def promote_stage() -> None:
     """Register the best static and the best online model, and make each the champion if it is better.
 
-    There may be no online model. Each is compared with the current champion by `promote_candidate`: if it is
-    not better or is refused, it becomes challenger. Without a champion to compare it with, it becomes
-    champion unless it is refused. Nothing changes if the same evidence was judged before. The results are
-    printed. InputError if params.yaml, metrics.json or a model is missing or invalid, or the registry does
-    not answer; FileNotFoundError without the out-of-fold predictions.
+    There may be no online model. Each is compared with its current champion by `promote_candidate`: if it is
+    not better, it becomes challenger. If there is no champion, or none that can be read and has co-runs in
+    common, it becomes champion. A repeated call with the same evidence changes nothing while the champion can
+    be read. The results are printed, one line each. InputError if params.yaml, metrics.json or a model is
+    missing or invalid, or the registry does not answer; FileNotFoundError without the out-of-fold
+    predictions.
     """
     for candidate in promotion_candidates(load(Corun), written(PATHS.metrics, "evaluate")):
         print(promote_candidate(candidate))  # noqa: T201

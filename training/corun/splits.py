@@ -126,10 +126,10 @@ def possible_splits(
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
     """Return one part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
 
-    `possible_splits` tells which designs are possible, and which may have fewer than `folds` folds. Designs
-    keep the order of `wanted`; the design of the first part is that of the function `main_design`. InputError
-    if none is possible, or "random" is wanted and there are fewer rows than folds; KeyError if a name is
-    unknown.
+    See `possible_splits` for possible designs, and those that may have fewer than `folds` folds. Designs keep
+    the order of `wanted`; the design of the first part is "pairs" if possible, else the first possible one.
+    InputError if none is possible, or "random" is wanted and there are fewer rows than folds; KeyError if a
+    name is unknown.
     """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))

@@ -84,7 +84,7 @@ def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
     The mean is over the rows of all folds together, so that each row has the same weight. An error is a share
     of the measured impact, or for a classification 1 if the predicted range of impacts is wrong, else 0. If
     the task has more than ``task.how.max_rows`` rows, that number of rows is drawn before the folds are
-    divided. Equal tasks give equal outcomes.
+    divided. Equal tasks give equal outcomes. InputError as by `inner_folds`.
     """
     part, name = task.part.name, task.recipe.model
     model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed
@@ -121,8 +121,9 @@ def _fold_errors(recipe: ImpactRecipe, train: pd.DataFrame, test: pd.DataFrame) 
 def list_searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     """Return one search per model and part (fold, or all rows), the slowest models first.
 
-    Classifications are searched only in the random design, which table 1 of the co-run paper needs. Raises
-    InputError if params.yaml names an unknown model, or no design is possible.
+    Classifications are searched only in the folds of the random design, for table 1 of the co-run paper (and
+    in all rows if random is the main design). Raises InputError if params.yaml names an unknown model, or for
+    the reasons of `divide_table`.
     """
     require_known(section.tune.models, CATALOGUE, "corun.tune")
     trained_on = [
@@ -160,7 +161,8 @@ def recipe_of(
 def tune_stage() -> None:
     """Write tuned.json, the best parameters of every model in every part, and all trials (trials.parquet).
 
-    InputError if featurize has not run, or for the reasons of `list_searches`.
+    A part is all rows, or the training rows of a fold; classifications are searched only in parts of the
+    random design. InputError if featurize has not run, or as by `list_searches` and `run_search`.
     """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = list_searches(table, params.section, params.seed)
@@ -495,8 +497,8 @@ def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Comput
 
     Columns: ``predictor, kind, preparation, accuracy, spread`` (mean and standard deviation, by n, over the
     folds; shares), ``seeds`` (accuracy in the paper or NaN), sorted by kind, predictor and preparation. Other
-    designs and models without preparation are ignored; the table is empty if no cell remains. Models are
-    fitted anew, to the features `rates` alone, as in equation 1.
+    designs and models without preparation are ignored; the table is empty if no cell remains. Each model is
+    fitted anew with each of the three preparations, to the features `rates` alone, as in equation 1.
     """
     prepared = []
     for cell in cells:

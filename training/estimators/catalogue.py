@@ -200,8 +200,9 @@ def random_forest(params: Params, seed: int, balance: Balance, directions: Direc
 def extra_trees(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
     """Return an unfitted classifier of extremely randomised trees, monotone where `directions` has 1 or -1.
 
-    `params` has ``trees, leaf`` (least rows per leaf) and ``features``, all required. `balance` has the
-    weights of the classes 0 and 1, or is None.
+    With 1, a larger value never makes class 1 less probable, with -1 never more. `params` has ``trees, leaf``
+    (least rows per leaf) and ``features``, all required. `balance` has the weights of the classes 0 and 1, or
+    is None.
     """
     from sklearn.ensemble import ExtraTreesClassifier
 
@@ -209,10 +210,10 @@ def extra_trees(params: Params, seed: int, balance: Balance, directions: Directi
 
 
 def forest_params(params: Params, seed: int) -> dict[str, Any]:
-    """Return the arguments that scikit-learn's forests share, with the values of `params` under its names.
+    """Return the keyword arguments that all uses of scikit-learn's forests share, as a new dict.
 
-    They include the random seed and a single job. KeyError if ``trees, leaf`` or ``features`` is missing from
-    `params`.
+    ``n_estimators, min_samples_leaf, max_features`` are ``trees, leaf, features`` of `params`, KeyError if
+    one is missing; ``random_state`` is `seed`, and ``n_jobs`` 1.
     """
     return {
         "n_estimators": params["trees"],
