@@ -275,8 +275,10 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
 def tune(family: Family) -> None:
     """Run stage tune: search all models in all parts; write tuned.json, trials.parquet and held.npz.
 
-    held.npz has out-of-fold probabilities. Stored trials with equal inputs are reused. InputError as by
-    `tasks_of`, or if the database of ``compute.storage`` has an invalid address or does not answer.
+    Models are those of params.yaml; a part is all rows, or the training rows of a fold. held.npz has their
+    out-of-fold probabilities, from the search's inner folds. Stored trials with equal inputs are reused.
+    InputError as by `tasks_of` and `run_search`, or if the database of ``compute.storage`` has an invalid
+    address or does not answer.
     """
     evaluation_search.prepare_storage(family.params.compute.storage)
     table = family.read_features()

@@ -299,8 +299,8 @@ def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataF
     """Return the accuracy of `predict_held_out`, a row per ``seconds, design, model``, in this order.
 
     Columns after these: ``within_tolerance`` (share of relative errors below `tolerance`), ``spread`` (its
-    standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2`` (of the impacts
-    of all folds together).
+    standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2`` (NaN or -inf if
+    all measured impacts are equal). All but ``spread`` are of the rows of all folds together.
     """
     rows = []
     for (seconds, design, model), group_rows in predictions.groupby(

@@ -62,10 +62,9 @@ class Room:
 def pairwise_cost(slowdown: Floats) -> Cost:
     """Return a function that computes the slow-down of groups of tasks, summed over pairs of tasks.
 
-    It takes a list of groups, each a tuple of any number of tasks, and returns shape (n_groups,): the sum
-    of ``slowdown[i, j] + slowdown[j, i]`` over the pairs of each group, 0 without a pair.
-    `slowdown`: shape (n_tasks, n_tasks); [i, j] is impact - 1 of task i with co-runner j; a group has such
-    indices i.
+    It takes a list of groups, each a tuple of any number of task numbers, from 0, and returns shape
+    (n_groups,): the sum of ``slowdown[i, j] + slowdown[j, i]`` over the pairs of each group, 0 without a
+    pair. `slowdown`: shape (n_tasks, n_tasks); [i, j] is impact - 1 of task i with co-runner j.
     """
     pair_slowdown = slowdown + slowdown.T
 
@@ -81,9 +80,9 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
     """Return the placement with the smallest total slow-down; exact for one or two slots per machine.
 
     With more slots it is the best result of a local search, with ``exact=False``. `tasks` is the number of
-    tasks; `cost` takes groups of task numbers and returns slow-downs, each the sum over the tasks of a group,
-    shape (n_groups,), 0 for one task or none; `seed` is used by the search only. Raises InputError if the
-    tasks do not fit in `room`, or it has no machine or no slot.
+    tasks, at least 1; `cost` takes groups of task numbers, from 0, and returns slow-downs, each the sum over
+    the tasks of a group, shape (n_groups,), 0 for one task or none; `seed` is used by the search only. Raises
+    InputError if the tasks do not fit in `room`, or it has no machine or no slot.
     """
     room.require_space(tasks)
     if room.slots == 1:
@@ -100,8 +99,9 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
     """Return a placement with a large total on the fewest machines that hold `tasks`.
 
     For one or two slots per machine it is the worst placement on these machines (``exact=True``); else the
-    worst that a local search, seeded by `seed`, finds. `cost` takes groups of task numbers and returns
-    slow-downs, shape (n_groups,), 0 for one task or none. InputError if the tasks do not fit in `room`.
+    worst that a local search, seeded by `seed`, finds (``exact=False``). `cost` takes groups of task numbers
+    and returns slow-downs, shape (n_groups,), 0 for one task or none. InputError if the tasks do not fit in
+    `room`, it has no machine or no slot, or `tasks` is 0.
     """
     room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
@@ -112,7 +112,7 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
 def random_totals(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
     """Return the total slow-downs of `draws` random placements of `tasks` in `room`, shape (draws,).
 
-    They are those of `random_placements` with the same arguments; InputError if the tasks do not fit.
+    They are those of `random_placements` with the same arguments, in order, with the same errors.
     """
     return np.array(
         [placement.total for placement in random_placements(tasks, room, cost, draws, seed)], np.float64
@@ -124,7 +124,8 @@ def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int)
 
     Each puts the tasks into slots drawn without replacement; placements may repeat, and ``exact`` is False.
     `cost` takes the groups of several tasks that share a machine, and returns the slow-down of each, summed
-    over its tasks, shape (n_groups,). Raises InputError if `tasks` do not fit in `room`.
+    over its tasks, shape (n_groups,). Raises InputError if `tasks` do not fit in `room`, or it has no machine
+    or no slot.
     """
     room.require_space(tasks)
     generator = np.random.default_rng(seed)

@@ -135,11 +135,11 @@ class AlignedRuns:
 def align_runs(solo: WorkProgress, corun: WorkProgress, *, whole: bool, ended: bool = False) -> AlignedRuns:
     """Return a task's solo run and co-run, in blocks of equal solo seconds and of the same work in both runs.
 
-    The result has the seconds of each block alone and together, of the solo blocks that the co-run has not
-    reached (``rest``), and numbers from the solo run that distinguish phases. `whole`: the solo run is all of
-    the task's work, not only its beginning; if not, ``rest`` is empty. `ended`: both runs are complete
-    (assumed where `whole`, if their work differs by less than 1 %); then they are aligned by the share of
-    their work, without ``rest``.
+    The result has the solo and the co-run seconds of up to 24 blocks that both runs reached, the solo seconds
+    of up to 64 later blocks (``rest``), and numbers from the solo run that distinguish the phases of all
+    blocks. `whole`: the solo run is all of the task's work, not only its beginning; if not, or if less than
+    1 % of its time is left, ``rest`` is empty. `ended`: both runs are complete (assumed where `whole`, if
+    their work differs by less than 1 %); then they are aligned by the share of their work, without ``rest``.
     """
     both_complete = ended or (whole and abs(corun.total_work / solo.total_work - 1) < SAME)
     common = min(solo.total_work, corun.total_work)
@@ -452,7 +452,7 @@ KINDS = (*map(ProgressKind, WORK), *CLOCKS)
 def choose_progress_kind(counted: Collection[str]) -> ProgressKind | None:
     """Return the first of `KINDS` (best first) whose event is in `counted`; None if there is no match.
 
-    Instructions and other counts of work come first, then cycles and clocks. These do not show all of the
-    slow-down; their result also has the distribution of the part that they miss.
+    Instructions and other counts of work come first, then cycles and clocks. Cycles and clocks do not show
+    all of the slow-down: for them, ``hides`` is the distribution of the part that they miss, else None.
     """
     return next((candidate for candidate in KINDS if candidate.event in counted), None)

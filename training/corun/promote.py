@@ -43,8 +43,8 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
     """Return the functions that read, compare and log the best model that predicts from solo runs.
 
     It is compared with the registered champion by relative errors on unseen co-runs; the scores of the other
-    regressions are logged, too. `metrics` is the content of metrics.json. InputError if a model's card is
-    missing; FileNotFoundError without oof.parquet.
+    regressions are logged, too. `metrics` is the content of metrics.json. InputError if a regression's card
+    is missing or invalid; FileNotFoundError without oof.parquet.
     """
     design, oof = main_design(tuple(metrics["splits"])), read_written_table(paths.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
@@ -165,7 +165,11 @@ def _read_registered(directory: Path, run: str, root: Path) -> OutOfFoldPredicti
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return names of files with out-of-fold impacts, and readers of these files and of a logged model."""
+    """Return the paths of oof.parquet and online.parquet, and two functions that read out-of-fold impacts.
+
+    The paths are relative to the project's directory. The first function reads these files (online.parquet
+    only if metrics.json has an online model), the second oof.parquet of a registered version.
+    """
     return PredictionReaders((_OOF.as_posix(), _ONLINE.as_posix()), _read_predictions, _read_registered)
 
 
@@ -192,11 +196,12 @@ def promotion_candidates(
 def promote_stage() -> None:
     """Register the best static and the best online model, and make each the champion if it is better.
 
-    There may be no online model. Each is compared with the current champion by `promote_candidate`: if it is
-    not better or is refused, it becomes challenger. Without a champion to compare it with, it becomes
-    champion unless it is refused. Nothing changes if the same evidence was judged before. The results are
-    printed. InputError if params.yaml, metrics.json or a model is missing or invalid, or the registry does
-    not answer; FileNotFoundError without the out-of-fold predictions.
+    There may be no online model. Each is compared with its current champion by `promote_candidate`: if it is
+    not better, it becomes challenger. If there is no champion, or none that can be read and has co-runs in
+    common, it becomes champion. A repeated call with the same evidence changes nothing while the champion can
+    be read. The results are printed, one line each. InputError if params.yaml, metrics.json or a model is
+    missing or invalid, or the registry does not answer; FileNotFoundError without the out-of-fold
+    predictions.
     """
     for candidate in promotion_candidates(load(Corun), written(PATHS.metrics, "evaluate")):
         print(promote_candidate(candidate))  # noqa: T201

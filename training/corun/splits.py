@@ -35,11 +35,11 @@ def at_random(table: pd.DataFrame, folds: int, seed: int) -> Divided:
 
 
 def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
-    """Return (training, test) row numbers of `folds` folds that hold out random parts of the families.
+    """Return (training, test) row numbers of `folds` folds, among which the families are divided at random.
 
-    ``table["families"]`` are joined by ``+``. All families of test rows are held out, none of training rows;
-    other rows are in neither, and a fold may lack training or test rows. The list is empty with fewer than
-    two families per fold.
+    ``table["families"]`` are joined by ``+``. A row is a test row of a fold that has all its families, and a
+    training row of a fold that has none of them; other rows are in neither, and a fold may lack training or
+    test rows. The list is empty with fewer than two families per fold.
     """
     members = [names.split(AND) for names in table["families"]]
     families = sorted({name for names in members for name in names})
@@ -126,10 +126,10 @@ def possible_splits(
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
     """Return one part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
 
-    `possible_splits` tells which designs are possible, and which may have fewer than `folds` folds. Designs
-    keep the order of `wanted`; the design of the first part is that of the function `main_design`. InputError
-    if none is possible, or "random" is wanted and there are fewer rows than folds; KeyError if a name is
-    unknown.
+    See `possible_splits` for possible designs, and those that may have fewer than `folds` folds. Designs keep
+    the order of `wanted`; the design of the first part is "pairs" if possible, else the first possible one.
+    InputError if none is possible, or "random" is wanted and there are fewer rows than folds; KeyError if a
+    name is unknown.
     """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))
@@ -150,9 +150,9 @@ def main_design(designs: tuple[str, ...]) -> str:
 def inner_folds(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
     """Return (training, test) row numbers per fold, split as `design` does, or at random if it cannot.
 
-    There are `folds` pairs, or fewer if `design` holds out groups and `table` has fewer of them. KeyError if
-    `design` is not one of `DESIGNS`, InputError if `table` has fewer rows than `folds` and is split at
-    random.
+    It cannot if `table` has too few groups, or a fold would have no training or no test rows. There are
+    `folds` pairs, or fewer if `design` holds out groups and `table` has fewer of them. KeyError if `design`
+    is not one of `DESIGNS`, InputError if `table` has fewer rows than `folds` and is split at random.
     """
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _has_full_folds(divided) else at_random(table, folds, seed)

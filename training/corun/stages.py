@@ -84,7 +84,7 @@ def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
     The mean is over the rows of all folds together, so that each row has the same weight. An error is a share
     of the measured impact, or for a classification 1 if the predicted range of impacts is wrong, else 0. If
     the task has more than ``task.how.max_rows`` rows, that number of rows is drawn before the folds are
-    divided. Equal tasks give equal outcomes.
+    divided. Equal tasks give equal outcomes. InputError as by `inner_folds`.
     """
     part, name = task.part.name, task.recipe.model
     model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed
@@ -121,8 +121,9 @@ def _fold_errors(recipe: ImpactRecipe, train: pd.DataFrame, test: pd.DataFrame) 
 def list_searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     """Return one search per model and part (fold, or all rows), the slowest models first.
 
-    Classifications are searched only in the random design, which table 1 of the co-run paper needs. Raises
-    InputError if params.yaml names an unknown model, or no design is possible.
+    Classifications are searched only in the folds of the random design, for table 1 of the co-run paper (and
+    in all rows if random is the main design). Raises InputError if params.yaml names an unknown model, or for
+    the reasons of `divide_table`.
     """
     require_known(section.tune.models, CATALOGUE, "corun.tune")
     trained_on = [
@@ -160,7 +161,8 @@ def recipe_of(
 def tune_stage() -> None:
     """Write tuned.json, the best parameters of every model in every part, and all trials (trials.parquet).
 
-    InputError if featurize has not run, or for the reasons of `list_searches`.
+    A part is all rows, or the training rows of a fold; classifications are searched only in parts of the
+    random design. InputError if featurize has not run, or as by `list_searches` and `run_search`.
     """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = list_searches(table, params.section, params.seed)
@@ -178,9 +180,10 @@ def read_valid_tables() -> CorunTables:
 
 
 def train_stage() -> None:
-    """Fit and write every regression (all rows) and the online model (all samples, if there are samples).
+    """Fit every tuned regression, and the best online model of evaluate, if any, to all data; write them.
 
-    Raises InputError if the stages featurize, tune or evaluate have not run.
+    Each is written to ``models/corun/NAME``, the online model to ``models/corun/online``. Raises InputError
+    if the stages featurize, tune or evaluate have not run.
     """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tuned, path = read_tuned(PATHS.tuned, Tuned)["all"], PATHS.evaluated / "oof.parquet"
@@ -297,9 +300,9 @@ class ExplainedFold:
 def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
     """Return the increase of the mean relative error of test rows when a feature is shuffled.
 
-    The model is fitted once, to the training rows of `fold`. Columns: ``feature, rise, spread`` (mean and
-    standard deviation, by n, over 5 shuffles; shares), largest rise first, equal ones by name. At most 500
-    test rows, drawn by `seed`, are used.
+    There is a row for each feature that the model takes. The model is fitted once, to the training rows of
+    `fold`. Columns: ``feature, rise, spread`` (mean and standard deviation, by n, over 5 shuffles; shares),
+    largest rise first, equal ones by name. `seed` draws the shuffles, and 500 test rows if there are more.
     """
     generator = np.random.default_rng(seed)
     model, rows = fold.recipe.fit(fold.train), fold.test
@@ -326,8 +329,9 @@ def accuracy_without_events(
 
     `predictions` has ``measured, predicted`` with all features. The models of `folds`, at least one, are
     fitted anew without each event in turn. Columns: ``without`` (the event, in the order of `ESSENTIAL`;
-    empty, in the first row: none), ``measured`` (whether the rows have that event), ``within_tolerance`` (the
-    tolerance is ``recipe.share`` of the folds) and ``mape`` (both shares; NaN if not measured).
+    empty, in the first row: none), ``measured`` (whether the models take features of that event; True in the
+    first row), ``within_tolerance`` (the tolerance is ``recipe.share`` of the folds) and ``mape`` (both
+    shares; NaN if not measured).
     """
     errors = np.abs(
         predictions["predicted"].to_numpy(np.float64) / predictions["measured"].to_numpy(np.float64) - 1
@@ -407,7 +411,7 @@ def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
 
     Columns: ``task, corunners, machine, design, fold, model, kind, preparation, measured, predicted, right``
     (bool: relative error below the tolerance, or for a classification the right range), those of oof.parquet
-    without intervals.
+    without intervals. Rows and index are those of ``cell.test``.
     """
     fitted = cell.recipe.fit(cell.train)
     impacts = fitted.predict(cell.test)
@@ -427,8 +431,8 @@ def evaluate_stage() -> None:
     """Evaluate all models, reproduce table 1 of the co-run paper, explain the champion; write all results.
 
     The champion is the regression with the smallest pooled ``mape`` in the main design of folds ("pairs" if
-    it was evaluated). The files are in reports/corun: metrics.json, the tables in ``evaluated``, and figures
-    for DVC. InputError if an earlier stage has not run.
+    it was evaluated, else the first by name). The files are in reports/corun: metrics.json, the tables in
+    ``evaluated``, and figures for DVC. InputError if an earlier stage has not run.
     """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _make_cells(table, params)
@@ -493,8 +497,8 @@ def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Comput
 
     Columns: ``predictor, kind, preparation, accuracy, spread`` (mean and standard deviation, by n, over the
     folds; shares), ``seeds`` (accuracy in the paper or NaN), sorted by kind, predictor and preparation. Other
-    designs and models without preparation are ignored; the table is empty if no cell remains. Models are
-    fitted anew, to the features `rates` alone, as in equation 1.
+    designs and models without preparation are ignored; the table is empty if no cell remains. Each model is
+    fitted anew with each of the three preparations, to the features `rates` alone, as in equation 1.
     """
     prepared = []
     for cell in cells:

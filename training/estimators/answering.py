@@ -223,11 +223,11 @@ class Preparation:
 
 
 def fill_gaps(x: Floats, fill: Floats, slope: Floats, evidence: int) -> Floats:
-    """Return `x` with gaps (NaN) filled by ``fill + slope * evidence``, column by column.
+    """Return `x` with gaps (NaN) filled by ``fill + slope * value``, column by column.
 
-    `x` has shape (..., n_features); `evidence` is the index of the column whose value is used (its
-    `fill`, where missing), or -1: gaps become `fill`. `x` is not changed; it is returned itself if
-    it has no gaps.
+    `x` has shape (..., n_features), `fill` and `slope` (n_features,). ``value`` is the row's value in the
+    column number `evidence` (the column's `fill`, where missing); with -1, gaps become `fill`. `x` is not
+    changed; it is returned itself if it has no gaps.
     """
     gaps = np.isnan(x)
     if not gaps.any():

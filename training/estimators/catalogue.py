@@ -200,8 +200,9 @@ def random_forest(params: Params, seed: int, balance: Balance, directions: Direc
 def extra_trees(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
     """Return an unfitted classifier of extremely randomised trees, monotone where `directions` has 1 or -1.
 
-    `params` has ``trees, leaf`` (least rows per leaf) and ``features``, all required. `balance` has the
-    weights of the classes 0 and 1, or is None.
+    With 1, a larger value never makes class 1 less probable, with -1 never more. `params` has ``trees, leaf``
+    (least rows per leaf) and ``features``, all required. `balance` has the weights of the classes 0 and 1, or
+    is None.
     """
     from sklearn.ensemble import ExtraTreesClassifier
 
@@ -209,10 +210,10 @@ def extra_trees(params: Params, seed: int, balance: Balance, directions: Directi
 
 
 def forest_params(params: Params, seed: int) -> dict[str, Any]:
-    """Return the arguments that scikit-learn's forests share, with the values of `params` under its names.
+    """Return the keyword arguments that all uses of scikit-learn's forests share, as a new dict.
 
-    They include the random seed and a single job. KeyError if ``trees, leaf`` or ``features`` is missing from
-    `params`.
+    ``n_estimators, min_samples_leaf, max_features`` are ``trees, leaf, features`` of `params`, KeyError if
+    one is missing; ``random_state`` is `seed`, and ``n_jobs`` 1.
     """
     return {
         "n_estimators": params["trees"],
@@ -226,8 +227,9 @@ def forest_params(params: Params, seed: int) -> dict[str, Any]:
 def build_xgboost(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
     """Return an unfitted XGBoost classifier of two classes, monotone where `directions` has 1 or -1.
 
-    `params` has ``rate_of_learning, subsample`` and the names of `boosting_params`, all required. `balance`
-    has the weights of the classes 0 and 1 (only their ratio counts), or is None.
+    With 1, a larger value never makes class 1 less probable, with -1 never more. `params` has
+    ``rate_of_learning, subsample`` and the four names that `boosting_params` reads; KeyError if one is
+    missing. `balance` has the weights of the classes 0 and 1 (only their ratio counts), or is None.
     """
     from xgboost import XGBClassifier
 
@@ -383,9 +385,10 @@ def strict_pipeline(
 ) -> Any:
     """Return the unfitted pipeline (impute, scale, resample, classify) for labels `y`.
 
-    `y` has shape (n_rows,) and both labels, 1 is fail. `params` are values in `space_of`; `constraints` has
-    constraints on the columns, if any. InfeasibleError if the sampler cannot reach its rate with these
-    labels, SMOTE has at most 5 rows of a class, or ``k`` exceeds the number of rows after resampling.
+    `y` has shape (n_rows,) and both labels, 1 is fail. `params` are values in `space_of`; if ``sampler`` is
+    "none", there is no step that resamples. `constraints` has constraints on the columns, if any.
+    InfeasibleError if the sampler cannot reach its rate with these labels, SMOTE has at most 5 rows of a
+    class, or ``k`` exceeds the number of rows after resampling.
     """
     from imblearn.pipeline import Pipeline
     from sklearn.impute import SimpleImputer
@@ -437,7 +440,7 @@ def build_pipeline(
 
 
 def without_sampler(fitted: Any) -> Any:
-    """Return a new pipeline of the same fitted steps without the resampling step, for prediction."""
+    """Return a new pipeline of the same fitted steps without any resampling step, for prediction."""
     from sklearn.pipeline import Pipeline
 
     return Pipeline([(name, step) for name, step in fitted.steps if not hasattr(step, "fit_resample")])

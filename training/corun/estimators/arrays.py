@@ -167,8 +167,8 @@ def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) ->
 def read_impact_arrays(path: Path, stored: Path) -> QuickContention | None:
     """Return the fitted model from a file of `write_impact_arrays`, read without pickle.
 
-    Returns None if the file does not exist, has another version or does not belong to the file `stored`.
-    Raises InputError if `stored` does not exist, or an array is missing or wrong.
+    Returns None if `path` does not exist, has another version or does not belong to the file `stored`. Raises
+    InputError if only `stored` is missing, `path` is not a NumPy archive, or an array is missing or wrong.
     """
     if not path.is_file() or not belongs_to_model(path, VERSION, stored):
         return None

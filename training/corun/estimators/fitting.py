@@ -265,8 +265,8 @@ def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
 def log_width(rows: pd.DataFrame, confidence: float) -> float:
     """Return the half width of intervals of log impact that would contain the share `confidence` of the rows.
 
-    It is a quantile of |ln(measured / predicted)| (split conformal), or the largest if rows are few. `rows`,
-    at least one, have ``measured`` and ``predicted``, above 0.
+    Of the n values |ln(measured / predicted)| it is the k-th smallest, k = ceil((n + 1) `confidence`), or the
+    largest if k > n (split conformal). ``measured, predicted`` are above 0; IndexError without rows.
     """
     return half_width(np.log(rows["measured"] / rows["predicted"]).to_numpy(np.float64), confidence)
 
@@ -293,8 +293,9 @@ def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float)
     `pairs` is the table of `CorunTables`; `solo` has solo seconds by machine and task; `tolerance` is also
     the width of ranges, as a share of a task's mean impact. Returns ``repeated``: the number of co-runs with
     repetitions; ``within_tolerance, mape, p90_error`` and ``same_range`` of each repetition as a prediction
-    of the median of the others, shares, None without repetitions; ``solo_spread``: median over tasks of the
-    coefficient of variation of solo times, None if no task has two. Values have 6 decimals.
+    of the median of the others, shares, None without repetitions; ``solo_spread``: median over all tasks on
+    all machines of the coefficient of variation of solo times, None if no task has two. Values have 6
+    decimals.
     """
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()
@@ -328,7 +329,7 @@ def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float)
 def rank_models(summaries: dict[str, Any]) -> list[str]:
     """Return the names of the regressions by pooled ``mape``, the smallest first, ties by name.
 
-    `summaries` has ``kind`` and ``mape`` by model; models of another kind are left out.
+    `summaries` has a result of `summarise_predictions` by model; models of another kind are left out.
     """
     models = {name: content for name, content in summaries.items() if content["kind"] == "regression"}
     return sorted(models, key=lambda name: (models[name]["mape"]["pooled"], name))
