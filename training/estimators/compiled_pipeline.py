@@ -363,7 +363,10 @@ def compile_pipeline(pipeline: Any) -> CompiledPipeline | None:
 
 
 def write(path: Path, compiled: CompiledPipeline, model: Path) -> None:
-    """Write `compiled` to `path`, with the SHA-256 of the file `model`; see `write_arrays`."""
+    """Write `compiled` to `path`, with the SHA-256 of the file `model`; see `write_arrays`.
+
+    An existing file is replaced. OSError if `path` does not end in ``.npz``; InputError without `model`.
+    """
     kind = next(name for name, kind_type in _KINDS.items() if isinstance(compiled, kind_type))
     write_arrays(path, VERSION, model, {"kind": np.array(kind), **by_name(compiled)})
 
@@ -376,7 +379,9 @@ def by_name(compiled: Preparation | Forest) -> dict[str, NDArray[Any]]:
 def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, Any]) -> None:
     """Write arrays to `path`, a NumPy archive, with the SHA-256 of the file `model` that they belong to.
 
-    An existing file is replaced atomically; its name must end in ``.npz``. InputError if `model` is missing.
+    `content` has arrays by name; `version` is that of their layout. An existing file is replaced atomically,
+    a missing directory created. OSError if the name of `path` does not end in ``.npz`` or the file cannot be
+    written; InputError if `model` is missing.
     """
     with replacing(path) as temporary:
         np.savez(temporary, version=version, model_digest=digest_of(model), **content)
@@ -386,7 +391,7 @@ def read(path: Path, model: Path) -> CompiledPipeline | None:
     """Return the compiled pipeline that `write` wrote to `path`, read without pickle.
 
     None if the file does not exist, has another version or does not belong to the file `model`. InputError if
-    the file exists and `model` does not, or if the file has other content.
+    the file exists and `model` does not, or if the file is unreadable or its arrays are missing or invalid.
     """
     if not path.is_file() or not belongs_to_model(path, VERSION, model):
         return None

@@ -76,9 +76,10 @@ def predicted_points(predictions: pd.DataFrame) -> pd.DataFrame:
 def interval_coverage(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return the empirical coverage of intervals: ``wanted``, ``covered`` and the number of ``cases``.
 
-    One row per nominal coverage, 0.05 to 0.95 (`CONFIDENCES`). `predictions` has ``unit, fold, measured,
-    predicted``, at least one row; the width of a fold's intervals, symmetric on a log scale, comes from the
-    errors of the unit's other folds (of a single fold: its own).
+    One row per nominal coverage (``wanted``), 0.05 to 0.95 in steps of 0.05; ``cases`` is the number of all
+    predictions. `predictions` has ``unit, fold, measured, predicted``, above 0, at least one row. The width
+    of a fold's intervals, symmetric on a log scale, comes from the errors of the unit's other folds (of a
+    single fold: its own).
     """
     inside = list[NDArray[np.bool_]]()
     for _, rows in predictions.groupby("unit"):
@@ -119,12 +120,12 @@ class DvcFigures:
 def dvc_verdict_figures(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) -> DvcFigures:
     """Return the figures of a family whose models give verdicts, for DVC: ``summary`` and ``plots``.
 
-    The summary has the champion's name, its pooled balanced accuracy, and its pooled false negative and false
-    positive rates, as shares; scores that are None are left out. The plots ``precision_recall, reliability``
-    and ``confusion`` are the tables of `precision_recall`, `reliability_bins` and `confusion_rows`, with
-    ``entry``, for the champion and up to two other models, those with the highest pooled balanced accuracy.
-    `metrics` is the content of metrics.json, `split` the split that the champion was chosen by, `verdicts`
-    rows of oof.parquet; those of other splits are ignored.
+    The summary has ``champion`` (its name), and its pooled ``balanced_accuracy, false_negative_rate,
+    false_positive_rate``, as shares; scores that are None are left out. The plots ``precision_recall``,
+    ``reliability`` and ``confusion`` are the tables of `precision_recall`, `reliability_bins` and
+    `confusion_rows`, with the first column ``entry``, for the champion and up to two other models, those with
+    the highest pooled balanced accuracy. `metrics` is the content of metrics.json, `split` the split that the
+    champion was chosen by, `verdicts` rows of oof.parquet; those of other splits are ignored.
     """
     tables = {
         "precision_recall": precision_recall,
@@ -142,12 +143,12 @@ def dvc_prediction_figures(
 ) -> DvcFigures:
     """Return the figures of a family whose models predict numbers, for DVC: ``summary`` and ``plots``.
 
-    The summary has the champion's name and its pooled ``within_tolerance, mape``, as shares; scores that are
-    None are left out. The plots ``predicted`` and ``coverage`` are the tables of `predicted_points` and
-    `interval_coverage`, with ``entry``, for the champion and up to two other models, those with the smallest
-    pooled error `by`. `metrics` is the content of metrics.json; the champion was chosen by the error `by` on
-    `split`. `predictions` has ``entry, unit, fold, measured, predicted`` of that split; an interval's width
-    comes from errors of the same ``unit``.
+    The summary has ``champion`` (its name) and its pooled ``within_tolerance, mape``, as shares; scores that
+    are None are left out. The plots ``predicted`` and ``coverage`` are the tables of `predicted_points` and
+    `interval_coverage`, with the first column ``entry``, for the champion and up to two other models, those
+    with the smallest pooled error `by`. `metrics` is the content of metrics.json; the champion was chosen by
+    the error `by` on `split`. `predictions` has ``entry, unit, fold, measured, predicted`` of that split
+    only; an interval's width comes from errors of the same ``unit``.
     """
     tables = {"predicted": predicted_points, "coverage": interval_coverage}
     return _dvc_figures(metrics, split, PREDICTED, tables, predictions, lambda entry: entry[by]["pooled"])
@@ -192,7 +193,11 @@ def _dvc_figures(  # noqa: PLR0917 - two callers in this module
 def print_results(
     metrics: dict[str, Any], promote: Callable[[], str], split: str = "grouped", cases: str = "comparisons"
 ) -> None:
-    """Print the table of one split of metrics.json to stdout, then call `promote` and print its result."""
+    """Print the table of one split of metrics.json to stdout, then call `promote` and print its result.
+
+    `cases` is the noun for rows, and the key of their number in ``metrics["data"]``. KeyError, before any
+    output, if the split is missing.
+    """
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 110)
@@ -246,9 +251,9 @@ _DECADE = 10
 def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
     """Return figures by file name: ``confusion.png``, ``precision-recall.png`` and ``reliability.png``.
 
-    `title` is written above each figure. Each point of the last is a tenth of the verdicts, by probability.
-    `verdicts` are the rows of one entry (a model) in one split of oof.parquet, with probabilities; ValueError
-    if none is a fail.
+    `title` is written above each figure. Each point of the reliability figure is one of ten about equally
+    large parts of the verdicts, sorted by probability. `verdicts` are the rows of one entry (a model) in one
+    split of oof.parquet; ValueError if none has the label fail, or a probability is missing.
     """
     return {
         "confusion.png": _draw_confusion(verdicts, title),

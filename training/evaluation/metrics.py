@@ -15,8 +15,8 @@ def half_width(misses: NDArray[np.float64], confidence: float) -> float:
     """Return the half width of intervals (split conformal: Vovk and others 2005, Lei and others 2018).
 
     It is the k-th smallest absolute value of the n out-of-fold errors `misses`, shape (n,), in their unit,
-    with k = ceil((n + 1) confidence), or the largest if k > n; `confidence` is the nominal coverage of the
-    intervals. IndexError without errors.
+    with k = ceil((n + 1) confidence), or the largest if k > n; `confidence`, above 0, is the nominal coverage
+    of the intervals. IndexError without errors.
     """
     rank = int(np.ceil((len(misses) + 1) * confidence))
     return float(np.sort(np.abs(misses))[min(rank, len(misses)) - 1])
@@ -113,10 +113,10 @@ def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
     """Return the ``kind`` of one entry in one split, and for each metric its ``mean, std, pooled``.
 
     The metrics are the eight fields of `Scores`, from ``balanced_accuracy`` to ``average_precision``.
-    ``mean`` and ``std`` (of the population) are over the folds; ``pooled`` is the metric of all rows
-    together. Average precision is not pooled (None), because the probabilities of the folds' models are on
-    different scales; its ``mean, std`` are None, too, if a probability is missing. `verdicts` are the rows of
-    oof.parquet of this entry and split; ZeroDivisionError unless both labels occur in every fold.
+    ``mean`` and ``std`` (of the population) are over the folds of all repeats; ``pooled`` is the metric of
+    all rows together. Average precision is not pooled (None), because the probabilities of the folds' models
+    are on different scales; its ``mean, std`` are None, too, if a probability is missing. `verdicts` are the
+    rows of oof.parquet of this entry and split; ZeroDivisionError unless both labels occur in every fold.
     """
     folds = [score_rows(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
     pooled = score_rows(verdicts)
@@ -188,7 +188,7 @@ def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:
-    """Return the models by pooled balanced accuracy, highest first, then mean average precision, then name.
+    """Return the models by pooled balanced accuracy, mean average precision (both highest first), and name.
 
     `summaries` is the result of `summarise_entries`; entries of other kinds, such as rules, are left out.
     TypeError if a model has no average precision.

@@ -206,12 +206,13 @@ def compare_entries(
 ) -> EntryComparison:
     """Return the scores, their differences and the flipped verdicts of two entries on their common cases.
 
-    Both are scored by the labels of `after` (by those of `before` where missing); cases without a label do
-    not count as common. Verdicts are scored by balanced accuracy, missed and false alarms, each if the labels
-    that it needs occur; ``unsure`` counts as ``pass`` in them. Numbers (`after` has a tolerance) are scored
-    by mean relative error and the share outside the tolerance; their verdicts are "within" and "outside".
-    Differences are after minus before, with a bootstrap interval. Flipped cases whose later verdict is wrong
-    come first. Without a common case, scores and flipped cases are empty.
+    Both are scored by the labels of `after` (by those of `before` where missing); cases without a label are
+    counted as ``only_before`` and ``only_after``, not as ``common``. Verdicts are scored by balanced accuracy
+    and the rates of missed fails and of false alarms, each if the labels that it needs occur; scores count
+    ``unsure`` as ``pass``, but a change between them is a flipped verdict. Numbers (`after` has a tolerance)
+    are scored by mean relative error and the share outside the tolerance; their verdicts are "within" and
+    "outside". Differences are after minus before, with a bootstrap interval. Flipped cases whose later
+    verdict is wrong come first. Without a common case, scores and flipped cases are empty.
     """
     numbers = after.tolerance is not None
     truth = "measured" if numbers else "status"

@@ -86,8 +86,8 @@ def _finished_trials(study: Study) -> list[FrozenTrial]:
 def prepare_storage(storage: str | None) -> None:
     """Create the tables of the database `storage` that it lacks; do nothing if `storage` is None.
 
-    InputError if the address is invalid or the database does not answer; ImportError if psycopg is needed and
-    not installed.
+    InputError if the address is invalid or the database does not answer; RuntimeError if its tables
+    belong to an incompatible version of Optuna; ImportError if psycopg is needed and not installed.
     """
     if storage is not None:
         with _connect_storage(storage):
@@ -171,10 +171,11 @@ class SearchOutcome(Generic[T]):
 
 
 def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> None:
-    """Write tuned.json, then trials.parquet to `directory`; KeyError for the second if no result has a trial.
+    """Write tuned.json, then trials.parquet to `directory`, and replace existing files.
 
-    The first has the fields of the chosen parameters (``params``, ``score`` and others) by part and model;
-    the second a row per trial, sorted by part, model and number.
+    If no result has a trial, KeyError after the first file is written. tuned.json has the fields of the
+    chosen parameters (``params``, ``score`` and others) by part and model; trials.parquet has a row per
+    trial, sorted by part, model and number.
     """
     tuned: dict[str, dict[str, object]] = {}
     for result in results:

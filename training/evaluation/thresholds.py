@@ -97,11 +97,13 @@ def guarantee_rates(
 ) -> list[GuaranteedRate]:
     """Return, for each share, a threshold with at most that share of future protected cases below it.
 
-    Each result has ``share``, the threshold ``cut``, ``measured``, the mean rate in random splits, and
-    ``empirical_coverage``, the part of these splits with a rate of at most ``share``; the last three are None
-    if there are too few cases, or no candidate passes. The threshold is the highest candidate such that it
-    and all lower ones pass all tests; `confidence` is the level of each guarantee, `seed` the seed of the
-    random splits. At least one case is needed.
+    Each result has ``share``, the threshold ``cut``, and two figures of random splits: ``measured``, the mean
+    share of held-out protected cases below a threshold from the other cases, and ``empirical_coverage``, the
+    part of the splits where this share is at most ``share``. ``cut`` and both figures are None if there are
+    too few protected cases, or no candidate passes. The threshold is the highest candidate such that it and
+    all lower ones pass three tests: learn-then-test, the random splits of whole groups, and the scatter of
+    the number of future cases below. `confidence` is the level of each guarantee, `seed` the seed of the
+    random splits. IndexError without cases.
     """
     order = np.argsort(scored.probability, kind="stable")
     cases = ScoredCases(scored.probability[order], scored.is_protected[order], scored.groups[order])
@@ -118,10 +120,10 @@ def guarantee_rates(
 def thresholds_at(rising: Floats, mass: Floats, expected: Floats) -> Floats:
     """Return the highest thresholds with at most the `expected` shares of protected cases below them.
 
-    `rising`, shape (n,), n above 0, are probabilities in ascending order; `mass`, shape (n,), is the number
-    of protected cases, as the probabilities predict it, up to and including each of them. The shares are of
-    the last of these numbers. The result has the shape of `expected` and values of `rising`, at most the
-    largest; a case at the threshold is not below it.
+    `rising`, shape (n,), n above 0, are the probabilities of cases to be protected, in ascending order;
+    `mass`, shape (n,), is the predicted number of protected cases up to and including each, a running sum of
+    probabilities. Shares are of its last value. The result has the shape of `expected` and values of
+    `rising`, at most the largest; a case at the threshold is not below it.
     """
     place = np.searchsorted(mass, expected * mass[-1], "right")
     return np.asarray(rising[np.minimum(place, len(rising) - 1)])

@@ -90,8 +90,8 @@ def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> 
     The result has a table of stressors and a table of categories of stressors, least p-value first, with the
     importances of both, the change (b - a) and whether its p-value is at most ``params.significance``; the
     most important stressor of `a` whose importances differ by more than ``params.tolerance`` (`stops_at`;
-    None without one); and reasons to doubt the test, which may be empty. The p-values, adjusted for the
-    number of rows, come from ``params.n_bootstrap`` random exchanges of machines between the profiles, which
+    None without one); and reasons to doubt the test, which may be empty. The p-values, adjusted for all rows
+    of their table, come from ``params.n_bootstrap`` random exchanges of machines between the profiles, which
     `seed` draws. ValueError if the stressors of the profiles, or their order, differ.
     """
     if a.measured.columns != b.measured.columns:
@@ -125,9 +125,9 @@ def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> E
     used (``paired``), and the two (standardised) performances of a machine are swapped, alike for all
     machines of a CPU model. Otherwise machines are dealt to the two sides. If both sides have a CPU model,
     its machines are dealt one by one, and each side keeps its number of them; the machines of any other CPU
-    model stay together on one side. Scores of each side, shape (1 + number, n_columns), are positive where a
-    stressor's rate rises with performance; the result also has the number of ``units`` exchanged and the
-    ``least`` possible p-value.
+    model stay together on one side, and each side keeps its number of such models. Scores of each side, shape
+    (1 + number, n_columns), are positive where a stressor's rate rises with performance; the result also has
+    the number of ``units`` exchanged and the ``least`` possible p-value.
     """
     generator = np.random.default_rng(seed)
     shared = np.intersect1d(a.machines, b.machines)
@@ -260,8 +260,9 @@ def count_false_positives(
 
     At most 20 of the applications with at least 16 machines are used, evenly spaced in their order; the
     machines of each are halved at random five times. The result has the numbers of ``applications`` used, of
-    ``pairs``, and of pairs where any stressor's adjusted p-value is at most ``params.significance``
-    (``alarms``). None if no application has 16 machines; InputError if one is not in `table`.
+    ``pairs`` of halves, and of pairs where any stressor's adjusted p-value is at most ``params.significance``
+    (``alarms``). None if no application has 16 machines; InputError if one is not measured in `table`, or on
+    no machine with a fingerprint.
     """
     every = [table.measurements_of(name).by_machine() for name in applications]
     enough = [measured for measured in every if len(measured.machines) >= 2 * FEW]
@@ -355,9 +356,9 @@ def check_claims(
     enough diversity". Claims about applications without a profile are left out.
 
     `seed_shares` has, by application, the importances that the paper's method gives on this data, shape
-    (n_columns,); `seed` is a random seed. Returns ``figure, claim, applications, seed_says`` (the top five of
-    `seed_shares`), ``we_find, verdict`` ("supported" | "not supported" | "not enough diversity"),
-    ``reasons``.
+    (n_columns,); KeyError if it lacks one that a claim needs. `seed` is a random seed. Returns ``figure,
+    claim, applications, seed_says`` (the top five of `seed_shares`), ``we_find, verdict`` ("supported" | "not
+    supported" | "not enough diversity"), ``reasons``.
     """
     rows = []
     for claim in CLAIMS:

@@ -34,9 +34,10 @@ def seed_shares(
 ) -> NDArray[np.float64]:
     """Return the importances of columns by the regression of the fingerprint paper, shape (n_columns,).
 
-    It predicts the performance from z-scores of all rows. The importances add up to 1, or are all 0 where no
-    split helps. `weights`, shape (n_rows,), weigh the rows; None: all 1. "xgboost" is a faster equivalent of
-    scikit-learn's, which the paper uses; of equally good splits it takes the first column, not a random one.
+    Boosted trees predict the performance from z-scores, for which all rows count alike. The importances add
+    up to 1, or are all 0 where no split helps. `weights`, shape (n_rows,), weigh the rows in the regression;
+    None: all 1. "xgboost" is a faster equivalent of scikit-learn's, which the paper uses; of equally good
+    splits it takes the first column, not a random one.
     """
     counts = np.ones(len(measured.y)) if weights is None else weights
     has_weight = counts > 0
@@ -46,7 +47,10 @@ def seed_shares(
 
 
 def seed_model(boosting: Boosting, seed: int) -> Any:
-    """Return unfitted boosted trees (1000, depth 4, rate 0.01): XGBoost for "xgboost", else scikit-learn."""
+    """Return unfitted boosted regression trees: XGBoost's for "xgboost", else scikit-learn's.
+
+    They are 1000 trees of depth 4, with the learning rate 0.01; `seed` is their random seed.
+    """
     if boosting == "xgboost":
         from xgboost import XGBRegressor
 
