@@ -119,8 +119,9 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
 def speed_correlations(measured: Measured, weights: Floats) -> Floats:
     """Return absolute correlations of each column with the performance, shape (n_resamples, n_columns).
 
-    They are of logarithms; 0 where a column does not vary, and undefined where the performance does not.
-    `weights`, shape (n_resamples, n_rows), is the weight of each row.
+    They are of logarithms; 0 where a column does not vary, NaN or arbitrary where the performance does not.
+    `weights`, shape (n_resamples, n_rows), is the weight of each row. Missing rates become their column's
+    median.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     logs, speed = logs - logs.mean(axis=0), speed - speed.mean()

@@ -183,7 +183,8 @@ def profile_stage() -> None:
 
     At most ``max_applications`` are selected. The tables of `result_tables` and ``claims`` (whether each
     claim of the paper holds, which is no error) are written; the numbers of applications and of those that
-    can be trusted are printed. InputError if the files of the stage featurize cannot be read.
+    can be trusted are printed. InputError if the files of the stage featurize cannot be read, or a selected
+    application has fewer than two machines, or performs alike on all.
     """
     params = load(Fingerprints)
     section = params.section

@@ -175,8 +175,9 @@ def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
 def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
     """Return a row per test case: ``workload``, given ``group``, ``automatic`` group; sorted by workload.
 
-    Only valid runs count. Automatic groups ("automatic 1", ...) are learned from raw metrics with the random
-    `seed`; a test case gets the group of most of its runs, the first by name of equally frequent ones.
+    Only valid runs count; test cases without any have no row. Automatic groups ("automatic 1", ...) are
+    learned from raw metrics with the random `seed`; a test case gets the group of most of its runs, the first
+    by name of equally frequent ones.
     """
     valid = examples.tables.select_runs(examples.tables.runs["valid"].to_numpy(bool))
     groups = (
@@ -271,8 +272,8 @@ def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
 def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
     """Return the threshold with the highest balanced accuracy; scores at or above are abnormal.
 
-    Both arrays have shape (n_pairs,), and both classes must occur. The threshold is one of the scores, of
-    equally good ones the highest.
+    Both arrays have shape (n_pairs,); both classes must occur, which is not checked. The threshold is one of
+    the scores, of equally good ones the highest.
     """
     cuts = np.unique(score)[::-1]
     judged = score[:, None] >= cuts
