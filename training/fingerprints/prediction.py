@@ -301,7 +301,7 @@ def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, 
 
 
 def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
-    """Return the scores of `forecast_application`'s predictions, a row per ``application, entry``.
+    """Return a row of scores of `forecast_application`'s predictions per ``application, entry``, sorted.
 
     Further columns: ``within_tolerance`` (share of relative errors up to `tolerance`), ``mape, median_error``
     (relative errors, as shares), ``r2`` (of logarithms; NaN without variance), ``coverage`` (share of values
@@ -313,8 +313,8 @@ def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
 def by_median(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return `predictions` of `forecast_application` with columns relative to each application's median.
 
-    ``measured`` and ``predicted`` are shares of the median of the application's values; ``unit`` is the
-    application.
+    ``measured`` (new) and ``predicted`` (replaced) are shares of the median of the application's values;
+    ``unit`` (new) is the application. ``value, low, high`` are not converted.
     """
     median = predictions.groupby("application")["value"].transform("median")
     shares = {"measured": predictions["value"] / median, "predicted": predictions["predicted"] / median}

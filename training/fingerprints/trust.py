@@ -130,11 +130,12 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
     """Return the smallest group of columns that leads; if no group of up to five does, the first alone.
 
     `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
-    row. A group leads if all its values exceed all others in at least the share `limit` of the resamples. The
-    result has the column indices, the share of the resamples where they are ahead, whether it suffices
+    row. Groups are its largest column, its two largest, and so on, never all columns. A group leads if all
+    its values exceed all others in at least the share `limit` of the resamples. The result has `by` (the name
+    of the measure), the column indices, the share of the resamples where they are ahead, whether it suffices
     (``settled``), the other column most often ahead (``rival``; if none ever is, most often next) and the
     factor by which the number of machines must grow: 1 or more, infinity if no number suffices. The only
-    column of `values` always leads.
+    column of `values` always leads; with more, ValueError without resamples.
     """
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)

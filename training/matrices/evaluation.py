@@ -119,10 +119,11 @@ def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Return scores and counts of verdicts as a dict; a pair judged ``invalid`` counts as ``pass``.
 
-    The keys are ``kind`` ("served"), each score, with a dict of ``mean, std`` over folds and ``pooled``, and
-    the counts ``pairs, fails`` (by label) and ``invalid``. `rows` has ``fold, status, verdict, probability``;
-    the status is the label. Average precision is never pooled (None), and None throughout if a probability is
-    missing. ZeroDivisionError unless every fold has both labels.
+    The keys are ``kind`` ("served"), each field of `Scores` (``balanced_accuracy`` to ``average_precision``),
+    with a dict of ``mean, std`` over folds and ``pooled``, and the counts ``pairs, fails`` (by label) and
+    ``invalid``. `rows` has ``fold, status, verdict, probability``; the status is the label. Average precision
+    is never pooled (None), and None throughout if a probability is missing. ZeroDivisionError unless every
+    fold has both labels.
     """
     counts = {
         "pairs": len(rows),
@@ -249,10 +250,11 @@ def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[Referen
 def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
     """Return the absolute z-score of every raw metric: a row per ``pair_id``, sorted, a column per metric.
 
-    It is the difference of the sides' means in sample standard deviations of the baseline; `pooled`: the
-    variance is averaged over the baselines of the workload group. Infinite where the baseline does not vary
-    and the target differs, 0 where both are equal (to 1e-9); NaN where a side was not measured or no variance
-    is known.
+    It is the difference of the means of both sides' runs, also invalid ones, in sample standard deviations of
+    the baseline; `pooled`: the variance is averaged over the baselines of the workload group. Infinite where
+    the baseline does not vary and the target differs, 0 where both are equal (to 1e-9 of the mean); NaN where
+    a side was not measured or no variance is known (fewer than two baseline runs; with `pooled`, in all
+    baselines of the group).
     """
     runs, metrics = tables.runs, tables.raw_metrics
     sides = runs.groupby(["pair_id", "side"], sort=False)[metrics]
@@ -296,8 +298,9 @@ def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.
     The first (figures 4 to 6 of the matrix paper) has ``figure, model, grouping, x, folds,
     balanced_accuracy`` (of all folds' vectors) and ``spread`` (population standard deviation over folds);
     ``x`` is the cost of a missed abnormal vector in false alarms (4), normal training vectors per abnormal
-    one (5), or the number of dimensions (6). The second (figure 7) has ``model, dimensions, seconds`` (mean
-    time of a fit). ZeroDivisionError if the first fold has no abnormal training run.
+    one (5), or the number of dimensions (6; the largest is that of raw metrics, without projection). The
+    second (figure 7) has ``model, dimensions, seconds`` (mean time of a fit). ZeroDivisionError if no valid
+    training run of the first fold is abnormal.
     """
     train, seed = folds[0].train, evaluation.seed
     valid = train.runs[train.runs["valid"]]
@@ -443,8 +446,9 @@ def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
     The champion is the best of many models on the same pairs that its figures come from, which are therefore
     optimistic. Here, no fold takes part in choosing the model that it scores. The best model has the highest
     mean average precision. `oof` has the columns of oof.parquet, for one split of at least two folds; entries
-    that are not models are ignored. The result has ``kind`` ("selection"), and by score a dict of ``mean,
-    std`` (over folds) and ``pooled`` (None for average precision).
+    that are not models are ignored. The result has ``kind`` ("selection"), and for each field of `Scores`
+    (``balanced_accuracy`` to ``average_precision``) a dict of ``mean, std`` (over folds) and ``pooled`` (None
+    for average precision). ZeroDivisionError unless every fold has both labels.
     """
     models = oof[oof["kind"] == "model"]
     chosen = []

@@ -51,7 +51,8 @@ def deal_pairs_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series
     """Return the fold, from 0, of each ``pair_id``; folds have about equal shares of abnormal pairs.
 
     `pairs` has ``pair_id, abnormal``. There are fewer than `folds`, but at least two, where a label has fewer
-    pairs. ValueError if no label has two pairs.
+    pairs; a label with a single pair is then missing from one of the two. ValueError if no label has two
+    pairs.
     """
     from sklearn.model_selection import StratifiedKFold
 

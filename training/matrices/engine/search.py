@@ -225,7 +225,7 @@ def mean_pair_odds(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tup
     """Return each pair's mean log-odds of its target rows, and 1 if one of these is abnormal, else 0.
 
     `chosen` (a mask) has shape (n_rows,), `odds` (n_chosen,); only chosen rows count. Pairs are in the order
-    of their first target rows.
+    of their first chosen target rows; those without any are left out.
     """
     rows = cases.target[chosen]
     pair, names = pd.factorize(cases.pair[chosen][rows])
