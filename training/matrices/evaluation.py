@@ -73,12 +73,12 @@ def served_and_validity(
     """Return two tables: verdicts on held-out ``examples.pairs``, and counts of runs rejected as invalid.
 
     The first has ``pair_id, workload, group, fold, verdict, probability`` (of fail; NaN if invalid),
-    ``status`` (the label, "fail" or "pass"), ``baseline_runs, target_runs`` (numbers of valid runs) and
-    ``reason``, by ascending fold. The second has ``judge`` ("rules", "tree", or "both": either of them),
-    ``fold, kind`` (of invalidity, or "unknown"; empty for valid runs), ``runs, rejected`` (counts of flagged
-    runs), and no row if no validity tree was trained. `fold_of` is the fold by test case; `engines`, in
-    ascending order of folds, were fitted by the evaluation (None: they are fitted here); ValueError if their
-    number is not that of the folds.
+    ``status`` (the label, "fail" or "pass"), ``baseline_runs, target_runs`` (numbers of runs judged valid)
+    and ``reason``, by ascending fold. The second has ``judge`` ("rules", "tree", or "both": either of them),
+    ``fold, kind`` (of invalidity, or "unknown"; empty for valid runs), ``runs, rejected`` (counts of the runs
+    that analysts flagged valid or invalid), and no row if no validity tree was trained. `fold_of` is the fold
+    by test case; `engines`, in ascending order of folds, were fitted by the evaluation (None: they are fitted
+    here); ValueError if their number is not that of the folds.
     """
     workload, tasks = examples.tables.runs["workload"], []
     for fold, engine in zip(sorted(fold_of.unique()), engines, strict=True):
@@ -100,9 +100,9 @@ def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Train on a fold's training runs; return verdicts on its test pairs, and the validity tree's on runs.
 
     The first table has ``pair_id, workload, group, verdict`` ("pass", "fail" or "invalid"), ``probability``
-    (of fail; NaN if invalid), ``baseline_runs, target_runs, reason, fold``, also for pairs without a label.
-    The second has ``run_id, fold, tree`` (bool: whether it rejects the run), and is empty if no tree was
-    trained. A given ``task.engine`` is not fitted again.
+    (of fail; NaN if invalid), ``baseline_runs, target_runs`` (numbers of runs judged valid), ``reason,
+    fold``, also for pairs without a label. The second has ``run_id, fold, tree`` (bool: whether it rejects
+    the run), and is empty if no tree was trained. A given ``task.engine`` is not fitted again.
     """
     from sklearn import config_context
 
@@ -193,8 +193,8 @@ def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
 def group_agreement(table: pd.DataFrame) -> dict[str, float | int]:
     """Return how many groups are ``given`` and ``automatic``, and the ``adjusted_rand`` index of the two.
 
-    `table` is that of `grouping_table`; the index is 1 for equal groups, about 0 for groups at random, and
-    may be negative.
+    `table` is that of `grouping_table`; the index, to 6 decimals, is 1 for equal groups, about 0 for groups
+    at random, and may be negative.
     """
     from sklearn.metrics import adjusted_rand_score
 
