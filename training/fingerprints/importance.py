@@ -101,9 +101,9 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     """Return signed correlation-adjusted scores of columns, shape (n_resamples, n_columns).
 
     Positive: the application is faster where the stressor is. Squares are parts of R2, on natural logarithms
-    and with correlations shrunk by `SHRINKAGE`, and add up to it. Constant columns have 0; all have 0 if the
-    performance is constant. `weights`, shape (n_resamples, n_rows), weigh the rows; None: one resample with
-    every row once.
+    and with correlations shrunk by `SHRINKAGE`, and add up to it. Missing rates become their column's median.
+    Constant columns have 0; all have 0 if the performance is constant. `weights`, shape (n_resamples,
+    n_rows), weigh the rows; None: one resample with every row once.
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
     logs = log_rates(measured.x)
@@ -123,8 +123,9 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
 def speed_correlations(measured: Measured, weights: Floats) -> Floats:
     """Return absolute correlations of each column with the performance, shape (n_resamples, n_columns).
 
-    They are of logarithms; 0 where a column does not vary, and undefined where the performance does not.
-    `weights`, shape (n_resamples, n_rows), is the weight of each row.
+    They are of logarithms; 0 where a column does not vary, NaN or arbitrary where the performance does not.
+    `weights`, shape (n_resamples, n_rows), is the weight of each row. Missing rates become their column's
+    median.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     logs, speed = logs - logs.mean(axis=0), speed - speed.mean()
@@ -150,8 +151,9 @@ def standardise_columns(values: Floats) -> Floats:
 def car_operator(logs: Floats) -> Floats:
     """Return the matrix (n_columns, n_rows) that converts standardised log performances to scores.
 
-    `logs` are log rates, shape (n_rows, n_columns), without NaN. The matrix times performances, shape
-    (n_rows,), gives signed correlation-adjusted scores, shape (n_columns,).
+    `logs` are log rates, shape (n_rows, n_columns), without NaN. The matrix times the standardised log
+    performances, shape (n_rows,), gives signed correlation-adjusted scores, shape (n_columns,); 0 for
+    constant columns.
     """
     standard = standardise_columns(logs)
     among = standard.T @ standard / len(logs)
@@ -174,8 +176,8 @@ def cluster_columns(measured: Measured) -> list[list[int]]:
     """Return groups of column indices whose log rates correlate by about 0.9 or -0.9 or more strongly.
 
     Groups are clusters by average linkage, with 1 - the absolute value of Pearson's correlation as distance.
-    A constant column is a group of its own. Groups are in the order of their first columns, indices
-    ascending. At least one column is needed.
+    Missing rates become their column's median. A constant column is a group of its own. Groups are in the
+    order of their first columns, indices ascending. At least one column is needed.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
@@ -220,7 +222,7 @@ class HeldOut:
 def cpu_model_folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tuple[Rows, Rows]]:
     """Yield training and test row numbers of up to `number` folds; no CPU model is in both.
 
-    At the first fold, ValueError if there is only one CPU model.
+    The folds are not random. ValueError at the first fold if there is only one CPU model.
     """
     from sklearn.model_selection import GroupKFold
 
@@ -262,10 +264,11 @@ def needed_machines_factor(measured: Measured, reached: float, wanted: float, se
     """Return the factor by which the number of machines must grow to reach the R2 `wanted`.
 
     `reached` is the R2 now, on held-out CPU models. The unexplained part, 1 - R2, is assumed to fall as a
-    power of the number of CPU models, which grows as that of machines; the exponent comes from regressions
-    that learn from half of the CPU models and from most. `seed` is that of the regressions; the folds are not
-    random. Below 1 if `reached` exceeds `wanted`. Infinite where half of the CPU models are at least as good
-    as most, and with at most two CPU models. Both R2 must be below 1; at 1, it may raise ZeroDivisionError.
+    power of the number of CPU models, and that number to grow in proportion to the machines; the exponent
+    comes from regressions that learn from half of the CPU models and from most. `seed` is that of the
+    regressions; the folds are not random. The factor is below 1 if `reached` exceeds `wanted`; infinite if
+    half of the CPU models predict at least as well as most, or there are at most two CPU models. Both R2 must
+    be below 1; at 1, it may raise ZeroDivisionError.
     """
     parts = min(FOLDS, len(np.unique(measured.cpus)))
     if parts <= HALVES:

@@ -85,8 +85,8 @@ def fit_predictor(measured: Measured, seed: int) -> Predictor:
 
     `measured` is the application's performance and the stress-ng rates of the machines, one row per machine.
     The predictor's ``predict`` takes rates above 0 (NaN: unknown), shape (n_rows, n_columns), and returns the
-    natural logarithm of the speed: the performance, inverted where lower is better. `seed` is for the boosted
-    trees.
+    natural logarithm of the speed: the performance, or 1 / performance where lower is better. `seed` is for
+    the boosted trees.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     columns = measured.columns
@@ -281,10 +281,10 @@ def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, 
 
     An entry is a dict of ``kind`` ("model", or "rule" for the median) and of scores: ``within_tolerance``
     (share of relative errors up to `tolerance`), ``mape, median_error`` (relative errors, as shares), ``r2``
-    (of logarithms) and ``coverage`` (share of values inside the interval). A score is a dict of ``mean`` and
-    ``std`` (by n) over the folds, and ``pooled`` over all machines. In a fold, as over all machines, the
-    score is computed per application and averaged over applications, without those where it cannot be
-    computed; None if there is none left.
+    (of logarithms, around the application's mean on all machines) and ``coverage`` (share of values inside
+    the interval). A score is a dict of ``mean`` and ``std`` (by n) over the folds, and ``pooled`` over all
+    machines, to 6 decimals. In a fold, as over all machines, the score is computed per application and
+    averaged over applications, without those where it cannot be computed; None if there is none left.
     """
     summaries = {}
     for entry, rows in _score_rows(predictions, tolerance).groupby("entry", sort=True):
@@ -301,7 +301,7 @@ def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, 
 
 
 def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
-    """Return the scores of `forecast_application`'s predictions, a row per ``application, entry``.
+    """Return a row of scores of `forecast_application`'s predictions per ``application, entry``, sorted.
 
     Further columns: ``within_tolerance`` (share of relative errors up to `tolerance`), ``mape, median_error``
     (relative errors, as shares), ``r2`` (of logarithms; NaN without variance), ``coverage`` (share of values
@@ -313,8 +313,8 @@ def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
 def by_median(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return `predictions` of `forecast_application` with columns relative to each application's median.
 
-    ``measured`` and ``predicted`` are shares of the median of the application's values; ``unit`` is the
-    application.
+    ``measured`` (new) and ``predicted`` (replaced) are shares of the median of the application's values;
+    ``unit`` (new) is the application. ``value, low, high`` are not converted.
     """
     median = predictions.groupby("application")["value"].transform("median")
     shares = {"measured": predictions["value"] / median, "predicted": predictions["predicted"] / median}

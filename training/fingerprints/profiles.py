@@ -201,8 +201,8 @@ def resample_weights(units: NDArray[np.str_], number: int, seed: int) -> NDArray
 
     All rows of a unit (a machine, a CPU model) have the same weight. Weights are Poisson with mean 1 (Oza and
     Russell 2001); a resample in which fewer than three units have a weight above 0 gets exponential ones with
-    mean 1 (the Bayesian bootstrap). They are seeded by the unit's name, so that profiles which share machines
-    are resampled together.
+    mean 1 (the Bayesian bootstrap). They are seeded by `seed` and the unit's name, so that profiles which
+    share machines are resampled together.
     """
     names, rows = np.unique(units, return_inverse=True)
     generators = [np.random.default_rng([seed, crc32(name.encode())]) for name in names]

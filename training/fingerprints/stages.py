@@ -134,10 +134,11 @@ class Profiled:
 def profile_application(measured: Measured, params: Profiling, seed: int) -> Profiled:
     """Return one application's profile by our method, its importances by the paper's, and their stability.
 
-    The importances by the fingerprint paper's method, shape (n_columns,), add up to 1, or are all 0. A
-    method's stability is the mean overlap (Jaccard) of its top five stressors between
-    ``params.n_thesis_bootstrap`` resamples, NaN with fewer than two. Raises InputError if there are fewer
-    than two machines, or all perform alike.
+    The importances by the fingerprint paper's method, shape (n_columns,), add up to 1, or are all 0. Our
+    method averages the rows of a machine first, the paper's uses every row. A method's stability is the mean
+    overlap (Jaccard) of its top five stressors between ``params.n_thesis_bootstrap`` resamples (ours: at most
+    ``n_bootstrap``), NaN with fewer than two. Raises InputError if there are fewer than two machines, or all
+    perform alike.
     """
     ours, number, boosting = infer_profile(measured, params, seed), params.n_thesis_bootstrap, params.boosting
     weights = resample_weights(resampling_units(measured), number, seed)
@@ -183,7 +184,8 @@ def profile_stage() -> None:
 
     At most ``max_applications`` are selected. The tables of `result_tables` and ``claims`` (whether each
     claim of the paper holds, which is no error) are written; the numbers of applications and of those that
-    can be trusted are printed. InputError if the files of the stage featurize cannot be read.
+    can be trusted are printed. InputError if the files of the stage featurize cannot be read, or a selected
+    application has fewer than two machines, or performs alike on all.
     """
     params = load(Fingerprints)
     section = params.section
@@ -205,8 +207,9 @@ def evaluate_stage() -> None:
     """Evaluate predictions on held-out CPU models; write results and metrics.json with the best model.
 
     At most ``max_applications`` are selected (by `FingerprintTable.covering_applications`); of these, those
-    that were measured on one CPU model only are left out. InputError if none remains. The best model has the
-    smallest pooled median error.
+    that were measured on one CPU model only are left out. InputError if none remains, or the files of the
+    stage featurize cannot be read. The best model has the smallest pooled median error; IndexError if only
+    the median is evaluated.
     """
     params = load(Fingerprints)
     section = params.section

@@ -113,11 +113,11 @@ def choose_lead(shares: Floats, related: Floats, limit: float) -> Lead:
 
     Importance is divided among correlated stressors. This hides a cause among many similar ones, although the
     cause still has the closest correlation with the performance. So correlation is used if its leaders are
-    also the first by importance as measured, and are ahead in more resamples. `shares` and `related` are
-    importances and absolute correlations, shape (1 + n_resamples, n_columns); the first row has those as
-    measured. The result is that of `find_leaders`, and has ``by``, the measure used: a group is ahead in at
-    least the share `limit` of the resamples (``settled``); if none is, the first stressor alone, not
-    ``settled``.
+    also the first by importance as measured, and lead by correlation in more resamples than the leaders by
+    importance do by importance. `shares` and `related` are importances and absolute correlations, shape (1 +
+    n_resamples, n_columns); the first row has those as measured. The result is that of `find_leaders` for the
+    measure used, named in ``by``. If no group is ahead in at least the share `limit` of the resamples, it has
+    the first stressor alone, and ``settled`` is False.
     """
     by_importance = find_leaders("importance", shares, limit)
     by_correlation = find_leaders("correlation", related, limit)
@@ -130,11 +130,12 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
     """Return the smallest group of columns that leads; if no group of up to five does, the first alone.
 
     `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
-    row. A group leads if all its values exceed all others in at least the share `limit` of the resamples. The
-    result has the column indices, the share of the resamples where they are ahead, whether it suffices
+    row. Groups are its largest column, its two largest, and so on, never all columns. A group leads if all
+    its values exceed all others in at least the share `limit` of the resamples. The result has `by` (the name
+    of the measure), the column indices, the share of the resamples where they are ahead, whether it suffices
     (``settled``), the other column most often ahead (``rival``; if none ever is, most often next) and the
     factor by which the number of machines must grow: 1 or more, infinity if no number suffices. The only
-    column of `values` always leads.
+    column of `values` always leads; with more, ValueError without resamples.
     """
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)
@@ -179,12 +180,12 @@ class Chance:
 def chance_correlation(measured: Measured, deals: int, level: float, seed: int) -> Chance:
     """Return the closest correlation of any stressor with the performance, and its p-value.
 
-    The result has the index of that stressor's column, the absolute correlation (of logarithms), ``usual``
-    and the p-value: the share of `deals` permutations of performances among CPU models (and the original)
-    whose closest correlation is as large. ``usual`` is the closest correlation that a share `level` of the
-    permutations exceeds. The machines of a CPU model are near-copies: their common part is permuted as a
-    whole, the rest among all machines. Taking the closest of all stressors allows for their number (Westfall
-    and Young 1993).
+    The result has ``closest`` (the index of that stressor's column), ``correlation`` (absolute, of
+    logarithms), ``usual`` and ``p_value``: the share of the original and `deals` (at least one) permutations
+    of performances among CPU models whose closest correlation is at least as large as the original's.
+    ``usual`` is the closest correlation that a share `level` of the permutations exceeds. The machines of a
+    CPU model are near-copies: their common part is permuted as a whole, the rest among all machines. Taking
+    the closest of all stressors allows for their number (Westfall and Young 1993).
     """
     dealt = np.column_stack(
         [measured.log_speed, _permute_speeds(measured, deals, np.random.default_rng(seed))]

@@ -73,12 +73,12 @@ def served_and_validity(
     """Return two tables: verdicts on held-out ``examples.pairs``, and counts of runs rejected as invalid.
 
     The first has ``pair_id, workload, group, fold, verdict, probability`` (of fail; NaN if invalid),
-    ``status`` (the label, "fail" or "pass"), ``baseline_runs, target_runs`` (numbers of valid runs) and
-    ``reason``, by ascending fold. The second has ``judge`` ("rules", "tree", or "both": either of them),
-    ``fold, kind`` (of invalidity, or "unknown"; empty for valid runs), ``runs, rejected`` (counts of flagged
-    runs), and no row if no validity tree was trained. `fold_of` is the fold by test case; `engines`, in
-    ascending order of folds, were fitted by the evaluation (None: they are fitted here); ValueError if their
-    number is not that of the folds.
+    ``status`` (the label, "fail" or "pass"), ``baseline_runs, target_runs`` (numbers of runs judged valid)
+    and ``reason``, by ascending fold. The second has ``judge`` ("rules", "tree", or "both": either of them),
+    ``fold, kind`` (of invalidity, or "unknown"; empty for valid runs), ``runs, rejected`` (counts of the runs
+    that analysts flagged valid or invalid), and no row if no validity tree was trained. `fold_of` is the fold
+    by test case; `engines`, in ascending order of folds, were fitted by the evaluation (None: they are fitted
+    here); ValueError if their number is not that of the folds.
     """
     workload, tasks = examples.tables.runs["workload"], []
     for fold, engine in zip(sorted(fold_of.unique()), engines, strict=True):
@@ -100,9 +100,9 @@ def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Train on a fold's training runs; return verdicts on its test pairs, and the validity tree's on runs.
 
     The first table has ``pair_id, workload, group, verdict`` ("pass", "fail" or "invalid"), ``probability``
-    (of fail; NaN if invalid), ``baseline_runs, target_runs, reason, fold``, also for pairs without a label.
-    The second has ``run_id, fold, tree`` (bool: whether it rejects the run), and is empty if no tree was
-    trained. A given ``task.engine`` is not fitted again.
+    (of fail; NaN if invalid), ``baseline_runs, target_runs`` (numbers of runs judged valid), ``reason,
+    fold``, also for pairs without a label. The second has ``run_id, fold, tree`` (bool: whether it rejects
+    the run), and is empty if no tree was trained. A given ``task.engine`` is not fitted again.
     """
     from sklearn import config_context
 
@@ -119,10 +119,11 @@ def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Return scores and counts of verdicts as a dict; a pair judged ``invalid`` counts as ``pass``.
 
-    The keys are ``kind`` ("served"), each score, with a dict of ``mean, std`` over folds and ``pooled``, and
-    the counts ``pairs, fails`` (by label) and ``invalid``. `rows` has ``fold, status, verdict, probability``;
-    the status is the label. Average precision is never pooled (None), and None throughout if a probability is
-    missing. ZeroDivisionError unless every fold has both labels.
+    The keys are ``kind`` ("served"), each field of `Scores` (``balanced_accuracy`` to ``average_precision``),
+    with a dict of ``mean, std`` over folds and ``pooled``, and the counts ``pairs, fails`` (by label) and
+    ``invalid``. `rows` has ``fold, status, verdict, probability``; the status is the label. Average precision
+    is never pooled (None), and None throughout if a probability is missing. ZeroDivisionError unless every
+    fold has both labels.
     """
     counts = {
         "pairs": len(rows),
@@ -175,8 +176,9 @@ def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
 def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
     """Return a row per test case: ``workload``, given ``group``, ``automatic`` group; sorted by workload.
 
-    Only valid runs count. Automatic groups ("automatic 1", ...) are learned from raw metrics with the random
-    `seed`; a test case gets the group of most of its runs, the first by name of equally frequent ones.
+    Only valid runs count; test cases without any have no row. Automatic groups ("automatic 1", ...) are
+    learned from raw metrics with the random `seed`; a test case gets the group of most of its runs, the first
+    by name of equally frequent ones.
     """
     valid = examples.tables.select_runs(examples.tables.runs["valid"].to_numpy(bool))
     groups = (
@@ -191,8 +193,8 @@ def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
 def group_agreement(table: pd.DataFrame) -> dict[str, float | int]:
     """Return how many groups are ``given`` and ``automatic``, and the ``adjusted_rand`` index of the two.
 
-    `table` is that of `grouping_table`; the index is 1 for equal groups, about 0 for groups at random, and
-    may be negative.
+    `table` is that of `grouping_table`; the index, to 6 decimals, is 1 for equal groups, about 0 for groups
+    at random, and may be negative.
     """
     from sklearn.metrics import adjusted_rand_score
 
@@ -248,10 +250,11 @@ def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[Referen
 def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
     """Return the absolute z-score of every raw metric: a row per ``pair_id``, sorted, a column per metric.
 
-    It is the difference of the sides' means in sample standard deviations of the baseline; `pooled`: the
-    variance is averaged over the baselines of the workload group. Infinite where the baseline does not vary
-    and the target differs, 0 where both are equal (to 1e-9); NaN where a side was not measured or no variance
-    is known.
+    It is the difference of the means of both sides' runs, also invalid ones, in sample standard deviations of
+    the baseline; `pooled`: the variance is averaged over the baselines of the workload group. Infinite where
+    the baseline does not vary and the target differs, 0 where both are equal (to 1e-9 of the mean); NaN where
+    a side was not measured or no variance is known (fewer than two baseline runs; with `pooled`, in all
+    baselines of the group).
     """
     runs, metrics = tables.runs, tables.raw_metrics
     sides = runs.groupby(["pair_id", "side"], sort=False)[metrics]
@@ -271,8 +274,8 @@ def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
 def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
     """Return the threshold with the highest balanced accuracy; scores at or above are abnormal.
 
-    Both arrays have shape (n_pairs,), and both classes must occur. The threshold is one of the scores, of
-    equally good ones the highest.
+    Both arrays have shape (n_pairs,); both classes must occur, which is not checked. The threshold is one of
+    the scores, of equally good ones the highest.
     """
     cuts = np.unique(score)[::-1]
     judged = score[:, None] >= cuts
@@ -295,8 +298,9 @@ def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.
     The first (figures 4 to 6 of the matrix paper) has ``figure, model, grouping, x, folds,
     balanced_accuracy`` (of all folds' vectors) and ``spread`` (population standard deviation over folds);
     ``x`` is the cost of a missed abnormal vector in false alarms (4), normal training vectors per abnormal
-    one (5), or the number of dimensions (6). The second (figure 7) has ``model, dimensions, seconds`` (mean
-    time of a fit). ZeroDivisionError if the first fold has no abnormal training run.
+    one (5), or the number of dimensions (6; the largest is that of raw metrics, without projection). The
+    second (figure 7) has ``model, dimensions, seconds`` (mean time of a fit). ZeroDivisionError if no valid
+    training run of the first fold is abnormal.
     """
     train, seed = folds[0].train, evaluation.seed
     valid = train.runs[train.runs["valid"]]
@@ -442,8 +446,9 @@ def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
     The champion is the best of many models on the same pairs that its figures come from, which are therefore
     optimistic. Here, no fold takes part in choosing the model that it scores. The best model has the highest
     mean average precision. `oof` has the columns of oof.parquet, for one split of at least two folds; entries
-    that are not models are ignored. The result has ``kind`` ("selection"), and by score a dict of ``mean,
-    std`` (over folds) and ``pooled`` (None for average precision).
+    that are not models are ignored. The result has ``kind`` ("selection"), and for each field of `Scores`
+    (``balanced_accuracy`` to ``average_precision``) a dict of ``mean, std`` (over folds) and ``pooled`` (None
+    for average precision). ZeroDivisionError unless every fold has both labels.
     """
     models = oof[oof["kind"] == "model"]
     chosen = []

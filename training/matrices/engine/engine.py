@@ -80,8 +80,8 @@ def find_attributions(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple
     most in units of noise, each later step the best 16 that the step before left; of equal ones, the earlier
     in this order is taken. To remove a metric, the target's runs are shifted until their median equals the
     baseline's. The fall of the log-odds when all selected metrics are removed is divided among them by
-    Shapley values. `odds_of` takes rows of the form, and the index of each row's pair, and returns the
-    engine's log-odds, one per row; infinite results are not checked.
+    Shapley values. `odds_of` takes versions of ``removal.rows.x``, and the index of each row's pair, and
+    returns the engine's log-odds, one per row; infinite results are not checked.
     """
     pairs, metrics = removal.sizes.shape
     n, tried = min(n, MAX_DRIVERS, metrics), min(TRIED, metrics)

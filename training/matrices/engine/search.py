@@ -181,15 +181,16 @@ class SearchInput:
 def search_params(question: SearchInput, trials: int) -> SearchResult:
     """Return the parameters with the best score in `trials` trials, a calibration and a threshold.
 
-    A trial's score is the mean of two measures of the held-out rows: balanced accuracy at the best threshold
-    (at 0.5 if ``question.balance`` is False), and average precision, which reduces the variance. Without
-    trials or parameters to search, the parameters are the start values, and the score is NaN. The result has
-    a calibration with a threshold for single ``rows``, and one for ``pairs``, from held-out cases judged with
-    the chosen parameters. If the classifier is tuned and causes are known, that for pairs also uses cases
-    held out together with their causes, because predictions are more confident for known causes than for new
-    ones. A guarantee on the false positive rate can only raise the threshold for pairs. If
-    ``question.balance`` is False, or a third of the test cases would have only one label, there is no
-    calibration and no guarantee, and thresholds are 0.5; in the second case, nothing is searched.
+    A trial's score is the mean of two measures of held-out rows (each third of the test cases in turn; only
+    one third of more than 2,000 rows): average precision, and balanced accuracy at the best threshold (at 0.5
+    if ``question.balance`` is False). Without trials or parameters to search, the parameters are the start
+    values, and the score is NaN. The result has a calibration with a threshold for single ``rows``, and one
+    for ``pairs``, from held-out cases judged with the chosen parameters. If the classifier is tuned and
+    causes are known, that for pairs also uses cases held out together with their causes, because predictions
+    are more confident for known causes than for new ones. A guarantee on the false positive rate can only
+    raise the threshold for pairs. If ``question.balance`` is False, or a third of the test cases would lack a
+    label, there is no calibration and no guarantee, and thresholds are 0.5; in the second case, nothing is
+    searched.
     """
     cases, start = question.cases, question.start_params
     parts = split_in_thirds(cases, question.seed)
@@ -224,7 +225,7 @@ def mean_pair_odds(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tup
     """Return each pair's mean log-odds of its target rows, and 1 if one of these is abnormal, else 0.
 
     `chosen` (a mask) has shape (n_rows,), `odds` (n_chosen,); only chosen rows count. Pairs are in the order
-    of their first target rows.
+    of their first chosen target rows; those without any are left out.
     """
     rows = cases.target[chosen]
     pair, names = pd.factorize(cases.pair[chosen][rows])
@@ -256,10 +257,10 @@ def _without_causes(
 
 
 def split_in_thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
-    """Return the part (0, 1 or 2) of each row, shape (n_rows,); None if a part would have only one label.
+    """Return the part (0, 1 or 2) of each row, shape (n_rows,); None unless all parts have both labels.
 
     All rows of a test case are in the same part; labels and groups are spread about equally over the parts.
-    `seed` shuffles the test cases before they are dealt to the parts.
+    Test cases with most abnormal rows are dealt first, equal ones in a random order by `seed`.
     """
     workload, place = np.unique(cases.workload.astype(str), return_inverse=True)
     group = np.unique(cases.group.astype(str), return_inverse=True)[1]
