@@ -226,11 +226,10 @@ def leave_out_remedies(
 def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
     """Yield the steps of two ablations of vectors of single runs, with the matrix paper's remedies.
 
-    In the first, for one of `models` after the other, the naive scheme comes first, and then one remedy more
-    in each step. In the second, the complete scheme comes first, and then each remedy is left out in turn;
-    this is done for the model "logistic" only, even if it is not in `models`, because these steps take
-    longest. The complete scheme is `full` with ``form="subtracted"``, ``grouping="given"`` and
-    ``tuned=False``.
+    In the first, for each of `models` in turn, the naive scheme comes first, and then one remedy more in each
+    step. In the second, the complete scheme comes first, and then each remedy is left out in turn; this is
+    done for the model "logistic" only, even if it is not in `models`, because these steps take longest. The
+    complete scheme is `full` with ``form="subtracted"``, ``grouping="given"`` and ``tuned=False``.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:

@@ -120,8 +120,9 @@ class Origin:
 def trace_version(name: str, version: str) -> Origin:
     """Return an object with the data, code, parameters, scores, role and promotion of a registered version.
 
-    `version` is a number as text. Raises NoVersionError if it is not a number or does not exist, InputError
-    if the registry does not answer. If its run was deleted, the fields of the run are empty.
+    `version` is a number as text. Raises NoVersionError (an InputError) if it is not a number or does not
+    exist, InputError if the registry does not answer, ImportError without MLflow. If MLflow has no run of it
+    (any more), the fields of the run are empty.
     """
     match = find_version(f"models:/{name}/{version}") if version.isdigit() else None
     if match is None:

@@ -156,10 +156,11 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
     """Register a logged model as a new version of `name`, and move an alias to it; return that alias.
 
     `alias` ("champion" or "challenger") is the outcome of the test; `former` the champion it was compared
-    with (empty: no champion). If another version has become champion meanwhile, the new version is
-    challenger, and its ``reason`` says so. `tags` must have ``evidence, model, reason``. A version that an
-    interrupted test registered on this evidence is used instead of a new one, with its own tags; as
-    challenger with the new ``reason``. A missing registered model is created.
+    with (empty: no champion); if it is replaced, it does not become challenger. If another version has become
+    champion meanwhile, the new version is challenger, and its ``reason`` says so. `tags` must have
+    ``evidence, model, reason``. A version that an interrupted test registered on this evidence is used
+    instead of a new one; it keeps its tags, but as challenger gets the new ``reason``. A missing registered
+    model is created.
     """
     store = client()
     with lock_aliases(name):
@@ -258,10 +259,11 @@ def _store_record(store: Any, name: str, record: ChampionRecord) -> None:
 
 
 def sync_tags(store: Any, name: str) -> None:
-    """Update the role in the tags of versions and runs to match the aliases of model `name`.
+    """Update the tag ``role`` of the versions and runs of model `name` to match its aliases.
 
-    A change of role is also noted in the run's description. A move of "champion" by hand is recorded as a
-    promotion. The caller holds `lock_aliases`. InputError if nothing is registered as `name`.
+    A version that lost its alias is "former champion" or "former challenger". A change of role is also noted
+    in the run's description. A move of "champion" by hand is recorded as a promotion. The caller holds
+    `lock_aliases`; `store` is an MLflow client. InputError if nothing is registered as `name`.
     """
     model = _registered_model(store, name)
     aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
