@@ -53,7 +53,7 @@ def source_of(root: Path, program: str) -> dict[str, str]:
 
 
 def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the commit in a run's tags (else empty), and whether the tree differed (False if unknown)."""
+    """Return the commit in a run's tags (else ""), and whether the tree differed from it (unknown: False)."""
     from mlflow.utils import mlflow_tags
 
     dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY) == "true"

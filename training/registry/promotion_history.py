@@ -120,7 +120,7 @@ def champion_reason(champion: Version) -> str:
 def challenger_reason(challenger: Version) -> str:
     """Return the reason why a version is not champion; empty if none is recorded.
 
-    It is the reason recorded when another version replaced it as champion, else the reason of the
+    It is the reason recorded when a person replaced it as champion, else the reason of its own
     champion/challenger test.
     """
     return challenger.tags.get(REPLACED) or challenger.tags.get("reason", "")
@@ -318,8 +318,8 @@ def sync_if_moved(name: str) -> None:
 def lock_aliases(name: str) -> Iterator[None]:
     """Hold a lock on the aliases of `name` on this machine in a ``with`` block; wait for any other lock.
 
-    With a local store, the lock is on the aliases of all names; with a server, it excludes only processes of
-    the same user. A second lock inside the first waits for ever.
+    With a local store (an SQLite file, whose directory must exist), the lock is on the aliases of all names;
+    with a server, it excludes only processes of the same user. A second lock inside the first waits for ever.
     """
     local = local_store()
     if local is not None:
