@@ -31,8 +31,9 @@ _WRITTEN = (":!dvc.lock", ":!reports")
 def source_of(root: Path, program: str) -> dict[str, str]:
     """Return user, program and git's commit, branch and dirty flag of `root` as a dict of MLflow tags.
 
-    Tags of git are missing if git is not installed or `root` has no commit. The tree is dirty ("true", else
-    "false") if tracked files differ, except those that the pipeline writes. ImportError without MLflow.
+    Tags of git are missing if git is not installed or `root` has no commit; without a branch, the branch is
+    "HEAD". The tree is dirty ("true", else "false") if tracked files differ, except those that the pipeline
+    writes. ImportError without MLflow.
     """
     from mlflow.utils import mlflow_tags
 

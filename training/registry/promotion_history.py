@@ -204,8 +204,8 @@ def promote_version(name: str, version: str, record: ChampionRecord, former: str
 
     The version must exist, which is not checked. `record` names the same version, with reason and user.
     `former` is the version that was champion at the decision (empty: no champion, and the version loses the
-    alias "challenger"); raises MovedError if it is not champion any more, InputError if nothing is registered
-    as `name`.
+    alias "challenger"), another than `version`; raises MovedError if it is not champion any more, InputError
+    if nothing is registered as `name`. The caller must not hold `lock_aliases`, or the wait never ends.
     """
     store = client()
     with lock_aliases(name):
@@ -238,8 +238,8 @@ def make_challenger(store: Any, name: str, version: str, tags: Mapping[str, str]
 def make_champion(store: Any, name: str, record: ChampionRecord) -> None:
     """Record a promotion in tags, then move the alias "champion" to its version.
 
-    The version's reason of an earlier replacement is deleted. The caller holds `lock_aliases`; `store` is an
-    MLflow client.
+    The version's reason of an earlier replacement is deleted; its role is "candidate" until `sync_tags`. The
+    caller holds `lock_aliases`; `store` is an MLflow client.
     """
     # a role of before would mean that the alias was moved in MLflow
     store.set_model_version_tag(name, record.version, ROLE_TAG, CANDIDATE)
