@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 def deferred_call(address: str, *arguments: str) -> Callable[[], Any]:
     """Return a function without arguments that imports and calls the function at ``package.module:name``.
 
-    That function's arguments are the results of the functions at the addresses `arguments`. A wrong address
-    raises ImportError or AttributeError when the returned function is called.
+    That function's arguments are the results of the functions at the addresses `arguments`, called without
+    any; its result is returned. A wrong address raises ImportError or AttributeError when the returned
+    function is called.
     """
     return partial(_import_and_call, address, *arguments)
 

@@ -42,7 +42,7 @@ def match_metrics(
     measured (NaN); a metric that the model does not know is dropped. `metrics` (``metric, unit, ...``) are
     those of the training data; `groups` are its workload groups, and a run of another group adds a note only.
     At most 5 notes of a kind are listed, then the number of further ones. `missing` is the largest share of
-    the raw metrics that may be unusable; InputError if more are.
+    the model's raw metrics that may be unusable; InputError if more are.
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))

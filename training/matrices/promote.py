@@ -116,7 +116,7 @@ def promote_stage() -> None:
     otherwise, or if it is refused, it becomes challenger. Nothing changes if the same evidence was judged
     before against the same champion, which can still be read. It reads params.yaml and the files of evaluate
     and train below the working directory; InputError if metrics.json or the model is missing, or the registry
-    does not answer.
+    does not answer, FileNotFoundError if a test needs oof.parquet, which is missing.
     """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     candidate = Candidate(
@@ -152,6 +152,7 @@ def out_of_fold_source() -> PredictionReaders:
 
     ``read(project, metrics)`` returns a list, with the predictions of each entry in the split ``test-cases``:
     first those of ``metrics["champion"]``, then the others by name. ``read_stored(directory, run, _)``
-    returns those of a registered version, from its files; `run` is the name of its run.
+    returns one object, the predictions of a registered version with its files in `directory`; `run`, the name
+    of its run, becomes their ``entry``. Both raise FileNotFoundError without the file.
     """
     return PredictionReaders((_OOF.as_posix(),), _read_oof, _read_stored_oof)

@@ -198,8 +198,9 @@ def add_remedies(
 ) -> Iterator[AblationStep]:
     """Yield the steps from the naive to the `full` scheme of `model`, adding one remedy at a time.
 
-    Step 0 is the naive scheme, with the remedy "none"; the others have the order of `remedies`. `part` is the
-    steps' name of the ablation; a step has the paper's figures of the same remedy, if it printed them.
+    Step 0 is the naive scheme, with the remedy "none"; the others have the order of `remedies`. A remedy sets
+    its field to the value of `full`. `part` names the ablation in each step; ``printed`` are the paper's
+    figures for this remedy and model, else None.
     """
     taken: dict[str, Any] = {}
     yield AblationStep(part, 0, "none", Cell(model, NAIVE))
@@ -214,8 +215,8 @@ def leave_out_remedies(
 ) -> Iterator[AblationStep]:
     """Yield the `full` scheme of `model` (step 0, "none"), then the scheme without each remedy in turn.
 
-    `part` is the steps' name of the ablation. To leave out a remedy, its field is set to the value of the
-    naive scheme.
+    `part` names the ablation in each step. To leave out a remedy, its field is set to the value of the naive
+    scheme.
     """
     yield AblationStep(part, 0, "none", Cell(model, full))
     for number, remedy in enumerate(remedies, start=1):
@@ -226,11 +227,10 @@ def leave_out_remedies(
 def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
     """Yield the steps of two ablations of vectors of single runs, with the matrix paper's remedies.
 
-    In the first, for one of `models` after the other, the naive scheme comes first, and then one remedy more
-    in each step. In the second, the complete scheme comes first, and then each remedy is left out in turn;
-    this is done for the model "logistic" only, even if it is not in `models`, because these steps take
-    longest. The complete scheme is `full` with ``form="subtracted"``, ``grouping="given"`` and
-    ``tuned=False``.
+    In the first, for each of `models` in turn, the naive scheme comes first, and then one remedy more in each
+    step. In the second, the complete scheme comes first, and then each remedy is left out in turn; this is
+    done for the model "logistic" only, even if it is not in `models`, because these steps take longest. The
+    complete scheme is `full` with ``form="subtracted"``, ``grouping="given"`` and ``tuned=False``.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:

@@ -128,8 +128,9 @@ def evaluate_examples(
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """Return the content of metrics.json, and by name every table that the stage evaluate writes.
 
-    The tables are ``oof, tables, ablation, curves, times, served, validity, groups``. Nothing is written.
-    InputError if not even two folds of test cases have both labels.
+    The tables are ``oof, tables, ablation, curves, times, served, validity, groups``. Nothing is written; the
+    names of models in `params` are not checked. InputError if not even two folds of test cases have both
+    labels.
     """
     how, seed, full = params.section.evaluate, params.seed, _full_scheme(params.section)
     fold_of = deal_to_folds(examples.pairs, how.n_folds, seed)
@@ -205,7 +206,8 @@ def _summarise_split(evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> d
 def train_stage() -> None:
     """Train the champion of metrics.json on all data, and write it to the directory of models.
 
-    InputError if evaluate has not run, or the champion's model is no longer in params.yaml.
+    It reads params.yaml, metrics.json and the files of ingest and validate. InputError if one is missing or
+    invalid, or the champion's model is no longer in params.yaml.
     """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     section, examples = params.section, MatrixExamples.read(PLACES.interim, PLACES.valid)

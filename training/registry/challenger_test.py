@@ -99,9 +99,10 @@ def promote_candidate(candidate: Candidate) -> str:
     registers the candidate in MLflow.
 
     There is no test, and the earlier outcome is returned, if the champion can still be read, and has the
-    candidate's evidence or was compared with it before; or if there is no champion and the challenger has
-    this evidence. That takes milliseconds, as the stage runs with every ``dvc repro``. Raises InputError
-    if the candidate or metrics.json cannot be read, or the registry does not answer.
+    candidate's evidence (card.json and metrics.json), or the challenger has it and was compared with this
+    champion; or if there is no champion and the challenger has this evidence. That takes milliseconds, as the
+    stage runs with every ``dvc repro``. Raises InputError if the candidate or metrics.json cannot be read, or
+    the registry does not answer.
     """
     sync_if_moved(candidate.name)
     champion = version_of(candidate.name, CHAMPION)
@@ -292,9 +293,10 @@ def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str)
 
     On the rows that both have, by the columns `keys`, it returns the difference (negative: the candidate is
     worse) with a bootstrap interval; None if there are no such rows; or text that names the missing label if
-    all have the same one. Both tables have ``verdict``; the candidate's also has ``status`` (the label,
-    "fail" or not) and ``group``, whose rows are drawn together. `how` has the number and seed of the draws
-    and the confidence; `cases` are the rows in words, for the reason, such as "the same unseen pairs".
+    all have the same one. Both tables have ``verdict``, the candidate's also ``status`` (the label), each
+    "fail" or not, and ``group``, whose rows are drawn together. `how` has the number and seed of the draws
+    and the confidence; `cases` are the rows in words, for the reason, such as "the same unseen pairs". The
+    function raises IndexError if no draw has both labels.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | str | None:

@@ -281,7 +281,11 @@ def _cached_params(section: type[Any]) -> Any:
 
 
 def version_of(name: str, alias: str) -> Version | None:
-    """Return the version of model `name` with this alias, None if missing; InputError if MLflow fails."""
+    """Return the registered version of model `name` with this alias; None if model or alias is missing.
+
+    None, too, without the SQLite file. InputError if the registry cannot be read. A store that is not such a
+    file needs the package MLflow, else ImportError.
+    """
     return find_version(f"models:/{name}@{alias}")
 
 
@@ -301,7 +305,8 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
     ``name()``, or a `Version`, which is returned. Versions are looked up in the registry, then in the
     installed wheel. Raises InputError if `uri` is none of these (such as a missing directory), if the model
-    does not exist, or if the registry does not answer, even if the wheel has the model.
+    does not exist, or if the registry does not answer, even if the wheel has the model; ImportError if the
+    registry is not an SQLite file and MLflow is not installed.
     """
     if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
         return uri
@@ -338,7 +343,11 @@ def served_version(uri: str) -> Version | None:
 
 @cache
 def shipped_champions() -> tuple[Version, ...]:
-    """Return the champions inside the installed wheel whose packages are installed; none in a checkout."""
+    """Return the champions inside the installed wheel that can be read here; () in a checkout.
+
+    The package that a champion's tag ``package`` names must be installed. Their ``version`` is that of
+    perfjudge.
+    """
     if not SHIPPED.is_dir():
         return ()
     from importlib.metadata import version
@@ -363,9 +372,9 @@ def locate_model(name: Callable[[], str], uri: Address) -> Iterator[Located]:
 
     The address is a `Version`, or the directory as text. Files on a server are copied, and the copy is
     deleted when the ``with`` block ends. `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a
-    directory (its files are not checked), None for the champion of ``name()``, or a `Version`. Raises
-    InputError if the model or its files do not exist or cannot be downloaded, the files have changed since
-    registration, or the registry does not answer.
+    directory (its files are not checked), None for the champion of ``name()``, or a `Version`. Versions are
+    looked up in the registry, then in the installed wheel. Raises InputError if the model or its files do not
+    exist or cannot be downloaded, the files have changed since registration, or the registry does not answer.
     """
     address = resolve_address(name, uri)
     if isinstance(address, str):

@@ -61,11 +61,11 @@ def open_state(
 ) -> Iterator[ProjectState]:
     """Yield the parameters and results of a state; temporary files are deleted when the block ends.
 
-    `name` is ``workspace``, a revision of git, an experiment of DVC or a registered version
-    (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on the progress. If
-    out-of-fold predictions of a registered version are missing, OSError is raised; those missing in another
-    state are only named in ``notes``. InputError if the state does not exist, has nothing evaluated, or is a
-    version without files.
+    `name` is ``workspace`` (the present files of `project`), a revision of git, an experiment of DVC or a
+    registered version (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on
+    the progress. If out-of-fold predictions of a registered version are missing, OSError is raised; those
+    missing in another state are only named in ``notes``. InputError if the state does not exist, has nothing
+    evaluated, or is a version without files; ImportError if it needs DVC or MLflow, which is not installed.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
@@ -91,9 +91,9 @@ def open_state(
 def fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
     """Copy the files of a commit or experiment to `root`; return the commit, and notes on missing files.
 
-    The notes are empty, or one text with advice. Copied are params.yaml and, of evaluated families, metrics,
-    summary and out-of-fold predictions. Raises InputError if neither git nor DVC knows the name, or `project`
-    is no DVC project.
+    The commit is its full hash. The notes are empty, or one text with advice. Copied are params.yaml and, of
+    evaluated families, metrics, summary and out-of-fold predictions. Raises InputError if neither git nor DVC
+    knows the name, or `project` is no DVC project; ImportError without the package DVC.
     """
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
@@ -192,7 +192,10 @@ def _best_entries(metrics: Mapping[str, Any], out_of_fold: Sequence[OutOfFoldPre
 
 
 def params_of(path: Path) -> dict[str, Any]:
-    """Return a YAML file's parameters by dotted name, empty without a file; InputError if not a mapping."""
+    """Return a YAML file's values by dotted name; empty if the file is missing or empty.
+
+    A list is one value; an empty section is left out. InputError if it is not YAML or not a mapping.
+    """
     content = yaml_content(path) if path.is_file() else None
     if not isinstance(content, dict | None):
         raise InputError("holds no parameters by name; expected a mapping", file=path)

@@ -31,8 +31,9 @@ _WRITTEN = (":!dvc.lock", ":!reports")
 def source_of(root: Path, program: str) -> dict[str, str]:
     """Return user, program and git's commit, branch and dirty flag of `root` as a dict of MLflow tags.
 
-    Tags of git are missing if git is not installed or `root` has no commit. The tree is dirty ("true", else
-    "false") if tracked files differ, except those that the pipeline writes. ImportError without MLflow.
+    Tags of git are missing if git is not installed or `root` has no commit; without a branch, the branch is
+    "HEAD". The tree is dirty ("true", else "false") if tracked files differ, except those that the pipeline
+    writes. ImportError without MLflow.
     """
     from mlflow.utils import mlflow_tags
 
@@ -53,7 +54,7 @@ def source_of(root: Path, program: str) -> dict[str, str]:
 
 
 def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the commit in a run's tags (else empty), and whether the tree differed (False if unknown)."""
+    """Return the commit in a run's tags (else ""), and whether the tree differed from it (unknown: False)."""
     from mlflow.utils import mlflow_tags
 
     dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY) == "true"
@@ -120,8 +121,9 @@ class Origin:
 def trace_version(name: str, version: str) -> Origin:
     """Return an object with the data, code, parameters, scores, role and promotion of a registered version.
 
-    `version` is a number as text. Raises NoVersionError if it is not a number or does not exist, InputError
-    if the registry does not answer. If its run was deleted, the fields of the run are empty.
+    `version` is a number as text. Raises NoVersionError (an InputError) if it is not a number or does not
+    exist, InputError if the registry does not answer, ImportError without MLflow. If MLflow has no run of it
+    (any more), the fields of the run are empty.
     """
     match = find_version(f"models:/{name}/{version}") if version.isdecimal() and "@" not in name else None
     if match is None:

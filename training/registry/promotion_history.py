@@ -120,7 +120,7 @@ def champion_reason(champion: Version) -> str:
 def challenger_reason(challenger: Version) -> str:
     """Return the reason why a version is not champion; empty if none is recorded.
 
-    It is the reason recorded when another version replaced it as champion, else the reason of the
+    It is the reason recorded when a person replaced it as champion, else the reason of its own
     champion/challenger test.
     """
     return challenger.tags.get(REPLACED) or challenger.tags.get("reason", "")
@@ -156,10 +156,11 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
     """Register a logged model as a new version of `name`, and move an alias to it; return that alias.
 
     `alias` ("champion" or "challenger") is the outcome of the test; `former` the champion it was compared
-    with (empty: no champion). If another version has become champion meanwhile, the new version is
-    challenger, and its ``reason`` says so. `tags` must have ``evidence, model, reason``. A version that an
-    interrupted test registered on this evidence is used instead of a new one, with its own tags; as
-    challenger with the new ``reason``. A missing registered model is created.
+    with (empty: no champion); if it is replaced, it does not become challenger. If another version has become
+    champion meanwhile, the new version is challenger, and its ``reason`` says so. `tags` must have
+    ``evidence, model, reason``. A version that an interrupted test registered on this evidence is used
+    instead of a new one; it keeps its tags, but as challenger gets the new ``reason``. A missing registered
+    model is created.
     """
     store = client()
     with lock_aliases(name):
@@ -203,8 +204,8 @@ def promote_version(name: str, version: str, record: ChampionRecord, former: str
 
     The version must exist, which is not checked. `record` names the same version, with reason and user.
     `former` is the version that was champion at the decision (empty: no champion, and the version loses the
-    alias "challenger"); raises MovedError if it is not champion any more, InputError if nothing is registered
-    as `name`.
+    alias "challenger"), another than `version`; raises MovedError if it is not champion any more, InputError
+    if nothing is registered as `name`. The caller must not hold `lock_aliases`, or the wait never ends.
     """
     store = client()
     with lock_aliases(name):
@@ -237,8 +238,8 @@ def make_challenger(store: Any, name: str, version: str, tags: Mapping[str, str]
 def make_champion(store: Any, name: str, record: ChampionRecord) -> None:
     """Record a promotion in tags, then move the alias "champion" to its version.
 
-    The version's reason of an earlier replacement is deleted. The caller holds `lock_aliases`; `store` is an
-    MLflow client.
+    The version's reason of an earlier replacement is deleted; its role is "candidate" until `sync_tags`. The
+    caller holds `lock_aliases`; `store` is an MLflow client.
     """
     # a role of before would mean that the alias was moved in MLflow
     store.set_model_version_tag(name, record.version, ROLE_TAG, CANDIDATE)
@@ -258,10 +259,11 @@ def _store_record(store: Any, name: str, record: ChampionRecord) -> None:
 
 
 def sync_tags(store: Any, name: str) -> None:
-    """Update the role in the tags of versions and runs to match the aliases of model `name`.
+    """Update the tag ``role`` of the versions and runs of model `name` to match its aliases.
 
-    A change of role is also noted in the run's description. A move of "champion" by hand is recorded as a
-    promotion. The caller holds `lock_aliases`. InputError if nothing is registered as `name`.
+    A version that lost its alias is "former champion" or "former challenger". A change of role is also noted
+    in the run's description. A move of "champion" by hand is recorded as a promotion. The caller holds
+    `lock_aliases`; `store` is an MLflow client. InputError if nothing is registered as `name`.
     """
     model = _registered_model(store, name)
     aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
@@ -316,8 +318,8 @@ def sync_if_moved(name: str) -> None:
 def lock_aliases(name: str) -> Iterator[None]:
     """Hold a lock on the aliases of `name` on this machine in a ``with`` block; wait for any other lock.
 
-    With a local store, the lock is on the aliases of all names; with a server, it excludes only processes of
-    the same user. A second lock inside the first waits for ever.
+    With a local store (an SQLite file, whose directory must exist), the lock is on the aliases of all names;
+    with a server, it excludes only processes of the same user. A second lock inside the first waits for ever.
     """
     local = local_store()
     if local is not None:

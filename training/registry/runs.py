@@ -229,7 +229,7 @@ def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> di
 
     `splits` has the content of each split; those without the entry are left out. With `headline`, the name of
     a split, one number per score of that split comes first, named by the score alone: the pooled one, or else
-    the mean. KeyError if that split does not have the entry.
+    the mean. A value may be None. KeyError if there is no such split, or it does not have the entry.
     """
     leading = headline_scores(splits[headline]["entries"][entry]) if headline else {}
     return leading | {
@@ -242,7 +242,10 @@ def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> di
 
 
 def headline_scores(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return one number per score of an entry of metrics.json: pooled, or else the mean of the folds."""
+    """Return by name a number per score of an entry of metrics.json: pooled, else the mean of the folds.
+
+    It is None if both are None.
+    """
     scores = {name: spread for name, spread in entry.items() if isinstance(spread, dict)}
     return {
         name: spread["mean"] if spread.get("pooled") is None else spread["pooled"]
