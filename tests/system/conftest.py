@@ -189,13 +189,20 @@ class Listening:
         host, port = self.url.removeprefix("http://").split(":")
         return socket.create_connection((host, int(port)), timeout=60)
 
-    def begin_request(self, *header):
-        """Begin a request whose body is yet to come; `header` is about its length."""
+    def begin_request(self, *header, is_read=False):
+        """Begin a request whose body is yet to come; `header` is about its length.
+
+        With `is_read`, wait until the server reads the body.
+        """
         connection = HTTPConnection(self.url.removeprefix("http://"), timeout=60)
         connection.putrequest("POST", "/v1/comparisons/judge")
         connection.putheader("Content-Type", "application/json")
         connection.putheader(*header)
+        if is_read:
+            connection.putheader("Expect", "100-continue")
         connection.endheaders()
+        if is_read:
+            assert connection.sock.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
         return connection
 
     def __enter__(self):

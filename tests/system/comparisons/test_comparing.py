@@ -299,7 +299,7 @@ def test_annotations_are_escaped_and_the_summary_is_written(compared, tmp_path, 
 
 @pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
 def test_two_hyperfine_commands_of_one_file_are_both_sides(compared, tmp_path):
-    quick, slow, bench = "sleep 0.02", "sleep 0.04", tmp_path / "bench.json"
+    quick, slow, bench = "sleep 0.02", "sleep 0.3", tmp_path / "bench.json"
     measure = ["hyperfine", "-N", "-r", "6", "--export-json", bench, quick, slow]
     subprocess.run(measure, check=True, capture_output=True)
     _, answer, _ = compared(bench, "--between-run-variation", "none")

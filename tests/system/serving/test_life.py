@@ -146,9 +146,9 @@ def test_a_worker_that_cannot_start_ends_the_server_with_its_code(model_director
 def test_begun_requests_are_answered_after_sigterm(model_directory, workers, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////nowhere/mlflow.db")
     with serving("--model", str(model_directory), "--workers", workers) as server:
-        begun, stuck = (server.begin_request("Content-Length", str(len(BODY))) for _ in range(2))
+        length = str(len(BODY))
+        begun, stuck = (server.begin_request("Content-Length", length, is_read=True) for _ in range(2))
         begun.send(BODY[:20].encode())
-        told(server, "/healthz")
         server.process.terminate()
         wait_until(lambda: not listens(server))
         begun.send(BODY[20:].encode())
