@@ -75,7 +75,7 @@ def _merge_measurements(
         first = lists.get(key)
         if first is None:
             values = _Values(array("d", measurement.values), measurement.summary or {})
-            lists[key] = Measurement._make((key[0], (), *key[1:], measurement.when, None)), values
+            lists[key] = measurement._replace(values=(), summary=None), values
         else:
             first[1].add_samples(measurement.values, measurement.summary)
         if measurement.when < times.setdefault(measurement.version, measurement.when):
