@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from data.errors import InputError
 from data.stage import BAD_INPUT, prepare_command, report_error
+from data.tables.files import name_write_errors
 from serving.experiments.commands import add_commands as add_experiments
 from serving.options import (
     AsJson,
@@ -35,6 +36,8 @@ from serving.options import (
 from serving.plugins import all_pages, all_plugins, served_models
 from serving.promotion.commands import add_commands as add_promotion
 
+#: Exit code if output was closed early: 128 and SIGPIPE, as a shell reports it for other programs.
+CLOSED_PIPE = 141
 app = typer.Typer(
     name="perfjudge",
     no_args_is_help=True,
@@ -234,14 +237,30 @@ def run_command(arguments: list[str] | None = None) -> int:
     `arguments` are those after the program's name; None: those of the command line. 0: done; 1: a verdict or
     a difference that the command reports by its exit code, such as a regression with
     ``--fail-on-regression``; 2: bad input or usage; 3: a worker of the server cannot start; 70: an error of
-    perfjudge itself, whose traceback is in a file that the line names; 130: interrupted, without a line.
-    Without a command, the help is written to stderr, and 2 returned. No error is raised, except that typer
-    raises SystemExit with the code 1 if standard output was closed early.
+    perfjudge itself, whose traceback is in a file that the line names; 130: interrupted, without a line; 141:
+    the reader of standard output or standard error closed it early, without a line. Without a command, the
+    help is written to stderr, and 2 returned. No error is raised.
     """
-    from typer.exceptions import Abort, TyperException
+    try:
+        return _invoke([*(sys.argv[1:] if arguments is None else arguments)])
+    except BrokenPipeError:
+        return CLOSED_PIPE
+
+
+def _invoke(arguments: list[str]) -> int:
+    """Do what `run_command` does, but raise a BrokenPipeError."""
+    from typer.exceptions import Abort, Exit, TyperException
 
     try:
-        return _command()(args=arguments, prog_name="perfjudge", standalone_mode=False) or 0
+        # not `main` of typer, which ends the process with 1 at a broken pipe
+        with _command().make_context("perfjudge", arguments) as context:
+            code: int = context.command.invoke(context) or 0
+            with name_write_errors("standard output"):
+                # flushes
+                typer.echo(nl=False)
+            return code
+    except Exit as exc:
+        return exc.exit_code
     except TyperException as exc:
         message = exc.format_message()
         if "\n" in message:
@@ -252,8 +271,7 @@ def run_command(arguments: list[str] | None = None) -> int:
     except (Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        raise
     except Exception as exc:  # noqa: BLE001 - the last resort of every command
         return report_error(exc, "perfjudge: ")
 
@@ -262,4 +280,11 @@ def main() -> None:
     """Run ``perfjudge`` with the arguments of the command line, and exit with the code of `run_command`."""
     # pydantic would read the metadata of every installed package to find plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    sys.exit(run_command())
+    code = run_command()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            typer.echo(file=stream, nl=False)
+        except OSError:
+            # discard the rest: Python's own flush at the end would fail again, with a traceback
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(code)

@@ -128,8 +128,17 @@ BaseRate = Annotated[
         metavar="PERCENT|estimate",
         parser=_parse_base_rate,
         help="Share of regressions among the comparisons; corrects probabilities and thresholds."
-        " estimate: from the comparisons, without labels; not in serve."
-        " Default: that of the training data.",
+        " estimate: from the comparisons, without labels. Default: that of the training data.",
+    ),
+]
+ServedBaseRate = Annotated[
+    float | None,
+    typer.Option(
+        "--base-rate",
+        metavar="PERCENT",
+        parser=_positive_share,
+        help="Share of regressions among the comparisons to come; corrects probabilities and thresholds."
+        " none, and default: that of the training data.",
     ),
 ]
 FailOnUnsure = Annotated[
@@ -144,19 +153,20 @@ Explain = Annotated[
         " counterfactuals.",
     ),
 ]
-#: Options of `serving.comparisons.model.load_judge`, by the names of its parameters.
+#: Options of `serving.comparisons.model.load_judge`, for ``perfjudge serve``, by the names of its parameters.
 DECIDING = {
     "min_effect_size": MinEffectSize,
     "max_false_negative_rate": MaxFalseNegativeRate,
     "max_false_positive_rate": MaxFalsePositiveRate,
     "costs": Costs,
-    "base_rate": BaseRate,
+    "base_rate": ServedBaseRate,
 }
 #: Options of ``perfjudge judge``.
 JUDGING = {
     "better": Direction,
     "from_": From,
     **DECIDING,
+    "base_rate": BaseRate,
     "fail_on_unsure": FailOnUnsure,
     "retrospective": Retrospective,
     "explain": Explain,

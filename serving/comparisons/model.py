@@ -70,8 +70,6 @@ def load_judge(
         values = map(float, costs.split(":"))
         by_name = dict(zip(("false_negative", "false_positive", "review"), values, strict=True))
     served = with_policy(served, max_false_negative_rate, max_false_positive_rate, by_name)
-    if isinstance(base_rate, str):
-        raise InputError(f"base_rate={base_rate}: expected a number, for comparisons to come")
     return with_card(served, served.model.card.at_base_rate(base_rate)) if base_rate else served
 
 

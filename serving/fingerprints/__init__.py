@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
+from data.errors import InputError
 from serving.options import AsJson, Better, KeepGoing, Output, Seed
 from serving.plugins import FamilyPlugin, Importing, deferred_function, import_attribute
 
@@ -78,6 +79,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
 
 @group.command("diff")
 def irup_diff(  # noqa: PLR0917 - typer hands options over by name
+    context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="A", help="Profile written by `irup profile --json`.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Profile to compare with A.")],
     machines: Annotated[
@@ -86,7 +88,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
             "--machines",
             metavar="MACHINES",
             help="Fingerprints as for `irup profile`. With this option, A and B are applications, or CSV"
-            " files of values. Without it, --metric, --better and --keep-going have no effect.",
+            " files of values. --metric, --better and --keep-going need it.",
         ),
     ] = None,
     metric: Metric = "seconds",
@@ -108,6 +110,11 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 
+    for name in ("metric", "better", "keep_going"):
+        source = context.get_parameter_source(name)
+        if machines is None and source is not None and source.name != "DEFAULT":
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} needs --machines: without it, A and B are profiles, not values")
     settings = learning_settings(metric, better, seed, keep_going=keep_going)
     form = form_of("json" if as_json else output_format, output, get_args(Form))
     return compare_profiles(

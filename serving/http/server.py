@@ -258,6 +258,10 @@ class Worker(Process):
         return DrainingServer(self.config)
 
 
+#: How many workers in a row may end before they serve until the server ends.
+MOST_FAILED_STARTS = 3
+
+
 class Workers(Multiprocess):
     """Supervises a number of worker processes until it is stopped, or until a worker cannot start."""
 
@@ -266,16 +270,21 @@ class Workers(Multiprocess):
     def init_processes(self) -> None:
         """Start all processes."""
         self.processes = [self._start_worker() for _ in range(self.processes_num)]
+        # by place: how many of its workers in a row ended before they served; -1 once its worker serves
+        self.failed_starts = [0] * self.processes_num
 
     def keep_subprocess_alive(self) -> None:
         """Replace processes that have ended or fail their health check."""
         for place, process in enumerate(self.processes):
             if process.is_alive(self.config.timeout_worker_healthcheck):
+                if process.is_ready(self.config.timeout_worker_healthcheck):
+                    self.failed_starts[place] = -1
                 continue
             process.kill()
             process.join()
-            if process.exitcode == STARTUP_FAILURE:
-                LOG.error("a worker cannot start; the server ends")
+            self.failed_starts[place] += 1
+            if process.exitcode == STARTUP_FAILURE or self.failed_starts[place] == MOST_FAILED_STARTS:
+                LOG.error("a worker cannot start (exit code %s); the server ends", process.exitcode)
                 self.exit_code = STARTUP_FAILURE
                 self.should_exit.set()
                 return

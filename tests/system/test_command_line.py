@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -180,6 +181,28 @@ def test_import_of_bad_input_writes_nothing_without_keep_going(tmp_path, figure)
     assert list(directory.glob("*")) == []
     kept = perfjudge("import", "comparison-xml", source, "-o", directory, "--keep-going")
     assert (kept.returncode, "1 comparisons" in kept.stdout, "skipped 1" in kept.stderr) == (0, True, True)
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments"),
+    [
+        ("stdout", "judge {input} --model {model} --json --fail-on-regression"),
+        ("stdout", "import comparison-json {input} -o {tables}"),
+        ("stdout", "judge --help"),
+        ("stderr", "judge missing.json --model {model}"),
+    ],
+)
+def test_a_pipe_closed_by_its_reader_gives_status_141(
+    closed, arguments, request_file, model_directory, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    given = arguments.format(input=request_file, model=model_directory, tables=tmp_path / "tables").split()
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, closed: pipe}
+        done = subprocess.run([PROGRAM, *given], **streams, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout or b"", done.stderr or b"") == (141, b"", b"")
 
 
 def test_ctrl_c_ends_a_server_started_with_interrupts_ignored(model_directory):

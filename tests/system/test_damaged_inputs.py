@@ -171,7 +171,8 @@ def test_a_full_disk_names_the_file(model_directory, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_standard_output_is_named(model_directory):
+def test_a_full_standard_output_is_named(model_directory, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     with Path("/dev/full").open("w") as full:
         command = [PROGRAM, "judge", REQUEST, "--model", model_directory]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -63,10 +63,12 @@ def read_labels(file: Path, problems: Problems, seen: set[str] | None = None) ->
 
 def _row_error(file: Path, row: pd.Series, column: str, seen: set[str]) -> InputError:
     meant = nearest_name(str(row["comparison_id"]), seen) if column == "comparison_id" else None
+    nothing = "" if seen else ", which have no comparisons; expected the results of two versions"
+    hint = f'; did you mean "{meant}"?' if meant else nothing
     expected = {
         "status": f"is not one of {', '.join(LABEL_STATUSES)}",
         "annotator": "is empty; expected a name",
-        "comparison_id": "is not in these data" + (f'; did you mean "{meant}"?' if meant else ""),
+        "comparison_id": f"is not in these data{hint}",
         "labelled_at": "is not a time like 2026-11-22T09:30:00Z",
     }
     return InputError(f'{column}="{row[column]}" {expected[column]}', file=file, line=int(row.name))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from data.comparisons import formats
 from data.comparisons.formats import results_of_run
 from data.comparisons.formats.tools import TOOLS
+from data.comparisons.formats.tools.assembly import NO_MEASUREMENTS
 from data.comparisons.pair import (
     CONFIGURATION,
     SIDES,
@@ -164,8 +165,9 @@ def run_files(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield the files and directories that are one run each; a missing path is yielded, too.
 
     A directory is itself a run if it has ``results.parquet``, is of asv, or is of criterion and has only
-    directories in it. Any other yields the files and directories in it, without hidden ones, in natural order
-    (9 before 10); these are not searched further. InputError if there are none.
+    directories in it. Any other yields the files and directories in it, without hidden ones and files of
+    `NO_MEASUREMENTS`, in natural order (9 before 10); these are not searched further. InputError if there are
+    none.
     """
 
     def natural_key(path: Path) -> list[tuple[int, str]]:
@@ -175,7 +177,8 @@ def run_files(paths: Sequence[Path]) -> Iterator[Path]:
         if not path.is_dir() or _is_one_source(path):
             yield path
             continue
-        inside = sorted((file for file in path.iterdir() if not file.name.startswith(".")), key=natural_key)
+        runs = (file for file in path.iterdir() if file.name[0] != "." and file.name not in NO_MEASUREMENTS)
+        inside = sorted(runs, key=natural_key)
         if not inside:
             raise InputError("holds no run", file=path)
         yield from inside

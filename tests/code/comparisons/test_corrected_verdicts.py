@@ -159,12 +159,14 @@ def test_the_command_judges_at_an_estimated_or_given_rate(judged):
     assert "an estimate needs at least 100 comparisons" in error
 
 
-def test_a_server_option_corrects_every_request(directory):
+def test_a_server_option_corrects_every_request(directory, capsys):
     served, named = load_judge(str(directory), base_rate=0.02), posted(*stream(60, 10))
     given = judge_sides(named, load_judge(str(directory)), base_rate=0.02)
     assert judge_sides(named, served).probability.tolist() == given.probability.tolist()
-    with pytest.raises(InputError, match="base_rate=estimate: expected a number"):
-        load_judge(str(directory), base_rate="estimate")
+    assert run_command(["serve", "--model", str(directory), "--base-rate", "estimate"]) == 2
+    assert "'estimate' is not a percentage between 0 and 100 and not none" in capsys.readouterr().err
+    assert run_command(["serve", "--help"]) == 0
+    assert "estimate" not in capsys.readouterr().out
 
 
 def test_training_stores_out_of_fold_scores_of_all_labelled_comparisons(champion):

@@ -6,6 +6,7 @@ from data.comparisons.stages import import_tables
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from tests.data.comparisons.document import document, operation
+from tests.data.comparisons.formats.reading import SAMPLES
 
 HEAD = "comparison_id,status,annotator,labelled_at,remark\n"
 
@@ -52,3 +53,13 @@ def test_a_wrong_label_row_is_refused_or_skipped(source, row, message):
     reading = formats.read_tables("comparison-xml", [path], keep_going=True)
     assert len(reading.tables.labels) == 2
     assert len(reading.skipped) == 1
+
+
+def test_labels_beside_a_single_version_state_what_is_missing(tmp_path):
+    (tmp_path / "run.json").write_bytes((SAMPLES / "pytest-benchmark/base.json").read_bytes())
+    path = tmp_path / "labels.csv"
+    path.write_text(f"{HEAD}a,fail,anna,,\n")
+    with pytest.raises(InputError) as caught:
+        formats.read_tables(formats.recognise_format(tmp_path), [tmp_path])
+    missing = "which have no comparisons; expected the results of two versions"
+    assert str(caught.value) == f'{path}:2: comparison_id="a" is not in these data, {missing}'

@@ -108,6 +108,7 @@ def test_several_runs_are_files_or_a_directory_ordered_by_name(compared, tmp_pat
         (tmp_path / side).mkdir()
         for number in (9, 10, 11):
             run_file(tmp_path / side / f"{number}.json", scale, seed=seed + number)
+    (tmp_path / "before/labels.csv").write_text("comparison_id,status,annotator\n")
     _, of_directories, _ = compared("before", "after")
     sides = {"base": "before", "target": "after"}
     files = (f"--{side}={place}/{number}.json" for side, place in sides.items() for number in (9, 10, 11))

@@ -37,6 +37,15 @@ def test_two_profiles_differ_and_one_equals_itself(profiles):
     assert "equivalent" in same.stdout
 
 
+@pytest.mark.parametrize("options", ["--metric seconds", "--better higher", "--keep-going"])
+def test_options_of_values_are_refused_for_two_profiles(options, machines, profiles):
+    done = irup("diff", profiles["cached"], profiles["copying"], *options.split())
+    message = f"{options.split()[0]} needs --machines: without it, A and B are profiles, not values"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"perfjudge: {message}\n")
+    of_values = irup("diff", "cached", "copying", "--machines", machines, *options.split())
+    assert (of_values.returncode, of_values.stderr) == (0, "")
+
+
 def test_machines_without_a_measurement_are_predicted(machines, tmp_path):
     table = fingerprints()
     own = table[["machine"]].assign(value=table["cached"]).iloc[5:]

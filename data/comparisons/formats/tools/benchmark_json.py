@@ -38,18 +38,23 @@ class _PytestEntry(msgspec.Struct):
     stats: _PytestStats
 
 
+#: The full name of a test: file and classes, ``::``, the test, and parameters, which may contain ``::``, too.
+_TEST = re.compile(r"(.*?)::((?:(?!::)[^\[])+(?:\[.*)?)", re.DOTALL)
+
+
 def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per test: its rounds in seconds, or its summary if it has no rounds.
 
     A summary has those of min, q1, median, q3, max, mean and stdev that the file has, and gives a note. The
-    benchmark is the part of the test's full name before the last ``::`` (empty without it), the operation the
-    part after it, with its parameters. Lower is better. InputError if a file cannot be read or is not JSON of
-    pytest-benchmark.
+    benchmark is the part of the test's full name before the last ``::`` outside of the parameters (empty
+    without it), the operation the part after it, with its parameters. Lower is better. InputError if a file
+    cannot be read or is not JSON of pytest-benchmark.
     """
     for path in source.files:
         entries = read_json(path, _BenchmarksFile).benchmarks
         for _, entry in decode_each(entries, _PytestEntry, path, "benchmarks"):
-            file, _, test = entry.fullname.rpartition("::")
+            match = _TEST.fullmatch(entry.fullname)
+            file, test = match.groups() if match else ("", entry.fullname)
             rounds = entry.stats.data or ()
             if not rounds:
                 source.note_summaries()

@@ -8,7 +8,7 @@ from tests.data.comparisons.formats.reading import SAMPLES, expect_summaries, ra
 TESTS = """
 import pytest
 
-@pytest.mark.parametrize("n", [10, 20])
+@pytest.mark.parametrize("n", [10, pytest.param(20, id="b::c[d::e]")])
 def test_sum(benchmark, n):
     benchmark.pedantic(sum, args=(range(n),), rounds=5, iterations=3)
 """
@@ -23,7 +23,7 @@ def test_rounds_of_a_real_run_are_read_with_parameters(tmp_path):
     stats = {one["name"]: one["stats"] for one in json.loads(out.read_text())["benchmarks"]}
     key = ("unknown", 1, "s", "lower")
     assert run(out, "pytest-benchmark") == {
-        ("test_it.py", name, *key): stats[name]["data"] for name in ("test_sum[10]", "test_sum[20]")
+        ("test_it.py", name, *key): stats[name]["data"] for name in ("test_sum[10]", "test_sum[b::c[d::e]]")
     }
     assert len(stats["test_sum[10]"]["data"]) == 5
 
