@@ -166,6 +166,20 @@ def test_extra_columns_of_nested_values_are_left_out(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (pa.array([1, 2], pa.duration("ns")), "duration[ns]"),
+        (pa.array([dt.time(1), dt.time(2)]), "time64[us]"),
+        (pa.array([1, None], pa.time32("ms")), "time32[ms]"),
+    ],
+)
+def test_extra_columns_of_durations_are_refused_and_never_dropped(tmp_path, given, kind):
+    told = f'the column "took" holds {kind}; expected a number, a text, a date or a timestamp'
+    with pytest.raises(InputError, match=rf"t\.parquet: {re.escape(told)}$"):
+        read(written(tmp_path, took=given))
+
+
+@pytest.mark.parametrize(
     ("strange", "told"),
     [
         (lambda rows: pa.array([[1]] * rows), 'the column "odd" holds list<'),
