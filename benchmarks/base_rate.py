@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import typer
@@ -26,7 +26,8 @@ from training.comparisons.stored import ReadyModel
 from training.evaluation.calibration import calibration_error
 
 Flags = NDArray[np.bool_]
-PARTS = ("choose", "report")
+Part = Literal["choose", "report"]
+PARTS = get_args(Part)
 SIZES, RATES, STREAMS = (200, 1000, 5000), (0.005, 0.01, 0.02, 0.05, 0.1, 0.4), 100
 VERDICTS = {
     "base rate": "", "share of regressions": ".2%", "calibration error": ".3f", "balanced accuracy": ".3f",
@@ -38,7 +39,7 @@ SIMULATED = {
 }  # fmt: skip
 
 
-def read_part(path: Path, part: str) -> tuple[Sides, Flags]:
+def read_part(path: Path, part: Part) -> tuple[Sides, Flags]:
     """Return the comparisons of half of the series, and whether engineers call them regressions."""
     tables, y = read_labelled(path)
     series = np.unique(tables.comparisons["operation"].to_numpy(np.str_), return_inverse=True)[1]
@@ -102,7 +103,7 @@ def simulated_figures(source: Source, size: int, rate: float, threshold: float) 
     return [estimates.mean(), black_box.mean(), holds.mean(), np.median(high - low), rejected]
 
 
-def main(path: Path = SAP_HANA, part: str = PARTS[-1]) -> None:
+def main(path: Path = SAP_HANA, part: Part = "report") -> None:
     """Estimate the base rate of half of the series, and of simulated streams."""
     sides, failed = read_part(path, part)
     champion = champion_name()
@@ -136,7 +137,7 @@ def main(path: Path = SAP_HANA, part: str = PARTS[-1]) -> None:
         "SAP HANA: the comparisons of the table above; the estimate knows the shipped measurement.",
     ]
     simulated = Table("Simulated streams", SIMULATED, rows, notes)
-    publish("base-rate", [verdicts, simulated], dry=part != PARTS[-1])
+    publish("base-rate", [verdicts, simulated], dry=part != "report")
 
 
 if __name__ == "__main__":

@@ -251,11 +251,7 @@ def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
     `first_arguments`. Nothing is imported or checked before a call, which raises the errors of
     `import_attribute` for a wrong name.
     """
-
-    def import_and_call(*arguments: Any, **keywords: Any) -> Any:
-        return import_attribute(name)(*first_arguments, *arguments, **keywords)
-
-    return import_and_call
+    return lambda *arguments, **keywords: import_attribute(name)(*first_arguments, *arguments, **keywords)
 
 
 def family_plugin(family: str) -> FamilyPlugin:

@@ -29,18 +29,14 @@ COLUMNS = {
 
 def replicate_series(source: Path, directory: Path, series: int) -> None:
     """Copy the series of `source` to `directory` under other numbers until there are `series`."""
-
-    def prefix(copy: int) -> str:
-        return f"{copy + 1}" if copy else ""
-
     files, marks = sorted(source.rglob("*__*__*.csv")), json.loads((source / "annotations.json").read_text())
     for number in range(series):
         copy, file = divmod(number, len(files))
-        shutil.copyfile(files[file], directory / f"{prefix(copy)}{files[file].name}")
+        shutil.copyfile(files[file], directory / f"{copy + 1 if copy else ''}{files[file].name}")
     copied_marks = {}
     for copy, (key, marked) in product(range(MARKED), marks.items()):
         number, *split = key.removeprefix("sap_").split("_")
-        name = f"{prefix(copy)}{number.zfill(_DIGITS)}" if copy else number
+        name = f"{copy + 1}{number.zfill(_DIGITS)}" if copy else number
         copied_marks["_".join(["sap", name, *split])] = marked
     (directory / "annotations.json").write_text(json.dumps(copied_marks))
 

@@ -31,14 +31,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.cards import PAGE as CARDS
-from benchmarks.cards import render_cards
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from benchmarks.pages import PAGES, RESULTS, markdown_table
 from data.errors import InputError
 from data.families import FAMILIES
 from data.paths import FamilyPaths
 from data.tables.files import write_text
 
+#: The model cards.
+CARDS = Path("docs/cards.md")
 #: Why a block's figures have no source.
 REASONS = (
     "a limit", "a definition", "a setting", "an example", "an estimate", "what a test requires",
@@ -298,6 +300,18 @@ def document_paths(root: Path = Path()) -> list[Path]:
     docs = [path.relative_to(root) for path in sorted((root / "docs").rglob("*.md"))]
     quoting = [path for path in docs if path != CARDS and (path == INDEX or path.parent != RESULTS)]
     return [Path("README.md"), *quoting]
+
+
+def render_cards(root: Path = Path()) -> str:
+    """Return the cards of all families, in Markdown, from the figures of the last pipeline run."""
+    templates = Environment(  # noqa: S701 - Markdown, of our own figures
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+    )
+    figures = {family: json.loads(FamilyPaths(family, root).metrics.read_text()) for family in FAMILIES}
+    return templates.get_template("cards.md.jinja").render(figures)
 
 
 def write_documents(root: Path = Path()) -> list[Path]:

@@ -56,10 +56,11 @@ def read_columns(
     then absent from the result. All `unwanted` columns are ignored; so are index columns that pandas has
     written, unless they are in `dtypes`. `other_dtype` is a function that returns the type of any other
     column by name. If it is None, other columns are not converted (except times with a zone, to UTC), and
-    lists, structs, maps, durations and text that is not UTF-8 are left out. `blank` are texts that count as
-    missing in any column of text. With missing values, a column of the type boolean has the type object.
+    lists, structs, maps and text that is not UTF-8 are left out. `blank` are texts that count as missing in
+    any column of text. With missing values, a column of the type boolean has the type object.
     InputError if the file is missing or not Parquet, if a column is missing or repeated, if a value cannot be
-    converted to its type, and if one is missing in a column of the type int64 or bool.
+    converted to its type, if one is missing in a column of the type int64 or bool, and if a column holds
+    durations or times of day.
     """
     with open_parquet(path) as file:
         kinds = _column_kinds(
@@ -133,8 +134,10 @@ def _column_kinds(
         dtype = dtypes[field.name] if has_dtype else other_dtype and other_dtype(field.name)
         if _is_flat(field.type):
             kinds[field.name] = KINDS[dtype] if dtype else None
-        elif dtype:
-            raise InputError(_other_type(field.name, field.type, KINDS[dtype]), file=path)
+        elif dtype or types.is_temporal(field.type):
+            # a duration or a time of day may be a measurement, and must not vanish
+            kind = KINDS[dtype] if dtype else _UNTYPED
+            raise InputError(_other_type(field.name, field.type, kind), file=path)
     return kinds
 
 
@@ -286,3 +289,5 @@ KINDS = {
     "boolean": Kind(_TRUTH, _to_truth),
     "datetime64[us, UTC]": Kind("a time with a time zone", _to_time),
 }
+#: The kind of a column without a type in the spec, in messages.
+_UNTYPED = Kind("a number, a text, a date or a timestamp", _in_utc)

@@ -104,8 +104,8 @@ class Spec:
 
     ``dtypes`` are the types by column; columns in ``optional`` may be absent, those in ``unwanted`` are
     treated as absent. ``other_dtype`` returns the type of any other column by name; without it, other columns
-    are read without conversion, and lists, structs, maps, durations and text that is not UTF-8 are left out.
-    ``blank`` is text that represents a missing value.
+    are read without conversion, lists, structs, maps and text that is not UTF-8 are left out, and durations
+    and times of day are refused. ``blank`` is text that represents a missing value.
 
     The columns ``unique`` identify a row; ``words`` are other names of them in messages. ``file`` is the name
     of the Parquet file without suffix, by default that of the table. With ``may_lack``, the table may be
@@ -289,9 +289,9 @@ def read_table(
     """Return a Parquet table: the columns of `dtypes` with their types, then all others.
 
     Columns in `optional` may be absent, and are then filled with missing values; `other_dtype` returns the
-    type of another column by name. Without it, other columns are not converted; lists, structs, maps,
-    durations and text that is not UTF-8 are left out. InputError if the file is missing or not Parquet, a
-    column is missing or repeated, a value cannot be converted, or is missing in a column of the type int64 or
-    bool.
+    type of another column by name. Without it, other columns are not converted; lists, structs, maps
+    and text that is not UTF-8 are left out. InputError if the file is missing or not Parquet, a column is
+    missing or repeated or holds durations or times of day, a value cannot be converted, or is missing in a
+    column of the type int64 or bool.
     """
     return Spec(dtypes, optional, other_dtype=other_dtype).read(path)

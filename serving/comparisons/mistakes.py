@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from data.comparisons.labels.consensus import decided_labels
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables, comparison_units
+from data.comparisons.validity import invalid_reasons
 from data.paths import FamilyPaths
 from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.features import Fact
@@ -116,18 +117,22 @@ def worst_mistakes(
 def describe_measurements(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return sentences about the measured changes of comparisons, by comparison_id.
 
-    They state the change, the usual variation, the separation of the sides, and their scatter. The ids are in
-    the order of the comparisons table; unknown ones are left out. `root`: the project. Raises InputError if
-    its tables are missing or broken.
+    They state the change, the usual variation, the separation of the sides, and their scatter; of an invalid
+    comparison, why it cannot be judged. The ids are in the order of the comparisons table; unknown ones are
+    left out. `root`: the project. Raises InputError if its tables are missing or broken.
     """
     tables = ComparisonTables.read(FamilyPaths("comparisons", root).interim)
     rows = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]
     if rows.empty:
         return {}
     tables = _with_comparisons(tables, rows)
-    prepared = PreparedComparisons.from_sides(Sides.from_tables(tables))
-    named = enumerate(zip(rows["comparison_id"], comparison_units(tables), strict=True))
-    return {name: _fact_sentences(prepared, place, unit) for place, (name, unit) in named}
+    sides = Sides.from_tables(tables)
+    prepared, reasons = PreparedComparisons.from_sides(sides), invalid_reasons(sides)
+    named = enumerate(zip(rows["comparison_id"], comparison_units(tables), reasons, strict=True))
+    return {
+        name: (f"cannot be judged: {reason}",) if reason else _fact_sentences(prepared, place, unit)
+        for place, (name, unit, reason) in named
+    }
 
 
 def _with_comparisons(tables: ComparisonTables, comparisons: pd.DataFrame) -> ComparisonTables:

@@ -16,7 +16,6 @@ from data.errors import InputError
 from data.paths import FamilyPaths
 from serving.comparisons.charts import (
     ModelGuarantees,
-    Rates,
     confusion_chart,
     models_chart,
     neighbours_chart,
@@ -232,11 +231,7 @@ def _advised_guarantee(risk_guarantees: ModelGuarantees) -> str:
             "Request no guarantee on missed regressions with so few labels: none held on all folds without "
             f"sending more than {percent(_MAX_REVIEW, 0)} of the comparisons to a person."
         )
-
-    def requested_share(rates: Rates) -> float:
-        return rates.share
-
-    best = min(affordable, key=requested_share)
+    best = min(affordable, key=lambda rates: rates.share)
     text = (
         f"Request at most {percent(best.share, 0)} missed regressions "
         f"(`--max-false-negative-rate {100 * best.share:g}`): this guarantee was kept on "
@@ -244,7 +239,7 @@ def _advised_guarantee(risk_guarantees: ModelGuarantees) -> str:
         f"{percent(best.unsure)} of the comparisons sent to a person"
     )
     stricter = max(
-        (rates for rates in reliable if rates.share < best.share), key=requested_share, default=None
+        (rates for rates in reliable if rates.share < best.share), key=lambda rates: rates.share, default=None
     )
     if stricter is None:
         return f"{text}."

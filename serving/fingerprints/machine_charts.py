@@ -160,21 +160,24 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     applications are left out, and the result is None without a series. `name` is the chart's id. `targets`
     has ``application, machine, metric, value``, of one metric: values of several would be averaged together.
     The means of a series are over the machines that ran all of its applications, or over all machines if none
-    did.
+    did, which the note below the chart says.
     """
     families = series_of(sorted(targets["application"].unique()))
     if not families:
         return None
-    same = _on_the_same_machines(targets, families)
+    same, incomplete = _on_the_same_machines(targets, families)
     values = same.groupby("application")["value"]
     means, deviations = values.mean(), values.std().fillna(0.0)
     metric = str(targets.loc[targets["application"].isin(means.index), "metric"].iloc[0])
     machines = with_noun(same["machine"].nunique(), "machine")
+    over = f"the {machines} that ran every number of a series"
+    if incomplete:
+        over = f"{machines}, none of which ran every number of {' or '.join(incomplete)}"
     words = Words(
         name,
         _series_title(families, means),
         f"Line chart of {metric} by the number at the end of the application's name",
-        f"Means over the {machines} that ran every number of a series; bars are one standard deviation.",
+        f"Means over {over}; bars are one standard deviation.",
     )
     lines = [
         Line(
@@ -190,17 +193,22 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     return draw_chart(words, [Panel(lines, number, Axis(metric, low=0))], (8.4, 3.8))
 
 
-def _on_the_same_machines(targets: pd.DataFrame, families: dict[str, dict[int, str]]) -> pd.DataFrame:
-    """Return the rows of the machines that ran a whole family; of all machines if none did.
+def _on_the_same_machines(
+    targets: pd.DataFrame, families: dict[str, dict[int, str]]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of the machines that ran a whole family, and the names of families that none ran.
 
-    Means over different machines per number would mix their differences with the effect of the number.
+    Means over different machines per number would mix their differences with the effect of the number; only
+    the rows of a family that no machine ran whole are those of all machines.
     """
-    selected = []
-    for members in families.values():
+    selected, incomplete = [], []
+    for family, members in families.items():
         rows = targets[targets["application"].isin(members.values())]
         complete = rows.groupby("machine")["application"].nunique() == len(members)
         selected.append(rows[rows["machine"].map(complete)] if complete.any() else rows)
-    return pd.concat(selected)
+        if not complete.any():
+            incomplete.append(family)
+    return pd.concat(selected), incomplete
 
 
 def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:

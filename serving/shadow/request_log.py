@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -161,8 +162,11 @@ def run_challengers(settings: ServerSettings, *, wanted: bool) -> Iterator[Serve
 
 def _supervise_process(settings: ServerSettings, ended: Event) -> None:
     wait = _SOON
+    # inherited by the process: it ends, and removes the directory, when its standard input is closed, also
+    # if both get SIGTERM before the server can handle it
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     while not ended.is_set():
-        # Ctrl-C is for the server; the process ends when its standard input is closed
+        # Ctrl-C is for the server
         with subprocess.Popen(
             [sys.executable, "-m", "serving.shadow"],
             stdin=subprocess.PIPE,

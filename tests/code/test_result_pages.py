@@ -6,6 +6,7 @@ from dataclasses import replace
 from importlib import import_module
 
 import pytest
+import typer
 
 from benchmarks import pages as module
 from benchmarks import transfer
@@ -186,3 +187,10 @@ def test_a_benchmark_names_the_package_of_a_missing_program(tmp_path, module, pr
     with pytest.raises(SystemExit, match=r"^2$"):
         import_module(f"benchmarks.{module}").main()
     assert capsys.readouterr() == ("", f"not installed: {program}; on Debian: apt-get install {program}\n")
+
+
+def test_an_unknown_part_of_base_rates_is_refused_with_the_choices(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["base_rate", "--part", "other"])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        typer.run(import_module("benchmarks.base_rate").main)
+    assert "'other' is not one of 'choose'" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
@@ -166,6 +166,20 @@ def test_extra_columns_of_nested_values_are_left_out(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (pa.array([1, 2], pa.duration("ns")), "duration[ns]"),
+        (pa.array([dt.time(1), dt.time(2)]), "time64[us]"),
+        (pa.array([1, None], pa.time32("ms")), "time32[ms]"),
+    ],
+)
+def test_extra_columns_of_durations_are_refused_and_never_dropped(tmp_path, given, kind):
+    told = f'the column "took" holds {kind}; expected a number, a text, a date or a timestamp'
+    with pytest.raises(InputError, match=rf"t\.parquet: {re.escape(told)}$"):
+        read(written(tmp_path, took=given))
+
+
+@pytest.mark.parametrize(
     ("strange", "told"),
     [
         (lambda rows: pa.array([[1]] * rows), 'the column "odd" holds list<'),
@@ -191,6 +205,7 @@ def test_a_directory_that_looks_like_a_partition_adds_no_column(tmp_path):
 
 
 @given(kept=st.floats(0, 1, exclude_max=True))
+@settings(deadline=None)
 def test_a_cut_file_of_a_stage_is_refused_by_name(tmp_path_factory, kept):
     path = tmp_path_factory.mktemp("stage") / "oof.parquet"
     pd.DataFrame({"case": ["a", "b"], "value": [1.0, 2.0]}).to_parquet(path)

@@ -46,7 +46,7 @@ class Learnable:
     """The user's labels, and optionally a champion's training data and unlabelled rows."""
 
     user_labels: Examples  # the user's labels
-    #: The extra training data of a champion; its groups are not in `own`.
+    #: The extra training data of a champion; its groups are not in `user_labels`.
     start: Examples | None = None
     rest: Floats | None = None  # shape (n_rest, n_features) or None: Unlabelled rows
 

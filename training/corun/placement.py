@@ -49,7 +49,9 @@ class Room:
     slots: int
 
     def require_space(self, tasks: int) -> None:
-        """Raise InputError if `tasks` tasks do not fit, or a number of machines or slots is below 1."""
+        """Raise InputError if `tasks` tasks do not fit, or any of the three numbers is below 1."""
+        if tasks < 1:
+            raise InputError(f"{tasks} tasks to place: expected at least 1")
         if self.machines < 1 or self.slots < 1:
             raise InputError(f"machines={self.machines}, slots={self.slots}: expected at least 1 of each")
         if tasks > self.machines * self.slots:
@@ -82,7 +84,7 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
     With more slots it is the best result of a local search, with ``exact=False``. `tasks` is the number of
     tasks, at least 1; `cost` takes groups of task numbers, from 0, and returns slow-downs, each the sum over
     the tasks of a group, shape (n_groups,), 0 for one task or none; `seed` is used by the search only. Raises
-    InputError if the tasks do not fit in `room`, or it has no machine or no slot.
+    InputError if `tasks` is below 1 or they do not fit in `room`, or it has no machine or no slot.
     """
     room.require_space(tasks)
     if room.slots == 1:

@@ -327,7 +327,8 @@ def lock_aliases(name: str) -> Iterator[None]:
     else:
         key = hashlib.sha256(f"{current_user()} {tracking_uri()} {name}".encode()).hexdigest()[:20]
         path = Path(tempfile.gettempdir()) / f"perfjudge-{key}.lock"
-    with path.open("w") as lock:
+    # not opened for writing: the file may be another user's
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

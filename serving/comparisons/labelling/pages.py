@@ -100,7 +100,6 @@ class _Pages:
             labels=len(reader.labels.decided_rows),
             undecided=len(reader.labels.table) - len(reader.labels.decided_rows),
             judged=answers is not None,
-            failures=self._label_pool.failure_reasons(),
         )
 
     def show_next(self, request: Request) -> Response:
@@ -109,9 +108,7 @@ class _Pages:
         order = self._label_pool.labelling_order(reader.labels.decided_rows)
         names = [] if order is None else _unlabelled_names(order, reader)[:_FIRST]
         first = [_queue_entry(offered, name) for name in names]
-        return self._render_page(
-            request, "next", reader, first=first, failures=self._label_pool.failure_reasons()
-        )
+        return self._render_page(request, "next", reader, first=first)
 
     def list_queue(self, request: Request) -> Response:
         """Return the comparisons to label first as JSON, without labelled ones."""
@@ -120,7 +117,7 @@ class _Pages:
             reader.labels.decided_rows, use_all_labels="anew" in request.query_params
         )
         if order is None:
-            detail = next(iter(self._label_pool.failure_reasons()), "the order is being computed")
+            detail = self._label_pool.order_failure or "the order is being computed"
             return JSONResponse({"detail": detail}, HTTPStatus.ACCEPTED)
         names = order_by_share(_unlabelled_names(order, reader), reader.labels, reader.name)
         content = {
@@ -223,6 +220,7 @@ class _Pages:
                 person="" if token is None else token.name,
                 refused=refused,
                 away=reader.labels.away,
+                failures=self._label_pool.failure_reasons(),
                 reader=reader,
                 **content,
             ),

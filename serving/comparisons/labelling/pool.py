@@ -194,6 +194,7 @@ class LabelPool:
         self._unlabelled = Background[LabelCandidates]("learning what to label first")
         self._order = Background[LabelOrder]("ordering what to label first")
         self._counting: Rule = "majority"
+        self._model_failure = ""
 
     def find_identifier(self, name: str) -> str | None:
         """Return the comparison_id of an offered comparison; None if no comparison has this name.
@@ -273,10 +274,20 @@ class LabelPool:
         )
         return self._order.latest_value((_model_identity(served), labels), compute)
 
+    @property
+    def order_failure(self) -> str:
+        """Why the last labelling order could not be computed; empty if it could."""
+        return self._unlabelled.failure or self._order.failure
+
     def failure_reasons(self) -> list[str]:
-        """Return why computations failed, one sentence each; empty if none failed."""
-        computations = (self._verdicts, self._unlabelled, self._order)
-        return [computation.failure for computation in computations if computation.failure]
+        """Return why no model is available, and why computations failed; empty if neither is the case.
+
+        Loads the model if it is not loaded.
+        """
+        missing = ""
+        if self._served_model() is None and self._model_failure:
+            missing = f"no model is available ({self._model_failure}), so a rank statistic orders comparisons"
+        return [reason for reason in (missing, self._verdicts.failure, self.order_failure) if reason]
 
     def _read_source(self, source: Path) -> OfferedComparisons | None:
         def read_offered() -> OfferedComparisons:
@@ -286,10 +297,15 @@ class LabelPool:
         return self._offered.latest_value(source, read_offered)
 
     def _served_model(self) -> Judge | None:
+        """Return the model; None without one, or if it cannot be loaded, as `failure_reasons` explains."""
         try:
             served: Judge | None = None if self._model is None else self._model.ensure_loaded()
-        except InputError:
+        except InputError as exc:
+            if str(exc) != self._model_failure:
+                LOG.warning("labelling: no model is available (%s)", exc)
+            self._model_failure = str(exc)
             return None
+        self._model_failure = ""
         return served
 
 

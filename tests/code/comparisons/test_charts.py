@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from data.comparisons.tables import ComparisonTables
+from data.paths import FamilyPaths
 from serving.comparisons import charts
-from serving.comparisons.mistakes import mistake_chart, worst_mistakes
+from serving.comparisons.mistakes import describe_measurements, mistake_chart, worst_mistakes
 from serving.comparisons.page import Node, nodes_of, tree_chart
 from serving.reports.chart_marks import Bars, Boxes, Heat, Line, box_percentiles
 from serving.reports.charts import Words, inline_svg, percent, plain_number, styled_figure, with_noun
@@ -302,3 +304,16 @@ def test_summaries_are_drawn_as_boxes_without_inventing_samples():
     assert mistake.pairs[0].samples[0].tolist() == []
     assert mistake.pairs[0].boxes[0][1:4].tolist() == pytest.approx([0.9, 1.0, 1.1])
     assert "10.0" in mistake_chart(mistake).title
+
+
+def test_invalid_comparisons_are_described_by_what_makes_them_invalid(tmp_path):
+    measured = tables()
+    results = measured.results[measured.results["operation"] != "c2"].copy()
+    results.loc[results["operation"] == "c1", "value"] -= 9.0
+    replace(measured, results=results).write(FamilyPaths("comparisons", tmp_path).interim)
+    described = describe_measurements(tmp_path, ["c0", "c1", "c2", "unknown"])
+    assert described.pop("c0")[0] == "median 10.0 % slower"
+    assert described == {
+        "c1": ("cannot be judged: threads 2: the baseline holds a value that is not above 0: 0",),
+        "c2": ("cannot be judged: has no measurement",),
+    }

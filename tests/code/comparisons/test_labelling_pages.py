@@ -172,6 +172,22 @@ def test_a_missing_or_unreadable_source_is_reported_on_pages(tmp_path, monkeypat
     assert not server.app.state.pool.find_identifier("a/1")
 
 
+def test_pages_and_log_say_why_no_model_is_available(tmp_path, caplog, forest):
+    def broken():
+        raise InputError("is damaged", file="model.skops")
+
+    model = SimpleNamespace(ref=None, ensure_loaded=broken)
+    server = Server(tmp_path, model=model).read()
+    offered = server.app.state.pool.offered_comparisons()
+    report = f"/comparisons/{offered.report_of(0).key}"
+    reason = "no model is available (model.skops: is damaged), so a rank statistic orders comparisons"
+    for path in ("/comparisons", "/comparisons/next", report, f"{report}/{offered.keys[0]}"):
+        assert reason in server.get(path).text
+    assert caplog.messages == ["labelling: no model is available (model.skops: is damaged)"]
+    model.ensure_loaded = lambda: forest
+    assert reason not in server.get(report).text
+
+
 def test_pages_show_the_token_owner_and_missing_label_permission(tmp_path):
     file = tmp_path / "tokens"
     tokens = {

@@ -1,5 +1,6 @@
 """Placements: exact for pairs, no worse than chance for more, and never more than there is room for."""
 
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -46,3 +47,10 @@ def test_more_tasks_than_slots_are_refused():
     message = "5 tasks don't fit on 2 machines with 2 slots each; expected at most 4"
     with pytest.raises(InputError, match=message):
         best_placement(5, Room(2, 2), pairwise_cost(np.zeros((5, 5))))
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+@pytest.mark.parametrize("place", [best_placement, worst_placement, partial(random_totals, draws=2, seed=0)])
+def test_a_placement_of_no_tasks_is_refused(place, slots):
+    with pytest.raises(InputError, match=r"^0 tasks to place: expected at least 1$"):
+        place(0, Room(2, slots), pairwise_cost(np.zeros((0, 0))))

@@ -122,3 +122,12 @@ def test_series_of_applications_are_found_by_trailing_numbers():
     assert "the 1 machine that ran every number" in chart.note
     assert chart.title == f"stream-nadds-add changes most: \u221260{SPACE}% on average from 1 to 30"
     assert charts.series_chart("s", targets.head(3)) is None
+
+
+def test_series_that_no_machine_ran_whole_are_noted():
+    names = ["add-1", "add-2", "add-3", "add-4", "copy-1", "copy-2", "copy-3", "copy-4"]
+    targets = pd.DataFrame({
+        "machine": ["a"] * 3 + ["b"] * 5, "application": names, "metric": "MB/s", "value": range(1, 9),
+    })  # fmt: skip
+    note = "Means over 2 machines, none of which ran every number of add; bars are one standard deviation."
+    assert charts.series_chart("s", targets).note == note

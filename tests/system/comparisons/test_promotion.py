@@ -1,10 +1,13 @@
+import fcntl
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 import zipfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -21,11 +24,13 @@ from training.estimators import compiled_pipeline
 from training.registry import challenger_test, champions
 from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, import_mlflow, version_of
 from training.registry.origins import NoVersionError, trace_version
-from training.registry.promotion_history import sync_if_moved
+from training.registry.promotion_history import lock_aliases, sync_if_moved
 
 NAME = "regression-comparison"
 #: The best of the small family.
 MODEL, OTHER = "logistic", "knn-uniform"
+#: The id of the user "nobody".
+NOBODY = 65534
 pytestmark = [
     pytest.mark.slow,
     # both are inside MLflow 3.17 and may go with it: how it compares columns with a
@@ -359,3 +364,19 @@ def test_a_half_made_store_is_never_seen(tmp_path, monkeypatch):
             champions.client()
     assert [*tmp_path.iterdir()] == []
     assert [one.name for one in champions.client().search_experiments()] == ["Default"]
+
+
+def test_the_lock_file_of_another_user_excludes_that_user(monkeypatch):
+    user = os.geteuid()
+    with TemporaryDirectory() as shared:
+        Path(shared).chmod(0o755)
+        path = Path(shared) / "mlflow.db-moving"
+        path.touch(0o444)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shared}/mlflow.db")
+        # root could write to any file
+        os.seteuid(user or NOBODY)
+        try:
+            with lock_aliases("m"), path.open() as lock, pytest.raises(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.seteuid(user)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cards import PAGE, render_cards
+from benchmarks.pages.documents import CARDS, render_cards
 from tests.imports import ROOT
 from tests.system.browsing import requested
 
@@ -55,4 +55,4 @@ def test_results_index_has_one_line_and_figure_per_page():
 
 
 def test_model_cards_agree_with_the_figures():
-    assert render_cards(ROOT) == (ROOT / PAGE).read_text(), "python -m benchmarks.cards writes them anew"
+    assert render_cards(ROOT) == (ROOT / CARDS).read_text(), "python -m benchmarks.pages --documents"

@@ -100,6 +100,9 @@ def test_no_requests_of_the_shadow_remain_after_the_server(registry, tmp_path, m
     # not a fork, whose directory of temporary files may be another
     with Listening("--shadow", program=str(PROGRAM)) as server:
         assert len(list(tmp_path.glob("perfjudge-shadow-*"))) == 1
+        # as a service manager does, which ends all processes
+        (shadow,) = server.children("serving.shadow")
+        os.kill(shadow, signal.SIGTERM)
         server.process.send_signal(number)
         assert server.process.wait(60) == (130 if number == signal.SIGINT else -number)
     # after a kill another process removes them
