@@ -169,7 +169,7 @@ Labels = Annotated[
         metavar="URL",
         envvar="PERFJUDGE_LABELS",
         help="Database of labels: sqlite:///FILE or postgresql://USER@HOST/DATABASE."
-        " Default: labels.db in the project.",
+        " Default: labels.db in the clone that perfjudge runs from, else in the working directory.",
     ),
 ]
 Comparisons = Annotated[
@@ -302,9 +302,13 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     commit: Annotated[
         str | None,
-        typer.Option("--commit", help="Commit of the target. Default: the checked-out commit."),
+        typer.Option(
+            "--commit", metavar="COMMIT", help="Commit of the target. Default: the checked-out commit."
+        ),
     ] = None,
-    base_commit: Annotated[str | None, typer.Option("--base-commit", help="Commit of the baseline.")] = None,
+    base_commit: Annotated[
+        str | None, typer.Option("--base-commit", metavar="COMMIT", help="Commit of the baseline.")
+    ] = None,
     from_: From = None,
     better: Direction = None,
     min_effect_size: MinEffectSize = None,
@@ -336,7 +340,10 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         bool, typer.Option("--step-summary", help="Also append the comment to the GitHub step summary.")
     ] = False,
     name: Annotated[
-        str, typer.Option("--name", help="Name that distinguishes several comments of one pull request.")
+        str,
+        typer.Option(
+            "--name", metavar="NAME", help="Name that distinguishes several comments of one pull request."
+        ),
     ] = "",
 ) -> int:
     """Compare two result files. A side may be several runs, or one operation of a file (--match)."""
@@ -411,7 +418,7 @@ Source = Annotated[
     Path, typer.Argument(metavar="DATA", help="Comparisons in any supported format, labelled or not.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Most = Annotated[int, typer.Option("--number", "-n", min=1, help="Maximum number of rows.")]
+Most = Annotated[int, typer.Option("--number", "-n", min=1, metavar="N", help="Maximum number of rows.")]
 
 
 @group.command("next")
@@ -445,11 +452,11 @@ def labels_suspects(
     number: Most = 20,
     as_json: Json = False,
 ) -> int:
-    """List doubtful labels, the most doubtful first. Out-of-fold predictions contradict them.
+    """List doubtful labels, the most doubtful first.
 
-    Labels on which annotators disagree follow in the same list; --number limits the whole list.
-    Each label has its annotators and the reasons for the doubt. The command fails if `dvc repro` has not
-    run.
+    Labels that out-of-fold predictions contradict come first, then those on which annotators disagree;
+    --number limits the whole list. Each label has its annotators and the reasons for the doubt. The command
+    fails if `dvc repro` has not run.
     """
     from serving.comparisons.labels.command import give_suspects
 
@@ -457,7 +464,16 @@ def labels_suspects(
 
 
 @group.command("people")
-def labels_people(source: Source, keep_going: KeepGoing = False, as_json: Json = False) -> int:
+def labels_people(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="Comparisons that several people labelled, in any supported format."
+        ),
+    ],
+    keep_going: KeepGoing = False,
+    as_json: Json = False,
+) -> int:
     """Estimate sensitivity and specificity of annotators. Comparisons on which they disagree are listed."""
     from serving.comparisons.labels.command import give_people
 
@@ -546,11 +562,14 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option("--metric", help="Metric to read. Default: the first metric that is not a time."),
+        typer.Option(
+            "--metric", metavar="NAME", help="Metric to read. Default: the first metric that is not a time."
+        ),
     ] = None,
     keep_going: KeepGoing = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes. Default: one per CPU.")
+        int | None,
+        typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes. Default: one per CPU."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the written files as JSON.")] = False,
 ) -> int:
