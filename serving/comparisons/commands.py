@@ -98,7 +98,7 @@ MaxFalseNegativeRate = Annotated[
         metavar="PERCENT",
         parser=_positive_share,
         help="Largest share of the regressions that may get the verdict pass."
-        " none: no guarantee. Default: that of the model; none with the other rate option.",
+        " none: no guarantee. Default: that of the model, or none if the other rate option is given.",
     ),
 ]
 MaxFalsePositiveRate = Annotated[
@@ -108,7 +108,7 @@ MaxFalsePositiveRate = Annotated[
         metavar="PERCENT",
         parser=_positive_share,
         help="Largest share of the comparisons without a regression that may get the verdict fail."
-        " none: no guarantee. Default: that of the model; none with the other rate option.",
+        " none: no guarantee. Default: that of the model, or none if the other rate option is given.",
     ),
 ]
 Costs = Annotated[
@@ -128,7 +128,7 @@ BaseRate = Annotated[
         metavar="PERCENT|estimate",
         parser=_parse_base_rate,
         help="Share of regressions among the comparisons; corrects probabilities and thresholds."
-        " estimate: from the comparisons, without labels; not in serve."
+        " estimate: from the comparisons, without labels; serve does not accept it."
         " Default: that of the training data.",
     ),
 ]
@@ -177,8 +177,7 @@ Comparisons = Annotated[
     typer.Option(
         "--comparisons",
         metavar="SOURCE",
-        help="Comparisons to label, in any supported format. Default: the input of the project's last"
-        " pipeline run.",
+        help="Comparisons to label, in any supported format. Default: the input of the last `dvc repro`.",
     ),
 ]
 LabelRate = Annotated[
@@ -198,10 +197,11 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     sides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[BASELINE] [TARGET] [-- COMMAND...]",
-            help="Results of baseline and target: each a file, or a directory of runs. COMMAND is for"
-            " --confirm: it measures the target again, and writes to the path that replaces {output}. The"
-            " environment variable PERFJUDGE_OPERATIONS lists the operations to measure.",
+            metavar="BASELINE TARGET",
+            help="Results of baseline and target: each a file, or a directory of runs. With --confirm,"
+            " `-- COMMAND...` follows: the command measures the target again, and writes to the path that"
+            " replaces {output}. The environment variable PERFJUDGE_OPERATIONS lists the operations to"
+            " measure.",
         ),
     ] = None,
     base: Annotated[
@@ -513,8 +513,8 @@ def labels_export(
         typer.Option(
             "--comparisons",
             metavar="SOURCE",
-            help="Labelled comparisons, in any supported format. Default: the input of the project's last"
-            " pipeline run; with --format csv, all labels are written.",
+            help="Labelled comparisons, in any supported format. Default: the input of the last `dvc repro`;"
+            " with --format csv, all labels are written.",
         ),
     ] = None,
     form: Annotated[
