@@ -137,9 +137,9 @@ def import_(
 @app.command()
 @add_options(_serving)
 def serve(  # noqa: PLR0917 - typer passes options by name
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free port.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes.")] = 1,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: any free port.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Number of processes.")] = 1,
     watch: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Seconds between checks for new champions.")
     ] = 2.0,
@@ -212,7 +212,7 @@ def collect(
 def train(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty directory of the project.")],
 ) -> int:
-    """Create a project that trains models on your labels. `dvc repro` trains models of comparisons."""
+    """Create a project that trains models on your labels. In it, `dvc repro` trains models of comparisons."""
     from serving.installation import create_project
 
     return create_project(directory)

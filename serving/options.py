@@ -40,7 +40,8 @@ KeepGoing = Annotated[
     bool, typer.Option("--keep-going", help="Skip faulty parts of the input, and report them on stderr.")
 ]
 Seed = Annotated[
-    int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Random seed. Default: 20261121.")
+    int | None,
+    typer.Option("--seed", min=0, max=2**32 - 1, metavar="N", help="Random seed. Default: 20261121."),
 ]
 Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Output directory.")]
 #: Options of ``perfjudge serve``.
@@ -53,10 +54,14 @@ Tokens = Annotated[
         help="Token file written by `perfjudge token`. Required if --host is reachable from other machines.",
     ),
 ]
-Seconds = Annotated[float, typer.Option("--timeout", min=0.1, help="Time limit of an answer, in seconds.")]
+Seconds = Annotated[
+    float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Time limit of an answer.")
+]
 BodySeconds = Annotated[
     float,
-    typer.Option("--body-timeout", min=0.1, help="Time limit for receiving a request body, in seconds."),
+    typer.Option(
+        "--body-timeout", min=0.1, metavar="SECONDS", help="Time limit for receiving a request body."
+    ),
 ]
 Shadow = Annotated[
     bool,

@@ -352,7 +352,9 @@ def _pipeline_output(root: Path) -> str:
     from training.evaluation.figures import print_results
 
     metrics = _metrics(root, "comparisons")
-    outcome = f"regression-comparison v1 ({metrics['champion']}) is champion: it is the first champion"
+    outcome = (
+        f"regression-comparison v1 ({metrics['champion']}) is champion: no champion was registered before"
+    )
     with redirect_stdout(StringIO()) as output:
         print_results(metrics, lambda: outcome)
     return _indented(output.getvalue())

@@ -165,9 +165,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     entries = session.journal.entries
     notes = [
         f"suite {suite.name}",
-        f"perf counts {len(means.events)} of {len(suite.events)} events here",
-        *([f"not {', '.join(means.lacking)}"] if means.lacking else []),
-        "the others are counts of the kernel (/proc, control groups)",
+        f"perf counts {len(means.events)} of {len(suite.events)} events",
+        *([f"it does not count {', '.join(means.lacking)}"] if means.lacking else []),
+        "further events are counts of the kernel (/proc, control groups)",
         *([means.ungrouped] if means.ungrouped else []),
         topology.description,
     ]

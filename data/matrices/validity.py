@@ -364,7 +364,7 @@ def _decision_warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[st
         yield f"{gaps.mean():.1%} of the values are missing, the most of {worst} ({gaps[worst]:.0%})"
     unknown = tables.runs["abnormal"].isna().sum()
     if unknown:
-        yield f"{unknown} of {len(tables.runs)} runs have no label to train on"
+        yield f"{unknown} of {len(tables.runs)} runs have no label, so no model is trained on them"
 
 
 def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:

@@ -180,7 +180,10 @@ class Topology:
     @property
     def description(self) -> str:
         """A description in one line for people."""
-        caches = (f"{name} of {' and '.join(cpus)}" for name, cpus in self.caches.items())
+        caches = (
+            f"{name}{' each' if len(cpus) > 1 else ''} for {' and '.join(cpus)}"
+            for name, cpus in self.caches.items()
+        )
         guest = ", as the virtual machine sees it" if self.virtual else ""
         return f"cores: {' and '.join(self.siblings)}; caches: {', '.join(caches)}{guest}"
 

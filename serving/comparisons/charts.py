@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from serving.comparisons.explain.features import describe_feature
 from serving.reports.chart_marks import (
     MARKERS,
     Boxes,
@@ -106,7 +107,7 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     note = (
         "Curves are the mean precision over the folds at every recall, because probabilities of different "
         "folds are not comparable; the area below is the average precision. Dots (models at their "
-        "thresholds) and hollow markers (rules) count the verdicts of all folds together."
+        "thresholds) and hollow markers (rules) pool the verdicts of all folds."
     )
     shows = f"Precision by recall on held-out folds, {len(areas)} models and {len(points)} rules"
     marks: list[Mark] = []
@@ -192,7 +193,8 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     shows = f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}"
     note = (
         f"Shown: {len(fails):,} of {failed.sum():,} comparisons labelled fail, {len(passes):,} of "
-        f"{(~failed).sum():,} labelled pass."
+        f"{(~failed).sum():,} labelled pass. "
+        f"{'; '.join(f'{columns[place]}: {describe_feature(columns[place], 2)}' for place in best)}."
     )
     names = (features["comparison_id"] + ", " + features["status"]).to_numpy(str)
     below: dict[str, Any] = {"fill": "none", "edge": PASS, "size": 16, "thickness": 1}
@@ -308,7 +310,10 @@ def neighbours_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
     `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
     Returns None unless `curves` has rows of "knn-uniform" or "knn-distance".
     """
-    names = {"knn-uniform": "uniform votes", "knn-distance": "votes weighted by distance"}
+    names = {
+        "knn-uniform": "equally weighted neighbours",
+        "knn-distance": "neighbours weighted by distance",
+    }
     return _by_parameter("figure-6-6", curves, names, ("k (number of neighbours)", "k"), always_pass)
 
 
@@ -400,7 +405,7 @@ def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
         "this one."
     )
     title = _model_title(accuracy, medians, split)
-    words = Words("figure-6-9", title, "Box plots of accuracy over folds, one pair a model", note)
+    words = Words("figure-6-9", title, "Box plots of accuracy over folds, one pair per model", note)
     panel = Panel(
         marks,
         Axis("accuracy (% of correct verdicts, one per fold)", percent=True),

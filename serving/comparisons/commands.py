@@ -98,7 +98,7 @@ MaxFalseNegativeRate = Annotated[
         metavar="PERCENT",
         parser=_positive_share,
         help="Largest share of the regressions that may get the verdict pass."
-        " none: no guarantee. Default: that of the model; none with the other rate option.",
+        " none: no guarantee. Default: that of the model, or none if the other rate option is given.",
     ),
 ]
 MaxFalsePositiveRate = Annotated[
@@ -108,7 +108,7 @@ MaxFalsePositiveRate = Annotated[
         metavar="PERCENT",
         parser=_positive_share,
         help="Largest share of the comparisons without a regression that may get the verdict fail."
-        " none: no guarantee. Default: that of the model; none with the other rate option.",
+        " none: no guarantee. Default: that of the model, or none if the other rate option is given.",
     ),
 ]
 Costs = Annotated[
@@ -179,7 +179,7 @@ Labels = Annotated[
         metavar="URL",
         envvar="PERFJUDGE_LABELS",
         help="Database of labels: sqlite:///FILE or postgresql://USER@HOST/DATABASE."
-        " Default: labels.db in the project.",
+        " Default: labels.db in the clone that perfjudge runs from, else in the working directory.",
     ),
 ]
 Comparisons = Annotated[
@@ -187,8 +187,7 @@ Comparisons = Annotated[
     typer.Option(
         "--comparisons",
         metavar="SOURCE",
-        help="Comparisons to label, in any supported format. Default: the input of the project's last"
-        " pipeline run.",
+        help="Comparisons to label, in any supported format. Default: the input of the last `dvc repro`.",
     ),
 ]
 LabelRate = Annotated[
@@ -208,10 +207,11 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     sides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[BASELINE] [TARGET] [-- COMMAND...]",
-            help="Results of baseline and target: each a file, or a directory of runs. COMMAND is for"
-            " --confirm: it measures the target again, and writes to the path that replaces {output}. The"
-            " environment variable PERFJUDGE_OPERATIONS lists the operations to measure.",
+            metavar="BASELINE TARGET",
+            help="Results of baseline and target: each a file, or a directory of runs. With --confirm,"
+            " `-- COMMAND...` follows: the command measures the target again, and writes to the path that"
+            " replaces {output}. The environment variable PERFJUDGE_OPERATIONS lists the operations to"
+            " measure.",
         ),
     ] = None,
     base: Annotated[
@@ -312,9 +312,13 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     commit: Annotated[
         str | None,
-        typer.Option("--commit", help="Commit of the target. Default: the checked-out commit."),
+        typer.Option(
+            "--commit", metavar="COMMIT", help="Commit of the target. Default: the checked-out commit."
+        ),
     ] = None,
-    base_commit: Annotated[str | None, typer.Option("--base-commit", help="Commit of the baseline.")] = None,
+    base_commit: Annotated[
+        str | None, typer.Option("--base-commit", metavar="COMMIT", help="Commit of the baseline.")
+    ] = None,
     from_: From = None,
     better: Direction = None,
     min_effect_size: MinEffectSize = None,
@@ -346,7 +350,10 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         bool, typer.Option("--step-summary", help="Also append the comment to the GitHub step summary.")
     ] = False,
     name: Annotated[
-        str, typer.Option("--name", help="Name that distinguishes several comments of one pull request.")
+        str,
+        typer.Option(
+            "--name", metavar="NAME", help="Name that distinguishes several comments of one pull request."
+        ),
     ] = "",
 ) -> int:
     """Compare two result files. A side may be several runs, or one operation of a file (--match)."""
@@ -421,7 +428,7 @@ Source = Annotated[
     Path, typer.Argument(metavar="DATA", help="Comparisons in any supported format, labelled or not.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Most = Annotated[int, typer.Option("--number", "-n", min=1, help="Maximum number of rows.")]
+Most = Annotated[int, typer.Option("--number", "-n", min=1, metavar="N", help="Maximum number of rows.")]
 
 
 @group.command("next")
@@ -455,11 +462,11 @@ def labels_suspects(
     number: Most = 20,
     as_json: Json = False,
 ) -> int:
-    """List doubtful labels, the most doubtful first. Out-of-fold predictions contradict them.
+    """List doubtful labels, the most doubtful first.
 
-    Labels on which annotators disagree follow in the same list; --number limits the whole list.
-    Each label has its annotators and the reasons for the doubt. The command fails if `dvc repro` has not
-    run.
+    Labels that out-of-fold predictions contradict come first, then those on which annotators disagree;
+    --number limits the whole list. Each label has its annotators and the reasons for the doubt. The command
+    fails if `dvc repro` has not run.
     """
     from serving.comparisons.labels.command import give_suspects
 
@@ -467,7 +474,16 @@ def labels_suspects(
 
 
 @group.command("people")
-def labels_people(source: Source, keep_going: KeepGoing = False, as_json: Json = False) -> int:
+def labels_people(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="Comparisons that several people labelled, in any supported format."
+        ),
+    ],
+    keep_going: KeepGoing = False,
+    as_json: Json = False,
+) -> int:
     """Estimate sensitivity and specificity of annotators. Comparisons on which they disagree are listed."""
     from serving.comparisons.labels.command import give_people
 
@@ -507,8 +523,8 @@ def labels_export(
         typer.Option(
             "--comparisons",
             metavar="SOURCE",
-            help="Labelled comparisons, in any supported format. Default: the input of the project's last"
-            " pipeline run; with --format csv, all labels are written.",
+            help="Labelled comparisons, in any supported format. Default: the input of the last `dvc repro`;"
+            " with --format csv, all labels are written.",
         ),
     ] = None,
     form: Annotated[
@@ -556,11 +572,14 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option("--metric", help="Metric to read. Default: the first metric that is not a time."),
+        typer.Option(
+            "--metric", metavar="NAME", help="Metric to read. Default: the first metric that is not a time."
+        ),
     ] = None,
     keep_going: KeepGoing = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes. Default: one per CPU.")
+        int | None,
+        typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes. Default: one per CPU."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the written files as JSON.")] = False,
 ) -> int:

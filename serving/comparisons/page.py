@@ -26,6 +26,7 @@ from serving.comparisons.charts import (
     vectors_chart,
 )
 from serving.comparisons.evaluated import EvaluatedComparisons
+from serving.comparisons.explain.features import describe_feature
 from serving.comparisons.labels.command import doubtful_labels
 from serving.comparisons.mistakes import mistake_chart, worst_mistakes
 from serving.reports.chart_marks import HoverArea
@@ -132,6 +133,9 @@ def tree_chart(name: str, root: Node) -> Chart:
         "and weighting. Percentages in brackets: the threshold as a relative difference, before the square "
         "root."
     )
+    if root.branches:
+        feature = root.question.partition(" ")[0]
+        note += f" {feature}: {describe_feature(feature, 2)}."
     words = Words(name, title, "Decision tree drawn from left to right", note)
     size = 2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaf_count
     return draw_chart(words, [Panel([TreeMark(root)])], size, narrows=False)

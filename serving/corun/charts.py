@@ -296,8 +296,8 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
     )
     if abs(at["within_tolerance"] - first["within_tolerance"]) <= np.hypot(at["spread"], first["spread"]):
         title += " (no significant difference)"
-    held_out = "tasks outside the training data" if online.design == "tasks" else "co-runs at random"
-    note = f"Held out: {held_out}. Error bars are one standard deviation over the folds."
+    held_out = "whole tasks" if online.design == "tasks" else "co-runs at random"
+    note = f"Held out of training: {held_out}. Error bars are one standard deviation over the folds."
     marks: list[Mark] = [
         Line(
             str(model),
@@ -319,7 +319,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         ),
         Axis(f"within {percent(tolerance, 0)} of the measured impact", percent=True),
     )
-    words = Words("seconds", title, "Line chart of accuracy by sampled seconds, a line a model", note)
+    words = Words("seconds", title, "Line chart of accuracy by sampled seconds, a line per model", note)
     return draw_chart(words, [panel], (8.4, 4.0))
 
 

@@ -98,7 +98,7 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Predict the slow-down of a new task from its first seconds. They are of a solo run and a co-run.
+    """Predict the slow-down of a new task from its first seconds.
 
     The answer is the run time with co-runners / run time alone, with an interval.
     """
@@ -140,7 +140,7 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Sample a running task, and update its predicted slow-down. Counters are read with perf.
 
-    It ends with the task or Ctrl-C, and prints the last answer; with --json, one line per update instead.
+    The command ends with the task or at Ctrl-C. It prints the last answer, or with --json a line per update.
     Ctrl-C also ends a command that was started here, but not a task given by its process id.
     """
     from serving.answering import write_output
@@ -174,7 +174,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Assign tasks to machines with the least total slow-down. Slow-downs are predicted."""
+    """Assign tasks to machines with the least total slow-down. The model predicts the slow-downs."""
     from serving.corun.model import load_static
     from serving.corun.place import measured_saving_on, place_tasks
     from serving.corun.text import place_text
@@ -191,7 +191,9 @@ def corun_measure(
     plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="Output of `corun place --json`.")],
     suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="Suite that defines the tasks.")],
     output: Directory,
-    repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Runs per placement.")] = 1,
+    repetitions: Annotated[
+        int, typer.Option("--repetitions", min=1, metavar="N", help="Runs per placement.")
+    ] = 1,
 ) -> int:
     """Run the placements of a plan, and compare run times. Placements: the best, the worst, five random ones.
 

@@ -27,7 +27,7 @@ def diff(
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Compare two commits, experiments or registered models. It shows parameters, data, scores, verdicts."""
+    """Compare two commits, experiments or registered models. Show parameters, data, scores and verdicts."""
     from serving.answering import form_of
     from serving.experiments.diff import write_difference
 

@@ -24,7 +24,9 @@ FormatOption = Annotated[
         help="Output format; html is a self-contained page. Default: by the suffix of -o, else text.",
     ),
 ]
-Metric = Annotated[str, typer.Option("--metric", help='Name of the metric in the column "value".')]
+Metric = Annotated[
+    str, typer.Option("--metric", metavar="NAME", help='Name of the metric in the column "value".')
+]
 Direction = Annotated[
     Better, typer.Option("--better", help="Whether lower or higher values of the metric are better.")
 ]
@@ -106,7 +108,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Test whether two profiles differ significantly. Changes of stressors are B - A."""
+    """Test whether two profiles differ significantly. A change is the importance in B minus that in A."""
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 

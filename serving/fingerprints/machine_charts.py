@@ -48,7 +48,7 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
         "Boxes are quartiles, whiskers go to the 5th and 95th percentile, dots are the smallest and largest "
         f"run.{left_out}"
     )
-    shows = f"Box plots of z-scores over the machines, one a {column_kind}"
+    shows = f"Box plots of z-scores over the machines, one per {column_kind}"
     values, positions = [scores[column].dropna().to_numpy(float) for column in chosen], range(len(chosen))
     extremes = [
         Dots([extreme(row) for row in values], positions, fill=INK, edge="none", size=6)

@@ -52,8 +52,8 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
         yield f"Do not use the rankings of {names}: they may be due to chance."
         yield (
-            f"No ranking has fewer reasons against it than that of {nearest.application}. The first reason: "
-            f"{reword_text(nearest.trust.reasons[0])}."
+            f"To get another trusted ranking, begin with {nearest.application}, which has the fewest reasons "
+            f"against it. The first reason: {reword_text(nearest.trust.reasons[0])}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
@@ -170,8 +170,8 @@ class ProfileBars:
             f"{trust.by} in {percent(trust.top_rank_stability, 0)} of resamples; "
             f"the p-value of the largest correlation is "
             f"{trust.chance:.3f}. With whole CPU models held out, R\N{SUPERSCRIPT TWO} is "
-            f"{two_decimals(trust.r2)} and the median error {percent(trust.median_error)}: "
-            f"{reword_text(trust.prediction_verdict)}"
+            f"{two_decimals(trust.r2)} and the median error {percent(trust.median_error)}; "
+            f"predictions are {'not ' if trust.unpredicted else ''}trusted"
         )
 
     @property

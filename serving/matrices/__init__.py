@@ -62,12 +62,15 @@ def matrices_fit(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Output directory of the model.")
     ],
-    model: Annotated[str, typer.Option("--classifier", help="Name of the classifier.")] = "logistic",
+    model: Annotated[
+        str, typer.Option("--classifier", metavar="NAME", help="Name of the classifier.")
+    ] = "logistic",
     trials: Annotated[
         int | None,
         typer.Option(
             "--trials",
             min=0,
+            metavar="N",
             help="Number of hyperparameter trials. Default: matrices.evaluate.n_trials of params.yaml.",
         ),
     ] = None,

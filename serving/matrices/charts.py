@@ -41,7 +41,7 @@ def validity_sentence(validity: pd.DataFrame) -> str:
     return (
         f"Of the invalid runs, the rules alone reject {caught[0]}, the decision tree alone {caught[1]}, both "
         f"together {caught[2]}. Of the valid runs, they wrongly reject {wrongly[0]}, {wrongly[1]} and "
-        f"{wrongly[2]}."
+        f"{wrongly[2]}, in the same order."
     )
 
 
@@ -58,7 +58,7 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
     judges = [judge for judge in JUDGES if ordered[judge].notna().any()]
     invalid = ordered.loc[ordered.index != "", judges[-1]]
     title = (
-        f"Runs of the kind {invalid.idxmin()} are hardest to detect: "
+        f'Invalid runs of the kind "{invalid.idxmin()}" are hardest to detect: '
         f"{JUDGES[judges[-1]]} reject {percent(float(invalid.min()), 0)} of them"
     )
     if not _smallest_differs(invalid, ordered.loc[invalid.index, "runs"]):
@@ -77,7 +77,8 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
         "validity-chart",
         title,
         "Bars of the share of runs that are rejected, by kind of run",
-        "On held-out test cases; the tree was trained on the other folds.",
+        "On held-out test cases; the tree was trained on the other folds. Kinds: ways in which the runs were "
+        "made invalid, as named in the data. In brackets: number of runs.",
     )
     return draw_chart(words, [panel], (8.4, 1.3 + 0.55 * len(ordered)))
 
@@ -234,7 +235,7 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     title = partial(
         _gain_title, best="if a miss costs {} times a false alarm", without="if both cost the same"
     )
-    return _curve_chart(curves, folds, COST, "cost ratio, a line a model", across, title)
+    return _curve_chart(curves, folds, COST, "cost ratio, a line per model", across, title)
 
 
 def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
@@ -251,7 +252,7 @@ def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     title = partial(
         _gain_title, best="at a ratio of {} normal to 1 abnormal vector", without="with all normal vectors"
     )
-    by = "undersampling, a line a model and grouping"
+    by = "undersampling, a line per model and grouping"
     return _curve_chart(curves, folds, UNDERSAMPLING, by, across, title)
 
 
@@ -264,7 +265,7 @@ def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     difference in the title is significant.
     """
     across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
-    return _curve_chart(curves, folds, DIMENSION, "dimensions, a line a model", across, _dimensions_title)
+    return _curve_chart(curves, folds, DIMENSION, "dimensions, a line per model", across, _dimensions_title)
 
 
 def times_chart(times: pd.DataFrame) -> Chart | None:
@@ -285,7 +286,7 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
         f"{slow} takes longest to train: {plain_number(ends.loc[slow, 'last'], 3)} s with "
         f"{most_dimensions} dimensions, "
         f"{plain_number(ends.loc[slow, 'first'], 3)} s with {fewest_dimensions}",
-        "Chart of training time by dimensions, a line a model",
+        "Chart of training time by dimensions, a line per model",
         "Mean over the folds, on the machine that made this page; times differ from run to run.",
     )
     return draw_chart(words, [panel], (8.4, 4.0))
@@ -307,7 +308,7 @@ def ablation_chart(
     first, prefix = ("all remedies", "all but:") if alone else ("no remedy", "+")
     labels = [first, *(f"{prefix} {row.name}" for row in steps[0][1:])]
     how = "without one remedy" if alone else "remedy by remedy"
-    words = Words(name, title, f"Chart of balanced accuracy of {unit} {how}, a line a model", _BARS)
+    words = Words(name, title, f"Chart of balanced accuracy of {unit} {how}, a line per model", _BARS)
     panel = Panel(
         [
             *(_remedy_line(rows, style, joined=not alone) for style, rows in enumerate(steps)),
@@ -365,7 +366,7 @@ def _loss_title(steps: Sequence[Sequence[TableRow]]) -> str:
     if not losses:
         return f"{whole}; omitting a single remedy makes no significant difference"
     _, row = max(losses, key=itemgetter(0))
-    return f'{whole}; the largest significant loss (to {row.same:.2f}) is that without "{row.name}"'
+    return f'{whole}; the largest significant loss (to {row.same:.2f}) comes from omitting "{row.name}"'
 
 
 def _gain_title(curves: Sequence[Curve], best: str, without: str) -> str:
@@ -376,7 +377,10 @@ def _gain_title(curves: Sequence[Curve], best: str, without: str) -> str:
         return f"No line rises significantly above its value {without}"
     top = max(rising, key=lambda line: line.largest_gain)
     at_best = best.format(plain_number(top.x[top.best_index], 3))
-    return f"Largest gain ({top.name}): {max(top.accuracy):.2f} {at_best}, {top.accuracy[0]:.2f} {without}"
+    return (
+        f"Largest gain in balanced accuracy ({top.name}): from {top.accuracy[0]:.2f} {without} to "
+        f"{max(top.accuracy):.2f} {at_best}"
+    )
 
 
 def _dimensions_title(curves: Sequence[Curve]) -> str:
@@ -390,7 +394,7 @@ def _dimensions_title(curves: Sequence[Curve]) -> str:
         names = join_names([top.name, *(line.name for line in others)])
         at_best = [max(line.accuracy) for line in (top, *others)]
         span = f"{min(at_best):.2f} to {max(at_best):.2f}"
-        return f"The best values of {names} do not differ significantly: {span}"
+        return f"The best accuracies of {names} do not differ significantly: {span}"
     title = f"{top.name} is best with {plain_number(top.x[best])} dimensions ({top.accuracy[best]:.2f})"
     if enough != best:
         title += (

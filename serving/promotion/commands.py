@@ -82,8 +82,8 @@ def trace(
 ) -> int:
     """Show the origin of the model that gave an answer. With --input, check that it answers the same again.
 
-    Repeat the options that produced the answer. The exit code is 1 if the answers or the files of the
-    model differ.
+    Repeat the options that produced the answer. Only differences set the exit code: it is 1 if the answers
+    or the files of the model differ.
     """
     from serving.promotion.tracing import trace_answer as trace_model
 
@@ -102,7 +102,7 @@ def shadow(
 ) -> int:
     """Judge the input with champion and challenger. List differing verdicts, and record the agreement.
 
-    The text lists at most 20 differing verdicts, --json all.
+    The text lists at most 20 differing verdicts, --json all. Verdicts do not change the exit code.
     """
     from serving.shadow.source import judge_by_both as judge_both
 

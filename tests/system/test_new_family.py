@@ -247,7 +247,7 @@ def test_measurements_of_the_new_family_become_champion_and_report(house, preloa
     metrics = json.loads((house / "reports/boots/metrics.json").read_text())
     assert metrics["splits"]["machines"]["entries"]["line"]["mape"]["mean"] < 1e-9
     told = run(house, preloaded_programs, "python", "-m", "training.promote", "boots")
-    assert told == "boot-seconds v1 (line) stays champion: it is the first champion\n"
+    assert told == "boot-seconds v1 (line) stays champion: no champion was registered before\n"
     assert "<h1>16 boots</h1>" in (house / "reports/boots/index.html").read_text()
 
 

@@ -258,7 +258,7 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
         row, reasons = champion_rows.loc[key], list[str]()
         if key in doubted:
             reasons.append(
-                "models trained without this comparison predict a fail probability of "
+                f"the champion, trained without this comparison, predicts a fail probability of "
                 f"{row['probability']:.2f}"
             )
             reasons.append(

@@ -217,15 +217,16 @@ def scores_table(metrics: dict[str, Any], split: str = "grouped", cases: str = "
 
     content, data = metrics["splits"][split], metrics["data"]
     table = Table(
-        title=f"{Path(data['path']).name}: {data[cases]} {cases}, {data['fails']} fails; "
+        title=f'"{Path(data["path"]).name}": {data[cases]} {cases}, {data["fails"]} labelled fail; '
         f"{content['scheme']}, seed {metrics['seed']}",
         title_justify="left",
-        caption="Average precision is the mean over folds; the other figures count all folds' verdicts.",
+        caption="Scores pool the verdicts of all folds; ± is the standard deviation over folds. "
+        "Average precision is the mean over folds.",
         caption_justify="left",
     )
-    for name in ("judge", "kind"):
+    for name in ("method", "kind"):
         table.add_column(name, no_wrap=True)
-    for name in ("balanced accuracy", "missed fails", "false alarms", "average precision"):
+    for name in ("balanced accuracy", "missed", "false alarms", "average precision"):
         table.add_column(name, justify="right", no_wrap=True)
     entries = content["entries"]
     for name in sorted(entries, key=lambda name: (-entries[name]["balanced_accuracy"]["pooled"], name)):

@@ -154,7 +154,7 @@ def candidate_cells(models: Iterable[str], full: Scheme) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A remedy: in words, the field of `Scheme`, and the matrix paper's table with it and all before."""
+    """A remedy: a noun phrase, the field of `Scheme`, and the matrix paper's table with it and all before."""
 
     words: str
     field: str
@@ -162,13 +162,13 @@ class Remedy:
 
 
 REMEDIES = (
-    Remedy("invalid runs are left out", "prune", 4),
+    Remedy("exclusion of invalid runs", "prune", 4),
     Remedy("raw metrics", "metrics", 6),
-    Remedy("test cases are grouped", "grouping", 7),
-    Remedy("one projection", "components"),
-    Remedy("cost, resampling and threshold are tuned", "balance", 5),
-    Remedy("matrices are contrasted with their baseline", "form"),
-    Remedy("the classifier is tuned", "tuned"),
+    Remedy("groups of test cases", "grouping", 7),
+    Remedy("principal components", "components"),
+    Remedy("tuned cost, resampling and threshold", "balance", 5),
+    Remedy("contrast with the baseline", "form"),
+    Remedy("tuned classifier", "tuned"),
 )
 
 
@@ -190,7 +190,7 @@ class AblationStep:
 
 
 #: The remedies of the matrix paper, for vectors of single runs.
-SINGLE = (*REMEDIES[:-2], Remedy("runs are compared with their baseline's", "form"))
+SINGLE = (*REMEDIES[:-2], Remedy("comparison with baseline runs", "form"))
 
 
 def add_remedies(

@@ -217,7 +217,7 @@ def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version
     if refused:
         return CHALLENGER, refused
     if champion is None:
-        return CHAMPION, "it is the first champion"
+        return CHAMPION, "no champion was registered before"
     if not champion.has_files:
         return CHAMPION, f"the files of v{champion.version} are gone"
     try:

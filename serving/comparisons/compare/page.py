@@ -66,7 +66,7 @@ def as_page(compared: ComparedSides, name: str) -> str:
 
 
 def _page_content(compared: ComparedSides, name: str) -> dict[str, Any]:
-    headings = [heading or "outcome" for heading in compared.cell_functions]
+    headings = list(compared.cell_functions)
     order = ["operation", *(heading for heading in headings if heading != "operation")]
     rows = []
     for row in compared.ordered_rows:

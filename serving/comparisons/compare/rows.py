@@ -165,7 +165,7 @@ class ComparedSides:
     def cell_functions(self) -> Mapping[str, Callable[[ComparedRow], str]]:
         """Functions that return the cell of a row, by the heading of their column."""
         columns: dict[str, Callable[[ComparedRow], str]] = {
-            "": lambda row: row.outcome.replace("_", " "),
+            "outcome": lambda row: row.outcome.replace("_", " "),
             "operation": lambda row: row.full_name,
             "comparison": lambda row: self.distinguishing_names[row.verdict.comparison_id],
             "configuration": lambda row: row.configuration_text,

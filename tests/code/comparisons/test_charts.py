@@ -173,8 +173,10 @@ def test_nearest_neighbour_chart_names_best_k_and_its_plateau():
         }
     )
     curves.loc[curves["parameter"] == 3, "accuracy"] += [-0.003, 0.003, 0.003, -0.003]
-    title = f"Best with uniform votes at k = 5: accuracy 90.0{SPACE}%, not significantly lower at k = 3"
-    assert charts.neighbours_chart(curves, 0.7).title == title
+    assert charts.neighbours_chart(curves, 0.7).title == (
+        f"Best with equally weighted neighbours at k = 5: accuracy 90.0{SPACE}%, "
+        "not significantly lower at k = 3"
+    )
     assert charts.trees_chart(curves, 0.7) is None
 
 
@@ -236,8 +238,9 @@ def test_vectors_chart_names_the_best_dimension_and_draws_a_sample():
     assert charts.vectors_chart("v", features, columns[:2]) is None
     many = pd.DataFrame(np.random.default_rng(0).normal(size=(2010, 4)), columns=columns)
     many = many.assign(status=["fail"] * 10 + ["pass"] * 2000, comparison_id="c")
-    shown = "Shown: 10 of 10 comparisons labelled fail, 400 of 2,000 labelled pass."
-    assert charts.vectors_chart("v", many, columns).note == shown
+    shown = "Shown: 10 of 10 comparisons labelled fail, 400 of 2,000 labelled pass. "
+    note = charts.vectors_chart("v", many, columns).note
+    assert note.startswith(shown)
 
 
 def tree(columns, fails, feature, reference):

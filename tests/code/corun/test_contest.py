@@ -57,8 +57,8 @@ pytestmark = [pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as 
 
 def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, mlflow_store):
     good, worse, better = (candidate(tmp_path, error) for error in (0.05, 0.1, 0.01))
-    assert promote_candidate(good) == f"{NAME} v1 (forest) is champion: it is the first champion"
-    assert promote_candidate(good) == f"{NAME} v1 (forest) stays champion: it is the first champion"
+    assert promote_candidate(good) == f"{NAME} v1 (forest) is champion: no champion was registered before"
+    assert promote_candidate(good) == f"{NAME} v1 (forest) stays champion: no champion was registered before"
     told = promote_candidate(worse)
     assert told.startswith(f"{NAME} v1 (forest) stays champion, v2 (forest) is challenger: worse than v1 on")
     assert "(mean error smaller by -0.1" in told

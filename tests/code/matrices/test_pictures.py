@@ -23,6 +23,7 @@ def curves(figure, lines, grouping="none"):
 COSTS = {"logistic": {1: 0.55, 10: 0.72, 50: 0.6}, "tan": {1: 0.8, 10: 0.81, 50: 0.7}}
 DIMENSIONS = {"tree": {5: 0.7, 25: 0.895, 200: 0.9}, "tan": {5: 0.6, 25: 0.6, 200: 0.6}}
 EQUAL = "if both cost the same"
+GAIN = "Largest gain in balanced accuracy"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ EQUAL = "if both cost the same"
     [
         (
             charts.cost_chart, 4, COSTS,
-            f"Largest gain (logistic): 0.72 if a miss costs 10 times a false alarm, 0.55 {EQUAL}",
+            f"{GAIN} (logistic): from 0.55 {EQUAL} to 0.72 if a miss costs 10 times a false alarm",
         ),
         (
             charts.cost_chart, 4, {"tan": {1: 0.8, 10: 0.805, 50: 0.7}},
@@ -53,8 +54,8 @@ def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
         curves(5, {"logistic": {28: 0.6, 5: 0.85, 1: 0.8}}, "given"),
     ]
     assert charts.sampling_chart(pd.concat(both), 5).title == (
-        "Largest gain (logistic, a model per group): 0.85 at a ratio of 5 normal to 1 abnormal vector, "
-        "0.60 with all normal vectors"
+        f"{GAIN} (logistic, a model per group): from 0.60 with all normal vectors to 0.85 at a ratio of 5 "
+        "normal to 1 abnormal vector"
     )
 
 
@@ -94,7 +95,7 @@ REMEDIES, NO_STEP = "without remedies", "no single step is a significant gain"
         ("added", steps(0.8, 0.6), f"falls from 0.80 {REMEDIES} to 0.60 with all; {NO_STEP}"),
         (
             "left-out", steps(0.9, 0.6, 0.9),
-            'is 0.90 with all remedies; the largest significant loss (to 0.60) is that without "raw"',
+            'is 0.90 with all remedies; the largest significant loss (to 0.60) comes from omitting "raw"',
         ),
         (
             "left-out", steps(0.9, 0.895),
@@ -133,7 +134,8 @@ VALIDITY = pd.DataFrame(
 def test_validity_rules_and_tree_are_compared_with_their_errors():
     assert charts.validity_sentence(VALIDITY).replace(SPACE, "") == (
         "Of the invalid runs, the rules alone reject 80.0%, the decision tree alone 50.0%, "
-        "both together 90.0%. Of the valid runs, they wrongly reject 0.0%, 10.0% and 10.0%."
+        "both together 90.0%. Of the valid runs, they wrongly reject 0.0%, 10.0% and 10.0%, in the same "
+        "order."
     )
     assert charts.validity_chart(VALIDITY).title == (
         "No kind of invalid run is significantly harder to detect: "
@@ -141,7 +143,8 @@ def test_validity_rules_and_tree_are_compared_with_their_errors():
     )
     more = VALIDITY.assign(runs=VALIDITY["runs"] * 10, rejected=VALIDITY["rejected"] * 10)
     assert charts.validity_chart(more).title == (
-        f"Runs of the kind disturbed are hardest to detect: rules and tree reject 50{SPACE}% of them"
+        'Invalid runs of the kind "disturbed" are hardest to detect: '
+        f"rules and tree reject 50{SPACE}% of them"
     )
     for unflagged in (VALIDITY.iloc[:0], VALIDITY[VALIDITY["kind"] == ""]):
         assert charts.validity_sentence(unflagged).startswith("No run is flagged")

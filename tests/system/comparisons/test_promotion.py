@@ -88,10 +88,10 @@ def test_the_first_model_is_champion_and_refills_a_lost_store(trained, mlflow_st
             load_judge(absent)
 
     promote(trained)
-    assert f"{NAME} v1 ({card.model}) stays champion: it is the first champion" in told(capsys)
+    assert f"{NAME} v1 ({card.model}) stays champion: no champion was registered before" in told(capsys)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{mlflow_store.parent / 'fresh' / 'mlflow.db'}")
     promote(trained)
-    assert "is champion: it is the first champion" in told(capsys)
+    assert "is champion: no champion was registered before" in told(capsys)
     assert load_judge().ref.version == "1"
 
 
@@ -188,7 +188,8 @@ def test_a_version_is_traceable_to_run_data_and_commit(models, trained):
     assert found.code.commit == output_of("git", "rev-parse", "HEAD")
     assert found.params["seed"] == "7"
     assert found.metrics["balanced_accuracy"] > 0.9
-    assert (found.promotion.way, found.promotion.reason) == ("challenger test", "it is the first champion")
+    reason = "no champion was registered before"
+    assert (found.promotion.way, found.promotion.reason) == ("challenger test", reason)
     for name, version in ((NAME, "2"), (NAME, "\u00b2"), (f"{NAME}@x", "1")):
         with pytest.raises(NoVersionError, match=f'of the model "{name}" does not exist'):
             trace_version(name, version)
@@ -343,7 +344,7 @@ def test_a_killed_promotion_is_finished_by_the_next_one(moment, trained, mlflow_
             promote(trained)
     assert version_of(NAME, CHAMPION) is None
     promote(trained)
-    assert f"v1 ({MODEL}) is champion: it is the first champion" in told(capsys)
+    assert f"v1 ({MODEL}) is champion: no champion was registered before" in told(capsys)
     client = champions.client()
     (version,) = client.search_model_versions(f"name = '{NAME}'")
     assert client.get_run(version.run_id).data.tags["role"] == "champion"

@@ -53,7 +53,7 @@ def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_tables(suite,
         ("copy", "copy"), ("copy", "fork"), ("fork", "copy"), ("fork", "fork"),
     }  # fmt: skip
     assert "no-such-event" not in tables.tasks
-    assert "perf counts 2 of 3 events here; not no-such-event" in tables.hosts["note"][0]
+    assert "perf counts 2 of 3 events; it does not count no-such-event" in tables.hosts["note"][0]
     assert json.loads((out / "settings.json").read_text())["lacking"] == ["no-such-event"]
 
     # perf counts what a program starts, too, and no more than the time that there is
