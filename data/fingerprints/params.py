@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from data.params import Count, FamilySection, Ingest, Share
 from data.tables.documents import Section
@@ -47,11 +47,17 @@ class Profiling(Section):
     n_thesis_bootstrap: Annotated[int, Field(ge=2)] = 5
 
 
+def _require_model(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    if not {*entries} - {"median"}:
+        raise ValueError("expected at least one model; median is only a reference")
+    return entries
+
+
 class Predicting(Section):
     """Parameters of the evaluation on held-out CPU models: the relative error of a correct prediction."""
 
     tolerance: Share = 0.1
-    entries: tuple[Entry, ...] = get_args(Entry)
+    entries: Annotated[tuple[Entry, ...], AfterValidator(_require_model)] = get_args(Entry)
 
 
 class ValidateFingerprints(Section):

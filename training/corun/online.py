@@ -259,12 +259,12 @@ class SampleFold:
     def iterate_folds(
         cls, samples: pd.DataFrame, instances: pd.DataFrame, seconds: float, folds: int, seed: int
     ) -> Iterator[SampleFold]:
-        """Yield the folds of two designs, without empty ones: "random", then "tasks" (unseen families)."""
+        """Yield the folds of two designs, without empty sides: "random", then "tasks" (unseen families)."""
         sampled = SampledRuns.from_samples(samples, seconds)
         pairs = pair_runs(sampled.runs, instances)
         for design in ("random", "tasks"):
             for fold, (train, test) in enumerate(DESIGNS[design].divide(pairs, folds, seed)):
-                if len(test):
+                if len(train) and len(test):
                     yield cls(sampled, pairs.iloc[train], pairs.iloc[test], design, fold, seconds, seed)
 
 
@@ -299,8 +299,8 @@ def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataF
     """Return the accuracy of `predict_held_out`, a row per ``seconds, design, model``, in this order.
 
     Columns after these: ``within_tolerance`` (share of relative errors below `tolerance`), ``spread`` (its
-    standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2`` (NaN or -inf if
-    all measured impacts are equal). All but ``spread`` are of the rows of all folds together.
+    standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2`` (0 if all
+    measured impacts are equal). All but ``spread`` are of the rows of all folds together.
     """
     rows = []
     for (seconds, design, model), group_rows in predictions.groupby(
@@ -310,7 +310,8 @@ def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataF
         inside = (error < tolerance).groupby(group_rows["fold"]).mean()
         left = ((group_rows["measured"] - group_rows["predicted"]) ** 2).sum()
         total = ((group_rows["measured"] - group_rows["measured"].mean()) ** 2).sum()
-        scores = {"spread": float(inside.std(ddof=0)), "r2": float(1 - left / total)}
+        r2 = float(1 - left / total) if total > 0 else 0.0
+        scores = {"spread": float(inside.std(ddof=0)), "r2": r2}
         scores |= accuracy_scores(error, tolerance)
         rows.append({"seconds": seconds, "design": design, "model": model} | scores)
     columns = ["seconds", "design", "model", "within_tolerance", "spread", "mape", "r2"]

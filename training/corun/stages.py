@@ -431,8 +431,9 @@ def evaluate_stage() -> None:
     """Evaluate all models, reproduce table 1 of the co-run paper, explain the champion; write all results.
 
     The champion is the regression with the smallest pooled ``mape`` in the main design of folds ("pairs" if
-    it was evaluated, else the first by name). The files are in reports/corun: metrics.json, the tables in
-    ``evaluated``, and figures for DVC. InputError if an earlier stage has not run.
+    it was evaluated, else the first possible one of params.yaml). The files are in reports/corun:
+    metrics.json, the tables in ``evaluated``, and figures for DVC. InputError if an earlier stage has not
+    run.
     """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _make_cells(table, params)
@@ -454,7 +455,7 @@ def evaluate_stage() -> None:
         }
         for design, rows in oof.groupby("design", sort=True)
     }
-    main = main_design(tuple(entries))
+    main = main_design(tuple(dict.fromkeys(cell.part.design for cell in cells)))
     champion = impact_scores.rank_models(entries[main])[0]
     rows = oof[(oof["design"] == main) & (oof["model"] == champion)]
     selected = [cell for cell in cells if (cell.part.design, cell.recipe.model) == (main, champion)]

@@ -18,9 +18,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Difference:
-    """How much better the candidate is than the champion, with a bootstrap interval; negative is worse.
+    """A difference of scores, candidate - champion, with a bootstrap interval; negative is worse.
 
-    For verdicts it is the difference in balanced accuracy, for predictions in mean relative error.
+    For verdicts it is that of balanced accuracy, for predictions champion - candidate of the mean relative
+    error. Differences of error rates, where positive is worse, have the same form.
     """
 
     observed: float

@@ -86,8 +86,8 @@ def _finished_trials(study: Study) -> list[FrozenTrial]:
 def prepare_storage(storage: str | None) -> None:
     """Create the tables of the database `storage` that it lacks; do nothing if `storage` is None.
 
-    InputError if the address is invalid or the database does not answer; RuntimeError if its tables
-    belong to an incompatible version of Optuna; ImportError if psycopg is needed and not installed.
+    InputError if the address is invalid, the database does not answer, or its tables belong to an
+    incompatible version of Optuna; ImportError if psycopg is needed and not installed.
     """
     if storage is not None:
         with _connect_storage(storage):
@@ -119,6 +119,9 @@ def _connect_storage(storage: str) -> Iterator[Any]:
         whole = url.set(drivername=driver).render_as_string(hide_password=False)
         try:
             database = RDBStorage(whole, engine_kwargs={"poolclass": NullPool})
+        except RuntimeError as exc:
+            # tables of another version of Optuna
+            raise InputError(f"cannot store trials ({str(exc).splitlines()[0]})", place=place) from exc
         except ImportError as exc:
             driver_missing = exc.__cause__ or exc
             if getattr(driver_missing, "name", None) in EXTRAS:

@@ -23,7 +23,7 @@ from training.evaluation.paired_bootstrap import (
     compare_entries,
 )
 from training.plugins import PredictionReaders, family_plugin
-from training.registry.champions import client, find_version
+from training.registry.champions import client, find_version, import_mlflow
 from training.registry.origins import commit_of
 
 #: The name of the state in the working directory.
@@ -217,7 +217,10 @@ def _state_of_version(name: str, project: Path, root: Path) -> ProjectState:
     if version is None:
         raise InputError("no such version is registered", place=f'"{name}"')
     store = client()
-    run = store.get_run(store.get_model_version(version.name, version.version).run_id)
+    try:
+        run = store.get_run(store.get_model_version(version.name, version.version).run_id)
+    except import_mlflow().exceptions.MlflowException as exc:
+        raise InputError(f"its run cannot be read ({exc.message})", place=f'"{version.uri}"') from exc
     family = store.get_experiment(run.info.experiment_id).name
     if not version.has_files:
         raise InputError("its files are gone", file=version.directory, place=f'"{version.uri}"')

@@ -15,7 +15,7 @@ from training.corun.estimators.fitting import FittedImpact, ImpactRecipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, PressureRegressor
 from training.corun.estimators.smooth import SmoothRegressor, sides_of
-from training.corun.online import SampledRuns, fit_online_models
+from training.corun.online import SampledRuns, accuracy_by_seconds, fit_online_models
 from training.corun.splits import DESIGNS, possible_splits
 from training.corun.stages import ExplainedFold, accuracy_without_events
 from training.corun.stored import ImpactCard, TrainedImpact
@@ -373,3 +373,9 @@ def test_a_smooth_function_interpolates_between_training_tasks(made):
     smooth = SmoothRegressor().fit(made.x[train], logs[train], made.named[train], sides_of(COLUMNS))
     error = np.abs(smooth.predict(made.x[test], made.named[test]) - logs[test]).mean()
     assert error < 0.5 * np.abs(logs[test] - np.median(logs[train])).mean()
+
+
+def test_equal_impacts_have_a_finite_share_of_explained_variance():
+    rows = {"measured": 1.5, "predicted": [1.4, 1.6], "fold": [0, 1], "seconds": 2.0, "design": "tasks"}
+    (scores,) = accuracy_by_seconds(pd.DataFrame(rows).assign(model="svm"), 0.1).to_dict("records")
+    assert (scores["r2"], scores["mape"]) == (0.0, pytest.approx(0.1 / 1.5))

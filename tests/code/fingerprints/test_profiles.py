@@ -5,13 +5,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from pydantic import ValidationError
 from scipy.linalg import sqrtm
 from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor
 from sklearn.preprocessing import StandardScaler
 
 from data.errors import InputError
 from data.fingerprints.formats import SOURCES
-from data.fingerprints.params import Fingerprints, Profiling, TrustLimits
+from data.fingerprints.params import Fingerprints, Predicting, Profiling, TrustLimits
 from data.fingerprints.validity import decide_validity
 from data.params import validate_params
 from features.fingerprints.matrix import PLACES, FingerprintTable, fingerprint_matrix, zscores
@@ -336,3 +337,9 @@ def test_zscores_of_constant_columns_are_zero(value):
     assert not found[:, 0].any()
     assert not found[:, 1].any()
     assert zscores(rows)[3, 1] == pytest.approx(np.sqrt(3))
+
+
+@pytest.mark.parametrize("entries", [[], ["median"]])
+def test_an_evaluation_without_models_is_refused(entries):
+    with pytest.raises(ValidationError, match="at least one model"):
+        Predicting.model_validate({"entries": entries})
