@@ -8,7 +8,7 @@ which gives the source of each figure in turn, or repeats a figure that is a lim
 
     results/PAGE: KEY / KEY / COLUMN   a cell of a table of docs/results/PAGE.md, in the only row that has all
                                        keys, or whose table's title has them
-    results/PAGE: KEY / KEY / #2       the second number of the only line that contains all keys
+    results/PAGE: KEY / KEY / #2       the second number of the only line with all keys; it may be repeated
     FAMILY: KEY / KEY / KEY            a value of reports/FAMILY/metrics.json; {champion} is replaced by its
     name
 
@@ -249,7 +249,9 @@ def _source_value(source: str, keys: Sequence[str], root: Path) -> Value:
     *keys, last = keys
     if not last.startswith("#"):
         return Value.parse(_cell(page, keys, last))
-    line = _single_match([line for line in page.splitlines() if all(key in line for key in keys)])
+    # notes may be repeated below several tables
+    lines = dict.fromkeys(line for line in page.splitlines() if all(key in line for key in keys))
+    line = _single_match([*lines])
     numbers = [*_NUMBER.finditer(line)]
     if len(numbers) < int(last[1:]):
         raise InputError(f"only {len(numbers)} numbers in that line")
@@ -443,7 +445,7 @@ def _progress_table(root: Path) -> str:
 
 #: Goals on held-out data, and the sources of their figures.
 GOALS = Path(__file__).with_name("goals.csv")
-_GOAL = re.compile(r"(at least|at most) ([\d.]+)(?: (times|more|less))?")
+_GOAL = re.compile(r"(at least|at most) (-?[\d.]+)(?: (times|more|less))?")
 
 
 def goals_table(root: Path = Path(), path: Path = GOALS) -> str:
@@ -469,8 +471,8 @@ def _is_reached(goal: str, ours: Decimal, reference: Decimal) -> bool:
         raise InputError(
             f"{goal!r}: expected at least or at most, a number, and no word, times, more or less"
         )
-    values = {None: ours, "times": ours / reference, "more": ours - reference, "less": reference - ours}
-    value, limit = values[match[3]], Decimal(match[2])
+    limit = Decimal(match[2]) * (reference if match[3] == "times" else 1)
+    value = {"more": ours - reference, "less": reference - ours}.get(match[3], ours)
     return value >= limit if match[1] == "at least" else value <= limit
 
 

@@ -169,6 +169,7 @@ def test_a_table_without_a_generator_is_named(root):
         ("at least 0.0075 more", "yes"),
         ("at least 0.008 more", "no"),
         ("at most 0 less", "yes"),
+        ("at most -0.01 less", "no"),
     ],
 )
 def test_a_goal_limits_a_figure_or_its_relation_to_another(root, tmp_path, goal, reached):
