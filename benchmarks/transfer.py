@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks.impact import AHEAD_OF_TIME, Errors, Rows, errors_of, recipe_of, table_of
+from benchmarks.pages.documents import goals_table
 from benchmarks.profiles import REFERENCE
 from benchmarks.profiles import read_table as fingerprint_table
 from benchmarks.table import SEED, Table, machine_line
@@ -90,8 +91,9 @@ def campaign_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
                 yield TransferRow.of_errors("spec-corun", held_out, f"impact in {name}", judge, errors)
 
 
-#: Folds of whole causes, two causes in each.
+#: Folds of whole causes; of DBSherlock, two causes in each.
 CAUSE_FOLDS = 5
+SHIPPED = Path("data/raw/matrices")
 #: Candidates: the model that ranks best inside the training part is used.
 MODELS = ("logistic", "svm", "knn", "random-forest", "xgboost")
 FIGURES = ("balanced_accuracy", "false_positive_rate", "average_precision")
@@ -99,11 +101,16 @@ EVEN = 0.5
 
 
 def cause_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
-    """Yield the scores of the engine, a plain XGBoost and a plain forest on held-out causes of DBSherlock."""
+    """Yield the scores on held-out causes of DBSherlock, and of the shipped measurement."""
+    yield from _score_causes("dbsherlock", read_tables(shared / "dbsherlock").without_flaws(Problems()), seed)
+    yield from _score_causes("shipped matrices", MatrixTables.read(SHIPPED), seed)
+
+
+def _score_causes(data: str, tables: MatrixTables, seed: int) -> Iterator[TransferRow]:
+    """Yield the scores of the engine, a plain XGBoost and a plain forest on the same folds."""
     from sklearn.ensemble import RandomForestClassifier
     from xgboost import XGBClassifier
 
-    tables = read_tables(shared / "dbsherlock").without_flaws(Problems())
     validity = decide_validity(tables, Matrices().checks.max_missing_fraction)
     examples = MatrixExamples.from_tables(tables, validity, "")
     parts = parts_of_causes(examples, CAUSE_FOLDS, seed)
@@ -122,7 +129,7 @@ def cause_rows(shared: Path, seed: int) -> Iterator[TransferRow]:
             # probabilities of different folds are not on one scale
             value = float(np.mean(fold_scores)) if figure == "average_precision" else getattr(whole, figure)
             words = figure.replace("_", " ").replace("false positive rate", "false alarms")
-            about = ("dbsherlock", "whole causes", "normal or abnormal", len(examples.pairs))
+            about = (data, "whole causes", "normal or abnormal", len(examples.pairs))
             yield TransferRow(*about, judge, words, float(value), float(np.std(fold_scores)))
 
 
@@ -211,7 +218,10 @@ NOTES = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Publish the table if every question was answered, else print its rows; return the exit code."""
+    """Publish the table if every question was answered, else print its rows; print the goals; return a code.
+
+    The exit code is 1 if a question failed.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("shared", type=Path, help="where the public data sets lie")
     parser.add_argument("--only", choices=QUESTIONS, nargs="+", default=list(QUESTIONS))
@@ -231,6 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notes = [f"Seed {options.seed}.", *NOTES, machine_line()]
     whole = Table("Trained on some, asked about others", columns, rows, notes)
     whole.publish("transfer", dry=bool(failures) or options.only != list(QUESTIONS))
+    print(goals_table(Path(__file__).parents[1]))
     sys.stderr.writelines(failures)
     return int(bool(failures))
 
