@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import preloaded, short_pipeline
 
@@ -25,6 +26,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # the default of 700 objects takes 10 % of the time of tests
 gc.set_threshold(20_000, 20, 20)
+# on a machine that others use, too, an example may take any time
+settings.register_profile("any time", deadline=None)
+settings.load_profile("any time")
 # a shell's background jobs ignore Ctrl-C, which programs of tests would inherit
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -29,7 +29,7 @@ def estimated(generator, size, rate, shift=0.0, known=1000):
 
 
 @given(st.floats(0.005, 0.9), st.integers(0, 2**16))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_a_rate_is_recovered_from_any_mixture(rate, seed):
     found = estimated(np.random.default_rng(seed), 10_000, rate, known=5000)
     # within three standard errors: the interval has 1.96 on either side

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
@@ -205,7 +205,6 @@ def test_a_directory_that_looks_like_a_partition_adds_no_column(tmp_path):
 
 
 @given(kept=st.floats(0, 1, exclude_max=True))
-@settings(deadline=None)
 def test_a_cut_file_of_a_stage_is_refused_by_name(tmp_path_factory, kept):
     path = tmp_path_factory.mktemp("stage") / "oof.parquet"
     pd.DataFrame({"case": ["a", "b"], "value": [1.0, 2.0]}).to_parquet(path)

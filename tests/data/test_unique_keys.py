@@ -30,7 +30,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.data(), st.booleans())
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_any_json_is_read_unless_a_key_is_repeated(value, data, escaped):
     assert json_content(json.dumps(value, ensure_ascii=escaped)) == value
     assume(objects_of(value))

@@ -94,7 +94,7 @@ def of_comparisons(request):
     return ReadyModel.from_trained(trained(request.param))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_damaged_model_of_comparisons_gives_finite_numbers_or_none(of_comparisons, data):
     served = Served(damaged(of_comparisons, data), ModelRef("some", "1", "some/1"))
@@ -109,7 +109,7 @@ def of_matrices(request):
     return trained_on(pairs(cases=6), request.param), pairs(cases=1, versions=2, seed=5)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_a_damaged_engine_of_matrices_gives_finite_numbers_or_none(of_matrices, data):
     engine, asked = of_matrices
@@ -134,7 +134,7 @@ def of_coruns(request):
     return TrainedImpact(model, card), rows
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_damaged_model_of_coruns_gives_finite_numbers_or_none(of_coruns, data):
     trained_model, rows = of_coruns

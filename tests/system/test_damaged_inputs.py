@@ -25,7 +25,7 @@ DAMAGE = (
     st.sampled_from(VALUES) | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=3) | TIMES
 )
 PROPERTY = settings(
-    max_examples=25, deadline=None,
+    max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 

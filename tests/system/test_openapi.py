@@ -68,7 +68,7 @@ def client(schema):
 def cases(share):
     """Return how many cases are generated, always the same ones."""
     return settings(
-        max_examples=max(1, CASES * share // 100), derandomize=True, database=None, deadline=None,
+        max_examples=max(1, CASES * share // 100), derandomize=True, database=None,
         phases=[Phase.generate], suppress_health_check=list(HealthCheck),
     )  # fmt: skip
 

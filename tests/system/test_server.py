@@ -145,7 +145,7 @@ def test_sixteen_clients_at_once_get_the_answers_of_one(listening):
     assert together == alone * 3
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.binary(max_size=40), st.integers(0, len(FIGURE)), st.sampled_from([JSON, XML]))
 def test_no_bytes_at_all_make_the_server_fail(listening, noise, place, headers):
     body = FIGURE.encode()[:place] + noise + FIGURE.encode()[place:]

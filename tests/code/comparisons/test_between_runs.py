@@ -54,7 +54,7 @@ def run(levels, seed, samples=6):
 
 
 @given(st.floats(-0.2, 0.3), st.integers(1, 3), st.sampled_from([0, 3, 9]), st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_judge_and_compare_agree_on_few_operations(served, change, operations, earlier, seed):
     levels = {f"o{number}": 10.0 * (number + 1) for number in range(operations)}
     history = [run(levels, seed + 2 + number) for number in range(earlier)]

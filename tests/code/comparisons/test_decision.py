@@ -146,7 +146,6 @@ def test_all_server_processes_use_the_configured_minimum_effect_size(served, tmp
 
 
 @given(content=st.binary(max_size=200))
-@settings(deadline=None)
 def test_damaged_probabilities_are_refused_by_name(tmp_path_factory, content):
     directory = tmp_path_factory.mktemp("tuned")
     (directory / OUT_OF_FOLD_FILE).write_bytes(content)
@@ -167,7 +166,7 @@ def damaged(content, place, mask):
 
 
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_changed_byte_never_changes_stored_probabilities(tmp_path_factory, place, mask):
     directory, probabilities = tmp_path_factory.mktemp("tuned"), np.random.default_rng(1).random(30)
     write_out_of_fold(directory, [("all", "logistic", probabilities)])
@@ -185,7 +184,7 @@ def test_a_changed_byte_never_changes_stored_probabilities(tmp_path_factory, pla
 
 
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_damaged_feature_table_is_refused_by_name(tmp_path_factory, place, mask):
     path = tmp_path_factory.mktemp("processed") / "features.parquet"
     feature_table().to_parquet(path, index=False)

@@ -24,7 +24,7 @@ FIGURE_6_1 = [
 ]
 
 # A loaded machine is slow, which is no finding.
-settings.register_profile("brief", deadline=None, max_examples=25)
+settings.register_profile("brief", max_examples=25)
 settings.load_profile("brief")
 
 five_numbers = st.lists(st.floats(1.0, 1e6), min_size=5, max_size=5).map(sorted)
@@ -204,7 +204,7 @@ five = st.lists(st.floats(-100, 100).map(lambda value: round(value, 3)), min_siz
 
 
 @given(five, five)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_superiority_is_an_area_and_that_of_both_sides_one(baseline, target):
     there = summaries.estimate_superiority(np.array([baseline]), np.array([target]))[0]
     back = summaries.estimate_superiority(np.array([target]), np.array([baseline]))[0]

@@ -23,7 +23,7 @@ ONLINE = len(vector_columns("extended"))
 
 
 @given(st.lists(sides, min_size=1, max_size=3), numbers, numbers, st.sampled_from(["lower", "higher"]))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_later_versions_do_not_change_online_features(known, one, other, better):
     first, second, without = (
         sides_of([[(*sides, later) for sides in known]], better) for later in (one, other, [])

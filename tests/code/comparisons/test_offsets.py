@@ -101,7 +101,7 @@ def test_more_runs_and_history_lower_the_detectable_change():
     assert detectable == sorted(detectable, reverse=True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 7), st.sampled_from([0.1, 0.5, 0.9, 1.1, 1.5, 3.0, 10.0]), st.integers(0, 1000))
 def test_one_outlying_earlier_run_hides_no_slow_operation(at, factor, seed):
     rng = np.random.default_rng(seed)
@@ -163,7 +163,7 @@ def test_equal_variances_are_pooled_and_different_ones_kept():
     assert np.corrcoef(np.log(different), np.log(spread))[0, 1] > 0.9
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_far_values_show_the_tail_of_their_distribution(seed):
     rng = np.random.default_rng(seed)

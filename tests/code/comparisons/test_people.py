@@ -50,7 +50,7 @@ ANSWERS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(answers=ANSWERS, rule=st.sampled_from(["majority", "dawid-skene"]))
 def test_cannot_tell_counts_as_no_label(answers, rule):
     def age(place):

@@ -105,7 +105,7 @@ def explained(content):
 
 
 @given(st.lists(comparison, min_size=1, max_size=5).map(numbered))
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_verdict_bytes_do_not_depend_on_batching_or_source(served, comparisons):
     bodies = [explained(body([one])) for one in comparisons]
     alone, together = [answer_json(one, served) for one in bodies], answer_many(bodies, served)
@@ -121,7 +121,7 @@ def test_verdict_bytes_do_not_depend_on_batching_or_source(served, comparisons):
 
 
 @given(st.lists(comparison, min_size=1, max_size=3).map(numbered))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_a_valid_request_is_read_by_the_fast_decoder(comparisons):
     content = body(comparisons)
     assert msgspec.to_builtins(read_request(content)) == last_word(content)
@@ -131,7 +131,7 @@ def test_a_valid_request_is_read_by_the_fast_decoder(comparisons):
     st.lists(comparison, min_size=1, max_size=2).map(numbered).map(body),
     st.lists(st.tuples(st.floats(0, 1), st.sampled_from(SLIPS), st.integers(0, 3)), min_size=1, max_size=2),
 )
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 def test_fast_and_full_decoders_read_the_same(content, slips):
     text = content.decode()
     for share, slip, dropped in slips:
@@ -166,7 +166,7 @@ def test_the_fast_decoder_rejects_wrong_requests(content):
 
 
 @given(st.lists(comparison, min_size=1, max_size=3).map(numbered), st.data())
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_valid_request_with_a_repeated_key_is_refused(linear, comparisons, data):
     content = {"comparisons": comparisons, "max_false_negative_rate": 0.05}
     chosen = data.draw(st.sampled_from(objects_of(content)))
@@ -236,7 +236,7 @@ lists = st.lists(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_si
 
 
 @given(lists)
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_five_numbers_equal_the_quantiles_of_numpy(given):
     lengths = np.array([len(one) for one in given], np.int64)
     stops, values = np.cumsum(lengths), np.array([value for one in given for value in one], np.float64)

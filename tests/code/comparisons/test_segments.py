@@ -23,7 +23,7 @@ def courses_of(values):
 
 
 @given(st.lists(st.floats(-9, 9), min_size=2 * SHORTEST, max_size=12), st.integers(0, 3), st.integers(0, 3))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_optimal_segmentation_matches_exhaustive_search_with_missing_values(values, left, right):
     known = np.array(values)
     rows = np.r_[[np.nan] * left, known, [np.nan] * right][None]

@@ -99,7 +99,7 @@ def bring_into_state(path, state):
             path.mkdir()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(states, min_size=1, max_size=8))
 def test_tokens_removed_from_the_file_lose_access(path, changes):
     now = 0.0

@@ -3,7 +3,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data.comparisons.params import Measure
@@ -154,7 +154,6 @@ def test_many_files_are_read_by_several_processes_in_their_order(root):
     assert [one.version for one in read(folder, jobs=2).runs] == [f"k-{number}" for number in range(1, 10)]
 
 
-@settings(deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=120),
@@ -220,7 +219,6 @@ TIMES = st.sampled_from(["00:00:01", "11:59:59 PM", "later"])
 MOMENTS = st.fixed_dictionaries({"timestamp": TIMES, "cpu-load": st.lists(LOADS, max_size=3)})
 
 
-@settings(deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=120),

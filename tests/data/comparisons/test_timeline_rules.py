@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data.comparisons.timelines import rules
@@ -77,7 +77,6 @@ def test_bad_rules_give_a_one_line_error(read, text, told):
     assert told in refused(read, text)
 
 
-@settings(deadline=None)
 @given(st.one_of(st.binary(max_size=200), ELEMENTS.map(str.encode)))
 def test_any_bytes_are_rules_or_one_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.xml"

@@ -49,7 +49,7 @@ def said(served, factor):
     return found.answers.tolist(), probabilities, changes, flips
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_scaling_samples_by_a_power_of_two_changes_nothing(served, usual, data):
     values = shipped().results["value"].to_numpy()
@@ -62,7 +62,7 @@ def test_scaling_samples_by_a_power_of_two_changes_nothing(served, usual, data):
     assert flips == usual[3]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(exponent=st.integers(-290, 290) | st.sampled_from([-290, -150, 150, 290]))
 def test_decimal_unit_prefixes_change_no_verdict(served, usual, exponent):
     verdicts, probabilities, *_ = said(served, 10.0**exponent)

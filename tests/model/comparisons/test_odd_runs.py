@@ -51,7 +51,7 @@ def model(request):
     return ReadyModel.from_trained(trained(request.param))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(case=operations())
 def test_an_outlier_in_history_barely_moves_the_detection_limit(model, case):
     runs, with_odd, better = case
@@ -59,7 +59,7 @@ def test_an_outlier_in_history_barely_moves_the_detection_limit(model, case):
     assert abs(odd - usual) <= ALLOWED + 1e-9
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(case=operations(), worse=st.floats(-0.5, 3))
 def test_an_outlier_in_history_changes_no_feature(case, worse):
     runs, with_odd, better = case

@@ -86,7 +86,7 @@ def agree(verdict, answer):
 
 
 @given(tables=pairs())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_no_reason_of_a_judged_comparison_contradicts_its_verdict(served, tables):
     named = NamedSides.from_tables(tables)
     asked = PreparedComparisons.from_sides(named.sides, served.model.card.run_spread)
@@ -101,7 +101,7 @@ def test_no_reason_of_a_judged_comparison_contradicts_its_verdict(served, tables
 
 
 @given(tables=pairs())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_no_row_of_compare_contradicts_its_outcome(served, tables):
     weighed = judge_runs(tables, served, 0.03)
     many = len(tables.comparisons)

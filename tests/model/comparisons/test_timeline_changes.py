@@ -94,7 +94,7 @@ def test_noise_estimates_do_not_depend_on_changes(course, versions):
     sign=st.sampled_from([1.0, -1.0]),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 def test_any_step_far_above_noise_is_found_exactly(before, behind, spread, times, level, worse, sign, seed):
     size = np.clip(times * spread, 0.0055, 5.0)
     spread = min(spread, size / 20)
@@ -112,7 +112,7 @@ def test_steps_of_eight_deviations_are_found_after_five_versions(versions):
 
 
 @given(place=st.integers(3, 27), worse=st.booleans(), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 def test_a_clean_step_of_5_percent_is_found_anywhere(place, worse, seed):
     noise = np.random.default_rng(seed).standard_normal(30)
     course = np.log(0.95 if worse else 1.05) * (np.arange(30) >= place)

@@ -343,7 +343,7 @@ NAME = st.text(min_size=1, max_size=12).filter(lambda name: name.strip() and nam
 
 
 @given(st.lists(NAME, min_size=2, max_size=4, unique=True), st.data())
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
 def test_any_two_names_can_be_matched_as_suggested(compared, tmp_path, names, data):
     at = data.draw(st.integers(1, len(names) - 1))
     base, new = named_run(tmp_path / "b.json", names[:at]), named_run(tmp_path / "n.json", names[at:])

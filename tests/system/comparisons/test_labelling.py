@@ -282,7 +282,7 @@ return [...document.querySelectorAll("[data-comparison]")].map(one => ({
 
 
 @pytest.mark.parametrize("page", PAGES)
-@settings(max_examples=4, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=4, suppress_health_check=[*HealthCheck])
 @given(keys=KEYS)
 def test_page_counts_and_store_agree_after_any_sequence_of_keys(served, browser, page, keys):
     introduce(served, browser)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.pages.documents import (
@@ -66,7 +66,6 @@ def quoted_digits():
 DIGITS = [(path, place) for path, place in quoted_digits() if TEXTS[path][place].isdigit()]
 
 
-@settings(deadline=None)
 @given(st.sampled_from(DIGITS), st.sampled_from("0123456789"))
 def test_any_changed_digit_of_a_sourced_figure_is_detected(where, digit):
     path, place = where

@@ -88,7 +88,7 @@ def statuses(server, *parts):
 CLOSE = "Connection: close\r\n"
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_request_heads_are_refused_exactly_beyond_the_limits(listening, data):
     lines = data.draw(st.integers(0, MOST_LINES - 2) | st.integers(MOST_LINES - 4, MOST_LINES + 40))

@@ -113,7 +113,7 @@ def attacked(server, family, size):
 
 
 @pytest.mark.slow
-@settings(max_examples=26, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=26, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(list(FAMILIES)), st.integers(0, 4 * MEBIBYTE))
 def test_no_request_body_blocks_others_for_a_second(server, family, size):
     status, seconds, healthy = attacked(server, family, size)

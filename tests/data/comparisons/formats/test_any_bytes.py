@@ -16,7 +16,7 @@ from data.tables.problems import Problems
 from tests.data.comparisons.formats.reading import FILES, NO_RESULTS, SAMPLES, refusal, written
 
 UNCHECKED = [HealthCheck.function_scoped_fixture]
-FAST = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=UNCHECKED)
+FAST = settings(max_examples=25, derandomize=True, suppress_health_check=UNCHECKED)
 
 
 def read_or_refuse(path, kind=None):
