@@ -48,11 +48,11 @@ def main(suite: Path, directory: Path) -> int:
 
     It is 130 after Ctrl-C, SIGTERM or SIGHUP, with the results so far; else 0, even without the runs that
     exceeded their time limit or failed. If `directory` has a measurement of this suite, finished or not, only
-    missing runs are measured. A run that exceeded its limit is missing only if the limit is higher now; in
-    suites of fingerprints, and in the trial of an operation of comparisons, it counts as failed. Programs of
-    these two kinds of suites that fail are noted, left out and not run again. Notes and a progress bar appear
-    on stderr. InputError if the suite is invalid or cannot be measured here, `directory` has another
-    measurement, or a program of a suite of matrices or co-runs fails.
+    missing runs are measured. Runs that exceeded their time limit are missing only if the limit is higher
+    now. In suites of fingerprints and of comparisons, a program that fails is noted, left out and never
+    repeated; this includes a program of fingerprints, or a trial of an operation of comparisons, that exceeds
+    its time limit. Notes and a progress bar appear on stderr. InputError if the suite is invalid or cannot be
+    measured here, `directory` has another measurement, or a program of a suite of matrices or co-runs fails.
     """
     # an error before measuring, not after it
     import pyarrow as pa  # noqa: F401 - results are Parquet

@@ -248,8 +248,8 @@ def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
     """Return a function that imports and calls the function `name`, with `first_arguments` first.
 
     `name` has the form ``MODULE.FUNCTION``. All arguments of a call, also by keyword, are passed on after
-    `first_arguments`. Nothing is imported or checked before a call, which raises the errors of
-    `import_attribute` for a wrong name.
+    `first_arguments`. Nothing is imported or checked before a call. A call with a wrong `name` raises
+    ImportError, AttributeError or ValueError, as `import_attribute` does.
     """
     return lambda *arguments, **keywords: import_attribute(name)(*first_arguments, *arguments, **keywords)
 

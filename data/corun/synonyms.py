@@ -133,9 +133,9 @@ def canonical_counts(
 def unknown_events(names: Iterable[str], extra_events: Collection[str] = ()) -> dict[str, str | None]:
     """Return those of `names` that are no canonical event and not in `extra_events`, with a suggestion.
 
-    The dict maps such a name to the most similar event, or to None if none is similar; a suggestion may be
-    another name of an event. Names are compared exactly, so another name of a known event counts as unknown,
-    with itself as suggestion.
+    The dict maps each such name, in the order of `names`, to its suggestion: the most similar of the events
+    and their synonyms, or None if none is similar. Names are compared exactly, so a synonym of an event
+    counts as unknown and is its own suggestion.
     """
     events = {*SYNONYMS, *extra_events}
     return {name: _nearest_event(name, frozenset(extra_events)) for name in names if name not in events}

@@ -80,8 +80,8 @@ def discard_pages() -> Unit:
 def file_renames() -> Unit:
     """Return a function that renames a file in TMPDIR and back, ten times, and then lists TMPDIR once.
 
-    This call creates the file, named ``name``, which is never removed. It raises KeyError if the variable
-    TMPDIR is not set.
+    The file, ``name`` in TMPDIR, is created now, not by the function, and never removed. KeyError if the
+    variable TMPDIR is not set.
     """
     name = f"{os.environ['TMPDIR']}/name"
     Path(name).touch()

@@ -329,8 +329,8 @@ def estimate_superiority(baseline: Floats, target: Floats) -> Floats:
 
     The quantile functions are taken as linear between the five numbers, so each side is a mixture of four
     uniform distributions, and the result is the mean over the sixteen pairs of them. Ties count half.
-    baseline, target: shape (n_configurations, 5), as `orient_upwards` returns them; result:
-    (n_configurations,), NaN where a side has no numbers.
+    baseline, target: shape (n_configurations, 5), ascending, higher is better, as `orient_upwards` returns
+    them; result: (n_configurations,), NaN where a side has no numbers.
     """
     total = np.zeros(len(baseline))
     for i, j in product(range(4), range(4)):

@@ -267,9 +267,10 @@ class NoiseSums:
 
 
 def flatten_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
-    """Return one row per run: its metrics, gaps and infinite values filled with the training median.
+    """Return one row per run: its metrics, with training medians in place of missing and infinite values.
 
-    The label is 0 (normal) for baseline runs, else the run's flag ``abnormal`` (1, 0, NaN if unknown).
+    The columns are ``statistics.metrics``. The label is 0 (normal) for baseline runs, else the run's flag
+    ``abnormal`` (1, 0, NaN if unknown).
     """
     runs = tables.runs
     y = np.where(runs["side"] == SIDES[0], 0.0, abnormal_flags(runs))

@@ -73,8 +73,8 @@ def format_score_change(change: ScoreChange) -> str:
 def format_statement(judgement: Statement) -> str:
     """Return a verdict with its value and threshold as text: ``pass: 0.113 (threshold 0.420)``.
 
-    The text has this form for any verdict; values from the threshold on are ``fail``. Without threshold the
-    value has four significant digits, ``within: 1.234``; without value only the verdict is returned.
+    A value equal to the threshold or above is that of a ``fail``. Without threshold, the value has four
+    significant digits: ``within: 1.234``; without value, the text is the verdict alone.
     """
     if judgement.value is None:
         return judgement.verdict

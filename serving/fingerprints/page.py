@@ -139,7 +139,8 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
     """Return the bars of all profiles, those of trusted ones first, then by name.
 
     Their ``number`` is text such as ``Figure 5 of the quiho paper``, "" for applications without a figure in
-    the paper. Those with a figure are ``shown``; so are all if there are at most `FEW` (3) profiles.
+    the paper. Those with a figure are ``shown``, the others folded; all are shown if there are at most `FEW`
+    (3) profiles.
     """
     names = list(page_data.profiles)
     ranked = sorted(names, key=lambda name: (not page_data.profiles[name].trust.enough, name))

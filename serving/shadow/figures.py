@@ -233,10 +233,10 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     """Return the agreement of two versions of model `name`, an entry per source, the latest judged first.
 
-    If each version was champion for a time, the entry has the latest champion; for the source ``http``, the
-    cases of both times are added up, and for a judged input (its path is the source), only the latest result
-    counts. `versions` holds the numbers of both as text. Reads `figures_file`; empty if the file does not
-    exist or cannot be read.
+    Each version may have been champion for a time; the entry then names the latest champion. Its source is
+    ``http``, with the cases of both times added up, or the path of a judged input, with the latest result
+    only. `versions` holds the numbers of both as text. Reads `figures_file`; empty if the file does not exist
+    or cannot be read.
     """
     by_source: dict[str, ShadowFigures] = {}
     with suppress(InputError):

@@ -213,8 +213,9 @@ def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
 def group_folds(examples: Examples, folds: int, seed: int, place: str) -> list[tuple[Rows, Rows]]:
     """Return training and test row numbers, ascending, of each of `folds` folds, stratified by label.
 
-    Each row is in the test rows of one fold; no group is divided between folds. InputError, naming `place`,
-    if a label has fewer groups than folds, or the test rows of a fold have a single label.
+    Each row is in the test rows of one fold; no group is divided between folds. InputError if a label has
+    fewer groups than folds, or the test rows of a fold have a single label; the message names the split by
+    the words `place`.
     """
     from sklearn.model_selection import StratifiedGroupKFold
 

@@ -128,8 +128,9 @@ def track_models(outs: StageOutputs, tags: dict[str, str]) -> Tracked:
     """Log the models in MLflow, the best one last, and return the run and the address of the best one.
 
     The best is always logged. The others with searched parameters are logged before it, from worst to best,
-    except those that MLflow already has, with their files, for the same digest ``tags["evidence"]``. Of
-    `tags`, no other entry is used or logged. Interrupted runs are marked as killed.
+    except those that MLflow already has, with their files, for the same digest ``tags["evidence"]``. This
+    digest becomes a tag of the models' runs; other entries of `tags` are ignored. Interrupted runs are marked
+    as killed.
     """
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features_file, tags["evidence"])

@@ -202,8 +202,9 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
     """Return the path of the stored trials of `task`, a different one for each input that they depend on.
 
-    It is ``DIGESTS/PART/MODEL.log`` in `directory`. ``DIGESTS`` changes with the features, the columns, the
-    settings, the seed, the code, and the choice of rows below the minimum effect size. Nothing is created.
+    It is ``DIGESTS/PART/MODEL.log`` in `directory`. ``DIGESTS``, a text, depends on the features, the
+    columns, the settings, the seed, the code, and the choice of rows below the minimum effect size. Nothing
+    is created.
     """
     modules = (catalogue, preparation, monotone, thresholds, evaluation_search)
     files = (Path(module.__file__ or "") for module in modules)

@@ -39,12 +39,13 @@ def learn_calibration(y: NDArray[np.int64], probability: Floats, groups: NDArray
     """Return a calibration map learned from out-of-fold probabilities; the identity if no map is better.
 
     Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned in 5 folds of whole
-    groups, drawn with a fixed seed, and scored by the log loss on the held-out groups. A kind is considered
-    if it lowers the sum of the losses by more than the standard error of that gain over groups. Of these
-    kinds, the one with the largest gain is used; its maps, one per fold, are averaged on the scale of
-    log-odds. The result has a ``kind``: "sigmoid", "beta", "isotonic", or "none" for the identity (also with
-    a single group or label). Its knots are the probabilities ``raw``, mapped to ``calibrated``; between knots
-    it is linear. All arguments have shape (n_rows,), at least one row; in the labels `y`, 1 is fail.
+    groups, drawn with a fixed seed, and scored by the log loss on the held-out groups. The gain of a kind is
+    the sum of the losses without a map, minus the sum with its maps. Of the kinds whose gain is larger than
+    its standard error over groups, the one with the largest gain is used; its maps, one per fold, are
+    averaged on the scale of log-odds. The result has a ``kind``: "sigmoid", "beta", "isotonic", or "none" for
+    the identity (also with a single group or label). Its knots are the probabilities ``raw``, mapped to
+    ``calibrated``; between knots it is linear. All arguments have shape (n_rows,), at least one row; in the
+    labels `y`, 1 is fail.
     """
     place = np.unique(groups, return_inverse=True)[1]
     fold = np.random.default_rng(0).permutation(place.max() + 1)[place] % FOLDS

@@ -268,7 +268,7 @@ class Search:
 
 
 def tpe_sampler(seed: int, startup: int) -> BaseSampler:
-    """Return Optuna's TPE sampler; after `startup` random trials, each learns from all earlier ones."""
+    """Return Optuna's TPE sampler: `startup` random trials; each later one uses the results of all before."""
     from optuna.samplers import TPESampler
 
     return TPESampler(seed=seed, n_startup_trials=startup)

@@ -35,13 +35,14 @@ def with_csv_labels(
 
 
 def read_labels(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.DataFrame:
-    """Return the labels of a CSV file (columns ``LABEL_DTYPES``), without rows whose status is empty.
+    """Return the labels of a CSV file as a table with columns ``LABEL_DTYPES``, without rows of empty status.
 
-    `seen` are the ids of known comparisons, by default any. A row is wrong if its status is not pass, fail or
-    cannot_tell, its annotator is empty, its comparison is unknown, or its optional time is not ISO 8601 (in
-    UTC if it has no offset). ``labelled_by`` is the annotator. InputError if the file or a column is missing,
-    and for a wrong row (wrong statuses first), unless ``problems.keep_going``: then `problems` receives an
-    error per wrong row, and these rows are skipped.
+    The file has the columns ``comparison_id, status, annotator``, and may have ``labelled_at``; others are
+    ignored. In the result, ``labelled_by`` is the annotator, and a missing time is NaT. A row is wrong if its
+    status is not pass, fail or cannot_tell, its annotator is empty, its comparison is not in `seen` (None:
+    any id is valid), or its time is not ISO 8601 (in UTC if it has no offset). InputError if the file or one
+    of the three columns is missing, and for a wrong row (wrong statuses first), unless
+    ``problems.keep_going``: then `problems` receives an error per wrong row, and these rows are skipped.
     """
     table = read_cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
     rows = table[table["status"] != ""]

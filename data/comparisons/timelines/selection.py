@@ -34,9 +34,10 @@ def natural_key(version: str) -> tuple[tuple[int, Any], ...]:
     """Return a key that sorts versions naturally: 4.9 < 4.10-rc1 < 4.10 < 4.10-2.
 
     Numbers are compared by value (01 equals 1). The text between numbers, with its separators, is compared by
-    code point; where one version has text and the other a number, the text comes first. A text that is rc,
-    alpha, beta, pre or dev, in any case, with or without separators, comes before the end of a version; any
-    other text after it. Only the first 1000 characters count.
+    code point; where one version has text and the other a number, the text comes first. Where one version
+    ends and the other goes on, the one that ends comes first, unless the other goes on with rc, alpha, beta,
+    pre or dev (in any case, with or without separators), which comes before any other text, too. Only the
+    first 1000 characters count.
     """
     parts = [
         (_NUMBER, int(text))
@@ -114,11 +115,11 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
     """Return the selected runs of every machine that has a baseline and targets, sorted by machine.
 
     The baseline is the newest version (by `order_versions`) that matches its rules. Targets are all versions
-    that match theirs, older ones and the baseline's own, too. If there are rules of the start, the first
-    target that matches these is the oldest one, and earlier ones are left out; a machine without such a
-    target is left out. Rules on the property ``Operation``, of any role, select the operations that match all
-    of them; runs without a selected operation are dropped. InputError if no operation matches, or no machine
-    is left; if possible, it names a rule without a match.
+    that match theirs, older ones and the baseline's own, too. If there are rules of the start, targets older
+    than the oldest one that matches these are left out, and so is a machine without such a target. Rules on
+    the property ``Operation`` do not select versions: whatever their role, the operations that match all of
+    them are selected, and runs without a selected operation are dropped. InputError if no operation matches,
+    or no machine is left; if possible, it names a rule without a match.
     """
     operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))

@@ -40,10 +40,11 @@ NOTE = "pitot: events are WebAssembly opcodes, not hardware counters"
 def read_tables(directory: Path) -> CorunTables:
     """Return the tables of a directory with ``data.npz`` (solo) and ``if2.npz`` (with one co-runner).
 
-    A machine is a platform, ``<engine>:<device>``; a family is a workload without its size; times become
-    seconds. Solo runs have the events ``op_<opcode>`` and the repetition 1. Co-runs have no events; those of
-    a task with the same co-runner on a machine are numbered from 1 as repetitions. The table ``samples`` is
-    empty. InputError names a wrong or missing file, array or index.
+    A machine is a platform, ``<engine>:<device>``, whose properties are further columns of the table
+    ``hosts``; a family is a workload without its size; times become seconds. Solo runs have the events
+    ``op_<opcode>`` and the repetition 1. Co-runs have no events; those of a task with the same co-runner on a
+    machine are numbered from 1 as repetitions. The table ``samples`` is empty. InputError names a wrong or
+    missing file, array or index.
     """
     specs = {directory / "data.npz": SOLO, directory / "if2.npz": CORUN}
     solo, corun = (arrays.read_arrays(path, spec) for path, spec in specs.items())

@@ -434,11 +434,13 @@ def describe_change(change: float, direction: Direction) -> str:
 def describe_counterfactual(change: float, failed: bool, direction: Direction) -> str:
     """Return a counterfactual in words, such as ``would pass if the median were at most 2.0 % slower``.
 
-    `change` of the median, a share of the baseline's, flips the verdict; negative is worse. If `failed`, the
-    verdict is ``fail`` and flips to ``pass``, as above (``at least 2.0 % faster`` for a positive change). Any
-    other verdict flips to ``fail``: ``would fail from 2.0 % slower on``. Words of `direction` that are no
-    comparatives follow "with": ``would pass with at most 2.0 % more memory``. If `change` is 0, both texts
-    end in ``if the median were unchanged``.
+    `change` is the change of the median, as a share of the baseline's median, from which the verdict would be
+    another; negative is worse. It is written as by `describe_change`. If `failed`, the verdict is ``fail``
+    and would become ``pass``, as above (``at least 2.0 % faster`` for a positive change). Any other verdict
+    would become ``fail``: ``would fail from 2.0 % slower on``; ``slower`` is ``faster`` for a positive
+    change. If the words of `direction` are no comparatives, such as ``more memory``, "if the median were" is
+    replaced by "with": ``would pass with at most 2.0 % more memory``. If `change` is 0, both texts end in
+    ``if the median were unchanged``.
     """
     words = describe_change(change, direction)
     were = "if the median were" if direction.is_comparative or not change else "with"

@@ -248,11 +248,12 @@ def accuracy_scores(errors: Any, tolerance: float) -> dict[str, float]:
 
 
 def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return ``kind`` and, by name of a score, its ``mean, std`` over folds and its ``pooled`` value.
+    """Return a dict with ``kind`` and, by name of a score, a dict of its ``mean``, ``std`` and ``pooled``.
 
-    The scores are those of `score_predictions`. ``std`` is the population's, divided by n; ``pooled`` is the
-    score of all rows together. Values are rounded to 6 decimals, and None in place of NaN. `rows` are one
-    model's rows of oof.parquet in one design; ``kind`` is that of the first.
+    ``mean`` and ``std`` are over folds. The scores are those of `score_predictions`. ``std`` is the
+    population's, divided by n; ``pooled`` is the score of all rows together. Values are rounded to 6
+    decimals, and None in place of NaN. `rows` are one model's rows of oof.parquet in one design; ``kind`` is
+    that of the first.
     """
     folds = [score_predictions(fold_rows) for _, fold_rows in rows.groupby("fold", sort=True)]
     spreads = {
