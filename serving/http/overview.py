@@ -129,9 +129,10 @@ def figures_of(family: str, root: Path) -> dict[str, Any]:
 
     The keys are ``family``, ``champion`` (its name), ``splits`` and ``report`` (whether the report page
     exists). ``splits`` maps the name and scheme of each split (``name: scheme``) to the champion's scores
-    there: at most four pairs of displayed score name (as "missed") and formatted value (as "4.2 %"). Splits
-    without the champion are left out. InputError, too, if the evaluation's file is not JSON; LookupError,
-    TypeError, ValueError or AttributeError if its content has another format.
+    there: a list of at most four tuples of displayed score name (as "missed") and formatted value (as
+    "4.2 %"), in the order of display. Splits without the champion are left out. InputError, too, if the
+    evaluation's file is not JSON; LookupError, TypeError, ValueError or AttributeError if its content has
+    another format.
     """
     paths = FamilyPaths(family, root)
     metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")

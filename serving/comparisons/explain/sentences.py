@@ -438,7 +438,7 @@ def describe_counterfactual(change: float, failed: bool, direction: Direction) -
     verdict is ``fail`` and flips to ``pass``, as above (``at least 2.0 % faster`` for a positive change). Any
     other verdict flips to ``fail``: ``would fail from 2.0 % slower on``. Words of `direction` that are no
     comparatives follow "with": ``would pass with at most 2.0 % more memory``. If `change` is 0, both texts
-    end in ``if the median were unchanged``.
+    end in ``if the median were unchanged``. Percentages are written as by `describe_change`.
     """
     words = describe_change(change, direction)
     were = "if the median were" if direction.is_comparative or not change else "with"
