@@ -46,13 +46,15 @@ def collect_suite(path: Path, directory: Path) -> bool:
 def main(suite: Path, directory: Path) -> int:
     """Measure the suite in the YAML file `suite` and write the results to `directory`; return the exit code.
 
-    It is 130 after Ctrl-C, SIGTERM or SIGHUP, with the results so far; else 0, even without the runs that
-    exceeded their time limit or failed. If `directory` has a measurement of this suite, finished or not, only
-    missing runs are measured. Runs that exceeded their time limit are missing only if the limit is higher
-    now. In suites of fingerprints and of comparisons, a program that fails is noted, left out and never
-    repeated; this includes a program of fingerprints, or a trial of an operation of comparisons, that exceeds
-    its time limit. Notes and a progress bar appear on stderr. InputError if the suite is invalid or cannot be
-    measured here, `directory` has another measurement, or a program of a suite of matrices or co-runs fails.
+    It is 130 after Ctrl-C, SIGTERM or SIGHUP, with the results so far; else 0, even if runs are missing from
+    the results because they exceeded their time limit or failed. If `directory` has a measurement of this
+    suite, finished or not, only missing runs are measured. A run that exceeded its limit is missing only if
+    the limit is higher now; in suites of fingerprints, and in the trial of an operation of comparisons, it
+    counts as failed. Failures in these two kinds of suites are noted. In suites of fingerprints, a failed run
+    has no value and is not repeated, but the other runs of its program follow; in suites of comparisons, all
+    further runs of the build are left out, and after a failed trial those of the operation. Notes and a
+    progress bar appear on stderr. InputError if the suite is invalid or cannot be measured here, `directory`
+    has another measurement, or a program of a suite of matrices or co-runs fails.
     """
     # an error before measuring, not after it
     import pyarrow as pa  # noqa: F401 - results are Parquet

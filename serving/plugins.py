@@ -218,7 +218,7 @@ class FamilyPlugin:
     """A family's part of the serving layer; its functions are imported on first use.
 
     ``page`` returns the report of the project at a path as one self-contained HTML text, ``commands`` adds
-    the family's commands to the command line, ``labels`` counts the stored labels by status,
+    the family's commands to the command line, ``labels`` counts a project's labels by status,
     ``describe_cases`` describes the measurements of named cases of the project at a path. None: the family
     has no such part.
     """
@@ -230,7 +230,7 @@ class FamilyPlugin:
     endpoints: Callable[[], Sequence[Endpoint]] = tuple
     pages: Pages | None = None
     commands: Callable[[Typer], None] | None = None
-    labels: Callable[[], Mapping[str, int]] | None = None
+    labels: Callable[[Path], Mapping[str, int]] | None = None
     describe_cases: Callable[[Path, Sequence[str]], Mapping[str, tuple[str, ...]]] | None = None
 
 

@@ -89,9 +89,10 @@ def open_runs(source: Path) -> ds.Dataset:
     """Return the runs of `source`, a Parquet file or a directory, as a dataset, without reading them.
 
     Of a directory, that is its ``matrices.parquet`` if it has one, else all files in it and its
-    subdirectories, which must be Parquet files of runs. Names that begin with ".", "_", ``metrics.parquet``
-    or ``causes.parquet`` are ignored; the name of a subdirectory may be a column (``group=oltp``). InputError
-    if there is no file, the first file is not Parquet, or it lacks a required column; others are not checked.
+    subdirectories, which must be Parquet files of runs. Files and subdirectories are ignored if their names
+    begin with ".", "_", ``metrics.parquet`` or ``causes.parquet``; the name of a subdirectory may be a column
+    (``group=oltp``). InputError if there is no file, the first file is not Parquet, or it lacks a required
+    column; others are not checked.
     """
     place = _place_of_runs(source)
     try:

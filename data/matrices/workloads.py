@@ -284,7 +284,10 @@ def memory_leak() -> Unit:
 
 
 def lock_contention() -> Unit:
-    """Return a function that waits for a lock that another thread, started now, holds for 0.2 ms per call."""
+    """Return a function that waits for a lock that another thread, started now, holds for 0.2 ms per call.
+
+    The thread waits between calls, and is a daemon, which ends with the process.
+    """
     import threading
 
     lock, wanted, lock_held = threading.Lock(), threading.Semaphore(0), threading.Semaphore(0)

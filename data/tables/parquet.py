@@ -95,7 +95,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def read_written_table(path: Path, columns: list[str] | None = None, **options: Any) -> pd.DataFrame:
-    """Return a Parquet file that perfjudge has written as a frame, or only its `columns`, in their order.
+    """Return a Parquet file that perfjudge has written as a frame, or only `columns`, in the order given.
 
     `options` are those of `pandas.read_parquet`. FileNotFoundError if the file is missing; InputError if it
     is damaged, unreadable or has no such column.

@@ -208,8 +208,9 @@ _LATER = {"retrospective": LATER_FEATURES}
 def model_columns(features: FeatureSet) -> tuple[str, ...]:
     """Return the names of the feature columns that models use with a feature set, in their order.
 
-    "seed" has the 15 features of the thesis. "extended" has the three of medians among them, and features of
-    samples and earlier versions; "retrospective" adds those of later versions.
+    "seed" has the 15 features of the thesis. "extended" has those three of the 15 that are of medians, and
+    features of samples, of earlier versions and of other operations (`SIBLINGS`); "retrospective" adds those
+    of later versions.
     """
     return SEED_FEATURES if features == "seed" else _SEEN + _LATER.get(features, ())
 

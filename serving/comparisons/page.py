@@ -342,9 +342,11 @@ def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) 
     """Return sentences that compare the balanced accuracies of the champion and the best rule.
 
     They are pooled over the grouped folds: ``Its balanced accuracy is 0.950. This is above (by +0.010 to
-    +0.030) that of the best rule, welch (0.930).`` The range is the 95 % interval of champion - rule; if it
-    contains 0, the text is ``does not differ significantly (difference -0.010 to +0.030) from``. Empty
-    without rules. `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
+    +0.030) that of the best rule, welch (0.930).`` A third sentence says that the range is the 95 % interval
+    of the difference, champion - rule, by a bootstrap of operations. If it contains 0, ``does not differ
+    significantly (difference -0.010 to +0.030) from`` replaces ``is above (by ...)``; if it is below 0, that
+    is ``is below``. Empty without rules. `champion`: its verdicts on the grouped folds: ``comparison_id,
+    verdict, status``.
     """
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
     best = split.best_entry("rule")

@@ -214,8 +214,8 @@ def progress_opinion(
 
     The result has a distribution of the impact (``mixture``), and the impact of the observed part
     (``so_far``). `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated).
-    `ended`: seconds after which the co-run ended, if it did. If the solo run is complete, the impact is then
-    measured: `ended` / the length of the solo run; otherwise `ended` is ignored.
+    `ended`: seconds after which the co-run ended, if it did. If `ended` is given and the solo run is
+    complete, the impact is measured: `ended` / the length of the solo run; otherwise `ended` is ignored.
     """
     solo, corun = pair
     shared = set(solo.counted_events & corun.counted_events)

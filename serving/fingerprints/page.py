@@ -267,8 +267,9 @@ def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | No
 
     The application is ``redis-set``, else the first by name; both machines are drawn by `seed` from those
     that ran it. The rankings are by the quiho paper's method, each from the data of both machines, and may
-    agree; their seeds are always 0, 1 and 2. None without applications, or if fewer than two machines ran the
-    chosen one.
+    agree; their seeds are always 0, 1 and 2. The result also has the number of stressors that are in all
+    three (``agree``), and a chart of the stressors' correlations on both machines, which may be None. None
+    without applications, or if fewer than two machines ran the chosen one.
     """
     if not table.applications:
         return None

@@ -129,9 +129,10 @@ def figures_of(family: str, root: Path) -> dict[str, Any]:
 
     The keys are ``family``, ``champion`` (its name), ``splits`` and ``report`` (whether the report page
     exists). ``splits`` maps the name and scheme of each split (``name: scheme``) to the champion's scores
-    there: at most four pairs of displayed score name (as "missed") and formatted value (as "4.2 %"). Splits
-    without the champion are left out. InputError, too, if the evaluation's file is not JSON; LookupError,
-    TypeError, ValueError or AttributeError if its content has another format.
+    there: a list of at most four tuples of displayed score name (as "missed") and formatted value (as
+    "4.2 %"), in the order of display. Splits without the champion are left out. InputError, too, if the
+    evaluation's file is not JSON; LookupError, TypeError, ValueError or AttributeError if its content has
+    another format.
     """
     paths = FamilyPaths(family, root)
     metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")
@@ -276,11 +277,12 @@ def _render_overview(app: FastAPI, url: str) -> str:
     measured, shadow, labels = [], None, Counter[str]()
     for family in FAMILIES:
         # each family has its own format of the file
-        with suppress(InputError, LookupError, TypeError, AttributeError):
+        with suppress(InputError, LookupError, TypeError, ValueError, AttributeError):
             measured.append(figures_of(family, project_root()))
     for plugin in all_plugins():
         if plugin.labels is not None:
-            labels.update(plugin.labels())
+            with suppress(InputError):
+                labels.update(plugin.labels(project_root()))
     # without this part if its file cannot be read
     with suppress(InputError):
         shadow = figures.read_report(figures.figures_file(), running=app.state.settings.shadow is not None)

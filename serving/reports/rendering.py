@@ -24,8 +24,9 @@ def responsive_table(table: str) -> Markup:
     """Return the HTML element `table` with class ``stacked`` and ``data-label`` in each ``td`` of ``tbody``.
 
     This attribute, which the style sheet shows, is the name of the cell's column; existing ones stay, and
-    cells with ``colspan`` get none. The name of a column joins the different texts of its cells in all rows
-    of ``thead`` by ": "; ``colspan`` counts, and in headings also ``rowspan``.
+    cells with ``colspan``, or in a column without a name, get none. The name of a column joins the different
+    texts of its cells in all rows of ``thead`` by ": ". A cell with ``colspan`` takes as many columns, and in
+    ``thead`` one with ``rowspan`` as many rows; in ``tbody``, ``rowspan`` is ignored.
     """
     root: Any = html.fragment_fromstring(table.strip())
     root.classes.add("stacked")

@@ -52,7 +52,7 @@ class Leaders:
 def join_names(names: Sequence[str], max_names: int = 4) -> str:
     """Return names as an enumeration, ``a, b and c``; of more than `max_names`, ``a, b, c and 3 more``.
 
-    The second form has the first `max_names` - 1 names and the number of the others: here, of six names.
+    The second form has the first `max_names` - 1 names and the number of the others (the example has six).
     IndexError if `names` is empty.
     """
     shown = (

@@ -113,11 +113,12 @@ def learn_decision(inner: InnerPredictions, threshold: float, how: Decide, seed:
     the calibrated threshold. `how` has the limits on error and review rates, or costs, that set the
     thresholds of ``unsure`` and ``fail``; if a limit on false negatives (positives) cannot be guaranteed,
     ``pass`` (``fail``) is never given. A limit on false positives precedes one on reviews. Rows below the
-    minimum effect size do not train the calibration; the result has a factor, at most 1, by which their
-    calibrated probabilities are multiplied. `seed` is that of random splits.
+    minimum effect size do not train the calibration, unless all are; the result has a factor, at most 1, by
+    which their calibrated probabilities are multiplied. `seed` is that of random splits.
     """
-    below, above = inner.below, ~inner.below
-    calibration = learn_calibration(inner.y[above], inner.probability[above], inner.groups[above])
+    below = inner.below
+    used = np.full(len(below), True) if below.all() else ~below
+    calibration = learn_calibration(inner.y[used], inner.probability[used], inner.groups[used])
     # the fails below the minimum effect size, over the expected ones
     expected = calibration.map_probability(inner.probability[below]).sum()
     beneath = min(1.0, float((inner.y[below].sum() + 1) / (expected + 1)))

@@ -188,8 +188,8 @@ def random_forest(params: Params, seed: int, balance: Balance, directions: Direc
     """Return an unfitted RandomForestClassifier; it is monotone in the columns with 1 or -1 in `directions`.
 
     ``samples`` in `params`, if given, is the share of rows per tree; the other names are ``trees, leaf``
-    (least rows per leaf) and ``features``, all required. `balance` has the weights of the classes 0 and 1, or
-    is None.
+    (least rows per leaf) and ``features`` (scikit-learn's ``max_features``, such as "sqrt"), all required.
+    `balance` has the weights of the classes 0 and 1, or is None.
     """
     from sklearn.ensemble import RandomForestClassifier
 
@@ -201,8 +201,8 @@ def extra_trees(params: Params, seed: int, balance: Balance, directions: Directi
     """Return an unfitted classifier of extremely randomised trees, monotone where `directions` has 1 or -1.
 
     With 1, a larger value never makes class 1 less probable, with -1 never more. `params` has ``trees, leaf``
-    (least rows per leaf) and ``features``, all required. `balance` has the weights of the classes 0 and 1, or
-    is None.
+    (least rows per leaf) and ``features`` (scikit-learn's ``max_features``, such as "sqrt"), all required.
+    `balance` has the weights of the classes 0 and 1, or is None.
     """
     from sklearn.ensemble import ExtraTreesClassifier
 

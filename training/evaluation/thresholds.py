@@ -98,12 +98,12 @@ def guarantee_rates(
     """Return, for each share, a threshold with at most that share of future protected cases below it.
 
     Each result has ``share``, the threshold ``cut``, and two figures of random splits: ``measured``, the mean
-    share of held-out protected cases below a threshold from the other cases, and ``empirical_coverage``, the
-    part of the splits where this share is at most ``share``. ``cut`` and both figures are None if there are
-    too few protected cases, or no candidate passes. The threshold is the highest candidate such that it and
-    all lower ones pass three tests: learn-then-test, the random splits of whole groups, and the scatter of
-    the number of future cases below. `confidence` is the level of each guarantee, `seed` the seed of the
-    random splits. IndexError without cases.
+    share of held-out protected cases below a threshold that each split takes from its other cases, and
+    ``empirical_coverage``, the part of the splits where this share is at most ``share``. ``cut`` and both
+    figures are None if there are too few protected cases, or no candidate passes. The threshold is the
+    highest candidate such that it and all lower ones pass three tests: learn-then-test, the random splits of
+    whole groups, and the scatter of the number of future cases below. `confidence` is the level of each
+    guarantee, `seed` the seed of the random splits. IndexError without cases.
     """
     order = np.argsort(scored.probability, kind="stable")
     cases = ScoredCases(scored.probability[order], scored.is_protected[order], scored.groups[order])

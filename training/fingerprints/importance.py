@@ -151,9 +151,9 @@ def standardise_columns(values: Floats) -> Floats:
 def car_operator(logs: Floats) -> Floats:
     """Return the matrix (n_columns, n_rows) that converts standardised log performances to scores.
 
-    `logs` are log rates, shape (n_rows, n_columns), without NaN. The matrix times the standardised log
-    performances, shape (n_rows,), gives signed correlation-adjusted scores, shape (n_columns,); 0 for
-    constant columns.
+    `logs` are log rates, shape (n_rows, n_columns), without NaN, not yet standardised. The matrix times the
+    log performances, shape (n_rows,), standardised as by `standardise_columns`, gives signed
+    correlation-adjusted scores, shape (n_columns,); 0 for constant columns.
     """
     standard = standardise_columns(logs)
     among = standard.T @ standard / len(logs)

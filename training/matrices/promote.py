@@ -69,10 +69,11 @@ def make_challenger_test(
 ) -> ChallengerTest:
     """Return functions to read, compare and log models; the candidate is the champion of metrics.json.
 
-    `metrics` is the content of that file; the candidate's log has its scores in `split` first. Models are
-    compared by balanced accuracy, candidate minus champion, on the same held-out pairs; whole test cases are
-    drawn for the interval, as `params` says. The out-of-fold predictions and the card are read from `paths`
-    at once: FileNotFoundError without the former, InputError without the latter.
+    `metrics` is the content of that file; the candidate's log has its scores in `split` first. The candidate
+    and the registered champion are compared by balanced accuracy, candidate minus champion, on the same
+    held-out pairs; whole test cases are drawn for the interval, as `params` says. The out-of-fold predictions
+    and the card are read from `paths` at once: FileNotFoundError without the former, InputError without the
+    latter.
     """
     how = BootstrapSettings.from_params(params.section.promote, params.seed)
     best = metrics["champion"]

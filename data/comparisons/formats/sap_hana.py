@@ -180,13 +180,15 @@ def read_data_set(
 
     The files are ``<id>__<category>__<unit>.csv``. A series is the operation ``<id>``, measured with one
     thread; the order of a version is its index in the series. The comparisons are the boundaries that
-    `find_boundaries` returns for `rules`, with the ``versions_before`` versions before them and the
-    ``versions_after`` from them on. A boundary is labelled fail if it is marked and the target's median is
-    worse than the baseline's (lower for units of `THROUGHPUT`, else higher), else pass. Each inspector has a
-    label (pass without a mark), agreed boundaries also have one of the consensus. A chunk has at least ten
-    times `chunk_rows` results (None: all); the last may have fewer, or none. InputError if the annotations
-    cannot be read or there is no series, and at the first invalid entry of the annotations or series unless
-    ``problems.keep_going``, which skips it.
+    `find_boundaries` returns for `rules`: the baseline is the ``versions_before`` versions before a boundary,
+    the target the ``versions_after`` from it on, and up to ``versions_later`` further ones are its later
+    versions. Each inspector has a label: fail if this person marked the boundary and the target's median is
+    worse than the baseline's (lower for units of `THROUGHPUT`, else higher), else pass. A consensus without
+    annotator is a further label: pass where nobody marked a change, and where at least ``min_annotators``
+    marked one, fail or pass by the medians, even if other inspectors did not mark it. A chunk has at least
+    ten times `chunk_rows` results (None: all); the last may have fewer, or none. InputError if the
+    annotations cannot be read or there is no series, and at the first invalid entry of the annotations or
+    series unless ``problems.keep_going``, which skips it.
     """
     annotations = annotations_of(path / "annotations.json", problems)
     files = sorted(path.rglob("*__*__*.csv"))

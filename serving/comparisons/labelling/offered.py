@@ -28,11 +28,11 @@ _DIGITS = 20
 
 
 def keep_nearby_versions(siblings: Siblings) -> Siblings:
-    """Return a copy with only the targets, versions of the same name, and the 12 on either side of each.
+    """Return a copy with only the versions of targets, those with their names, and 12 on either side of each.
 
-    Versions of one benchmark and machine may share a name; of a target with several versions, the name of the
-    first counts. Each remaining part of a series becomes a series of its own; features of siblings do not
-    change. Without versions or targets, `siblings` is returned.
+    Versions of different operations of one benchmark and machine may share a name; if a target has several
+    versions, only the name of its first one counts. Each remaining part of a series becomes a series of its
+    own; features of siblings do not change. Without versions or targets, `siblings` is returned.
     """
     versions, spans = siblings.versions, siblings.stop - siblings.first
     if not len(versions.series) or not spans.any():

@@ -82,12 +82,12 @@ def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
     return suspected_labels(verdicts, evaluated.metrics.champion, evaluated.tables.labels)
 
 
-def counts(root: Path = Path()) -> dict[str, int]:
+def counts(root: Path) -> dict[str, int]:
     """Return the number of ingested comparisons by the status that their labels give together.
 
-    The keys are "pass" and "fail", without those of no comparison; ties are not counted. Empty before the
-    pipeline has run. Raises InputError if ``params.yaml`` or the table of labels in the project `root` is
-    wrong.
+    Statuses are those of `consensus_status`, by the rule ``consensus`` of ``params.yaml``. The keys are
+    "pass" and "fail", without those of no comparison; ties are not counted. Empty before the pipeline has
+    run. Raises InputError if ``params.yaml`` or the table of labels in the project `root` is wrong.
     """
     file = FamilyPaths("comparisons", root).interim / "labels.parquet"
     if not file.is_file():

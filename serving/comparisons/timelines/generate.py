@@ -65,7 +65,8 @@ def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
 
     A summary of each timeline is printed, too. `as_json`: print an object with ``directory, index, reports``
     (fields of `ListedReport`), ``skipped`` (the number of skipped parts) and ``notes`` instead of paths and
-    summaries. Skipped parts and notes are written to stderr in any case; existing pages are replaced. Raises
+    summaries. Skipped parts and notes are written to stderr in any case; existing pages are replaced. Without
+    a server, a named model and a champion, versions are not judged, which a note says. Raises
     InputError if rules, results or a named model cannot be read or do not fit together, if no machine has a
     baseline and targets, if a server does not answer, or if a server is given together with a model or a base
     rate. With ``options.keep_going``, wrong parts of the results are skipped instead.

@@ -204,9 +204,10 @@ class ImpactRecipe:
 
 
 def named_of(rows: pd.DataFrame) -> Named:
-    """Return the pair ("TASK", a line break, "CORUNNERS") and the machine of each row, shape (n_rows,).
+    """Return the pair and the machine of each row, as two arrays of text of shape (n_rows,).
 
-    `rows` has the text columns ``task, corunners`` (which are not changed) and ``machine``.
+    A pair is one text: the task, a line break, and the co-runners, as in the text columns ``task, corunners``
+    of `rows`, which also has ``machine``.
     """
     pairs = (rows["task"] + PAIR_SEPARATOR + rows["corunners"]).to_numpy(np.str_)
     return Named(pairs, rows["machine"].to_numpy(np.str_))

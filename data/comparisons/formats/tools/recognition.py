@@ -151,8 +151,9 @@ def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], kind: str) -> InputError:
     """Return an InputError (not raised) that names up to two nearest formats and their missing parts.
 
-    Nearest are formats with the largest share of a sign's parts in the file; a format is named once, with its
-    nearest sign. Formats without any part are not named; but formats of tables are, if the file is a table.
+    A format has one or more signs, each with parts. The nearest sign of a format is that of whose parts the
+    file has the largest share, and the nearest formats are those with the largest such share. Formats without
+    any part are not named; but formats of tables are, if the file is a table.
     `kind` is the kind of the content in the message, such as "JSON".
     """
     is_table = len(file.header_cells) > 1
