@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from data.errors import InputError
 from serving.http import overview
 from serving.http.api import create_app
 from serving.http.bodies import Answered
@@ -162,7 +163,10 @@ def test_champion_and_its_challenger_are_shown_with_reasons(
 
 
 def test_the_overview_counts_labels_of_all_families(app, monkeypatch):
-    counts = (None, lambda: {"pass": 2}, lambda: {"pass": 3, "fail": 1})
+    def damaged(_):
+        raise InputError("is damaged")
+
+    counts = (None, lambda _: {"pass": 2}, damaged, lambda _: {"pass": 3, "fail": 1})
     monkeypatch.setattr(overview, "all_plugins", lambda: [SimpleNamespace(labels=one) for one in counts])
     page = get(app, "/").text
     assert "<b>5</b>pass" in page

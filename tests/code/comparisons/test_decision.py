@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+from data.comparisons.params import Decide
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from features.comparisons.vectors import SEED_FEATURES
@@ -23,7 +24,14 @@ from serving.models import Served
 from tests.code.comparisons.inputs import comparison_row, rows
 from tests.code.comparisons.posted import standardised
 from tests.families import feature_table, small_family
-from training.comparisons.decision import OUT_OF_FOLD_FILE, read_changes, read_out_of_fold, write_out_of_fold
+from training.comparisons.decision import (
+    OUT_OF_FOLD_FILE,
+    InnerPredictions,
+    learn_decision,
+    read_changes,
+    read_out_of_fold,
+    write_out_of_fold,
+)
 from training.comparisons.evaluate import out_of_fold
 from training.comparisons.family import FeatureTable, all_parts
 from training.comparisons.stored import TrainedModel
@@ -194,3 +202,11 @@ def test_a_damaged_feature_table_is_refused_by_name(tmp_path_factory, place, mas
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(InputError, match=r"features.parquet: .*run featurize again$"):
         FeatureTable.read(path, ("noise",))
+
+
+def test_a_decision_is_learned_if_all_effects_are_small():
+    y, probability = np.arange(60) % 2, np.linspace(0, 1, 60)
+    groups = np.array([f"g{number}" for number in range(60)])
+    inner = InnerPredictions(y, groups, probability, np.full(60, True))
+    decision = learn_decision(inner, 0.5, Decide(), 1)
+    assert 0 <= decision.calibration.map_probability(0.2) <= decision.calibration.map_probability(0.9) <= 1
