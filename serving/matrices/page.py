@@ -223,7 +223,8 @@ def curve_figures(evaluation: EvaluatedMatrices) -> list[tuple[str, Chart | None
     and the training times. Names are such as "Figure 4 of the analysis engine paper". The text, which is
     never empty, is to be shown if the chart is None, because there are no data.
     """
-    curves, folds = evaluation.curves, evaluation.metrics.split.folds
+    curves = evaluation.curves
+    folds = int(curves["folds"].min()) if len(curves) else 0
     missing = "reports/matrices/evaluated/curves.parquet does not hold this curve."
     charts = [
         (cost_chart(curves, folds), missing),
