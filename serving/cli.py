@@ -122,7 +122,9 @@ def import_(
     sources: Annotated[list[Path], typer.Argument(metavar="SOURCE", help="Files or directories.")],
     output: Directory,
     keep_going: KeepGoing = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of rows as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the number of rows of each table as JSON.")
+    ] = False,
     **options: Any,
 ) -> int:
     """Convert measurements of a supported format to Parquet tables.
@@ -212,7 +214,7 @@ def collect(
 def train(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty directory of the project.")],
 ) -> int:
-    """Create a project that trains models on your labels. In it, `dvc repro` trains models of comparisons."""
+    """Create a project that trains models on your labels. There, `dvc repro` trains models on comparisons."""
     from serving.installation import create_project
 
     return create_project(directory)

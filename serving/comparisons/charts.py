@@ -184,9 +184,10 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     scores = _f_values(rooted, failed)
     best = [int(place) for place in np.argsort(-scores, kind="stable")[:3]]
     before, after = float(_f_values(plain[:, best[:1]], failed)[0]), float(scores[best[0]])
-    effect = "is better: the F statistic rises" if after > before else "is no better: the F statistic goes"
+    effect = "separates them better" if after > before else "does not separate them better"
     title = (
-        f"{columns[best[0]]} separates pass from fail best; its square root {effect} "
+        f"{columns[best[0]]} separates pass from fail best; its signed square root {effect}: "
+        f"the F statistic of an analysis of variance {'rises' if after > before else 'goes'} "
         f"from {before:,.0f} to {after:,.0f}"
     )
     fails, passes = (np.flatnonzero(rows)[even_slice(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
@@ -194,7 +195,8 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     note = (
         f"Shown: {len(fails):,} of {failed.sum():,} comparisons labelled fail, {len(passes):,} of "
         f"{(~failed).sum():,} labelled pass. "
-        f"{'; '.join(f'{columns[place]}: {describe_feature(columns[place], 2)}' for place in best)}."
+        f"{'; '.join(f'{columns[place]}: {describe_feature(columns[place], 2)}' for place in best)}. "
+        "Positive differences are better."
     )
     names = (features["comparison_id"] + ", " + features["status"]).to_numpy(str)
     below: dict[str, Any] = {"fill": "none", "edge": PASS, "size": 16, "thickness": 1}
@@ -298,7 +300,7 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
     words = Words("review-rate", title, "Misses and false alarms by the share that is sent to a person", note)
     lines = [Line("missed", unsure, false_negatives, 0), Line("false alarms", unsure, alarms, 3)]
     x = Axis("unsure (% of the comparisons)", percent=True)
-    y = Axis("wrong (% of the regressions, % of the others)", percent=True, low=0.0)
+    y = Axis("error rate (%)", percent=True, low=0.0)
     return draw_chart(words, [Panel(lines, x, y)], (8.4, 3.7))
 
 
@@ -342,8 +344,8 @@ def _by_parameter(
         part = table[table["curve"] == curve]
         marks.append(Line(label, part["parameter"], part["mean"], style, band=part["std"]))
     marks.append(ValueLine(ALWAYS, y=always_pass))
-    panel = Panel(marks, Axis(axis[0]), Axis("accuracy (% of correct verdicts)", percent=True))
-    note = "Lines are means over the folds, bands one standard deviation."
+    panel = Panel(marks, Axis(axis[0]), Axis("accuracy (% of verdicts)", percent=True))
+    note = "Lines are means over the folds, bands \N{PLUS-MINUS SIGN} one standard deviation."
     words = Words(name, _parameter_title(rows, names, axis[1]), f"Line chart of accuracy by {axis[0]}", note)
     return draw_chart(words, [panel], (8.4, 3.7))
 
@@ -408,8 +410,8 @@ def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     words = Words("figure-6-9", title, "Box plots of accuracy over folds, one pair per model", note)
     panel = Panel(
         marks,
-        Axis("accuracy (% of correct verdicts, one per fold)", percent=True),
-        Axis("model (name in the catalogue)", order),
+        Axis("accuracy (% of the verdicts of a fold)", percent=True),
+        Axis("model", order),
     )
     return draw_chart(words, [panel], (8.4, 1.3 + 0.55 * len(order)))
 

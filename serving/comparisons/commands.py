@@ -15,7 +15,6 @@ from serving.options import (
     AsJson,
     Better,
     Directory,
-    FailOnRegression,
     Format,
     KeepGoing,
     Model,
@@ -87,7 +86,8 @@ Retrospective = Annotated[
     bool | None,
     typer.Option(
         "--retrospective",
-        help="Judge with the model that also uses results of versions after the target.",
+        help="Judge with the champion that also uses results of versions after the target. Without effect if"
+        " --model is given.",
     ),
 ]
 
@@ -97,8 +97,8 @@ MaxFalseNegativeRate = Annotated[
         "--max-false-negative-rate",
         metavar="PERCENT",
         parser=_positive_share,
-        help="Largest share of the regressions that may get the verdict pass."
-        " none: no guarantee. Default: that of the model, or none if the other rate option is given.",
+        help="Largest share of the regressions that may get the verdict pass. none: no limit."
+        " Default: that of the model, or none if only --max-false-positive-rate is given.",
     ),
 ]
 MaxFalsePositiveRate = Annotated[
@@ -107,8 +107,8 @@ MaxFalsePositiveRate = Annotated[
         "--max-false-positive-rate",
         metavar="PERCENT",
         parser=_positive_share,
-        help="Largest share of the comparisons without a regression that may get the verdict fail."
-        " none: no guarantee. Default: that of the model, or none if the other rate option is given.",
+        help="Largest share of the comparisons without a regression that may get the verdict fail. none: no"
+        " limit. Default: that of the model, or none if only --max-false-negative-rate is given.",
     ),
 ]
 Costs = Annotated[
@@ -118,7 +118,8 @@ Costs = Annotated[
         metavar="FN:FP:REVIEW",
         parser=_check_costs,
         help="Relative costs of a missed regression, a false alarm and a person's review, such as 100:10:1."
-        " Verdicts minimise the expected cost. Replaces the two rate options.",
+        " Verdicts minimise the expected cost. Replaces --max-false-negative-rate and"
+        " --max-false-positive-rate.",
     ),
 ]
 BaseRate = Annotated[
@@ -138,7 +139,7 @@ ServedBaseRate = Annotated[
         metavar="PERCENT",
         parser=_positive_share,
         help="Share of regressions among the comparisons to come; corrects probabilities and thresholds."
-        " none, and default: that of the training data.",
+        " Default: none, that of the training data.",
     ),
 ]
 FailOnUnsure = Annotated[
@@ -149,8 +150,8 @@ Explain = Annotated[
     typer.Option(
         "--why",
         "--explain",
-        help="Also output evidence, attributions (JSON only), nearest labelled comparisons and"
-        " counterfactuals.",
+        help="Also output the evidence, the nearest labelled comparisons and the smallest change that would"
+        " flip the verdict; in JSON also the features' shares in it (attributions).",
     ),
 ]
 #: Options of `serving.comparisons.model.load_judge`, for ``perfjudge serve``, by the names of its parameters.
@@ -209,9 +210,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(
             metavar="BASELINE TARGET",
             help="Results of baseline and target: each a file, or a directory of runs. With --confirm,"
-            " `-- COMMAND...` follows: the command measures the target again, and writes to the path that"
-            " replaces {output}. The environment variable PERFJUDGE_OPERATIONS lists the operations to"
-            " measure.",
+            " `-- COMMAND...` follows, which measures the target again. In COMMAND, {output} stands for the"
+            " file to write. The environment variable PERFJUDGE_OPERATIONS, set for COMMAND, lists the"
+            " operations to measure.",
         ),
     ] = None,
     base: Annotated[
@@ -231,8 +232,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--history",
             metavar="DIR",
-            help="Directory of earlier runs of the baseline's branch, in the order of file names, to estimate"
-            " between-run variation.",
+            help="Directory of earlier runs of the baseline's branch, used to estimate between-run variation."
+            " File names must sort from the oldest to the newest run.",
         ),
     ] = None,
     match: Annotated[
@@ -246,7 +247,10 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     model: Model = None,
     shown: Shown = None,
-    fail_on_regression: FailOnRegression = False,
+    fail_on_regression: Annotated[
+        bool,
+        typer.Option("--fail-on-regression", help="Exit with 1 if any outcome is regression."),
+    ] = False,
     fail_on_missing: Annotated[
         bool,
         typer.Option(
@@ -254,7 +258,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             help="Exit with 1 if a machine, an operation or a configuration is on one side only.",
         ),
     ] = False,
-    fail_on_unsure: FailOnUnsure = None,
+    fail_on_unsure: Annotated[
+        bool | None, typer.Option("--fail-on-unsure", help="Exit with 1 if any outcome is unsure.")
+    ] = None,
     init: Annotated[
         bool,
         typer.Option(
@@ -266,7 +272,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     explain: Annotated[
         bool,
         typer.Option(
-            "--why", help="In tables, add the evidence for rows that are neither unchanged nor within noise."
+            "--why", help="In tables, add the evidence to outcomes other than unchanged and within noise."
         ),
     ] = False,
     between_run_variation: Annotated[
@@ -276,7 +282,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             metavar="PERCENT",
             parser=_share,
             help="Relative standard deviation between runs of one build, used if it cannot be estimated."
-            " none: do not adjust verdicts.",
+            " none: keep the verdicts of the model.",
         ),
     ] = "1.5",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
@@ -294,7 +300,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--confirm-base",
             metavar="COMMAND",
-            help="Command that measures the baseline, in turn with the target's COMMAND.",
+            help="Command that measures the baseline again, alternating with COMMAND.",
         ),
     ] = None,
     confirm_timeout: Annotated[
@@ -313,11 +319,18 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     commit: Annotated[
         str | None,
         typer.Option(
-            "--commit", metavar="COMMIT", help="Commit of the target. Default: the checked-out commit."
+            "--commit",
+            metavar="COMMIT",
+            help="Commit of the target, for the entries of --acknowledged. Default: the checked-out commit.",
         ),
     ] = None,
     base_commit: Annotated[
-        str | None, typer.Option("--base-commit", metavar="COMMIT", help="Commit of the baseline.")
+        str | None,
+        typer.Option(
+            "--base-commit",
+            metavar="COMMIT",
+            help="Commit of the baseline, for the entries of --acknowledged.",
+        ),
     ] = None,
     from_: From = None,
     better: Direction = None,
@@ -329,7 +342,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
     markdown: Annotated[
         Path | None,
-        typer.Option("--markdown", metavar="FILE", help="Also write a comment for a pull request."),
+        typer.Option(
+            "--markdown", metavar="FILE", help="Also write a comment for a pull request, in Markdown."
+        ),
     ] = None,
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")
@@ -340,14 +355,19 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     html: Annotated[
         Path | None,
         typer.Option(
-            "--html", metavar="FILE", help="Also write an HTML page with table, box plots and comment."
+            "--html",
+            metavar="FILE",
+            help="Also write an HTML page with table, box plots and the comment of --markdown.",
         ),
     ] = None,
     annotations: Annotated[
         bool, typer.Option("--annotations", help="Also write GitHub annotations to standard error.")
     ] = False,
     step_summary: Annotated[
-        bool, typer.Option("--step-summary", help="Also append the comment to the GitHub step summary.")
+        bool,
+        typer.Option(
+            "--step-summary", help="Also append the comment of --markdown to the GitHub step summary."
+        ),
     ] = False,
     name: Annotated[
         str,
@@ -356,7 +376,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         ),
     ] = "",
 ) -> int:
-    """Compare two result files. A side may be several runs, or one operation of a file (--match)."""
+    """Compare two result files, or two sets of runs. --match pairs operations with different names."""
     if init:
         from serving.comparisons.compare.workflow import write_workflow
 
@@ -442,9 +462,9 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons whose labels would improve a model most.
 
-    With a fail and a pass labelled, a model fitted to the labels orders the comparisons, and --model or the
-    champion only fills the column probability. Before that, --model or the champion orders them, or a rank
-    statistic if there is no model. With -o, write a CSV file to fill in. Save it as labels.csv in the
+    Once the data have a label pass and a label fail, a model fitted to the labels orders the comparisons.
+    Until then, the model of --model does, or a rank statistic if there is no model. The column probability
+    always comes from --model. With -o, a CSV file to fill in is written. Save it as labels.csv in the
     directory of the data, so that the labels are read with the data.
     """
     from serving.answering import form_of
@@ -465,8 +485,8 @@ def labels_suspects(
     """List doubtful labels, the most doubtful first.
 
     Labels that out-of-fold predictions contradict come first, then those on which annotators disagree;
-    --number limits the whole list. Each label has its annotators and the reasons for the doubt. The command
-    fails if `dvc repro` has not run.
+    --number limits both together. Each label is listed with its annotators and the reasons for the doubt. The
+    command fails if `dvc repro` has not run.
     """
     from serving.comparisons.labels.command import give_suspects
 
@@ -523,8 +543,8 @@ def labels_export(
         typer.Option(
             "--comparisons",
             metavar="SOURCE",
-            help="Labelled comparisons, in any supported format. Default: the input of the last `dvc repro`;"
-            " with --format csv, all labels are written.",
+            help="Comparisons whose labels are written, in any supported format. Default: the input of the"
+            " last `dvc repro`; with --format csv, all comparisons.",
         ),
     ] = None,
     form: Annotated[
@@ -540,7 +560,7 @@ def labels_export(
     """Write the last label of each person for each comparison. Withdrawn labels are not written.
 
     An existing file is replaced, except a CSV file with labels that the database lacks: import it first.
-    xml and tables also contain the labels that are only in --comparisons.
+    With --format xml or tables, labels of --comparisons that the database lacks are written, too.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels
@@ -581,7 +601,9 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
         int | None,
         typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes. Default: one per CPU."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the written files as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a list of the written pages as JSON.")
+    ] = False,
 ) -> int:
     """Write HTML pages of the results of many versions. They show box plots, verdicts and lasting changes."""
     from data.comparisons.params import Measure

@@ -171,7 +171,7 @@ def mistake_chart(mistake: Mistake) -> Chart:
     dots over a box, evenly spaced. ValueError without configurations.
     """
     is_false_negative, worst = mistake.label == "fail", mistake.worst_pair
-    change = f"{percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"
+    change = f"median {percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"
     if abs(worst.shift) < _NO_CHANGE:
         change = "no shift of the median"
     title = (
@@ -186,7 +186,7 @@ def mistake_chart(mistake: Mistake) -> Chart:
             *_side_marks(mistake.pairs, 0, "baseline"),
             *_side_marks(mistake.pairs, 1, "target"),
         ],
-        Axis(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", ticks),
+        Axis(f"threads (number)\nbaseline median ({mistake.unit})", ticks),
         Axis(f"change from baseline median (%)\n{mistake.better} is better", percent=True),
     )
     return draw_chart(Words(mistake.anchor, title, shows), [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))

@@ -170,7 +170,7 @@ def _draw_node(axes: Axes, node: Node, depth: int, top: float) -> float:
         axes.text(depth + 0.52, (row + below) / 2, word, fontsize=8, color=MUTED, va="center")
     fails = node.fail_share >= 0.5  # noqa: PLR2004 - the majority
     verdict, edge, width = ("FAIL", FAIL, 2.2) if fails else ("PASS", PASS, 1.2)
-    heading = node.question or (f"\u2026 {with_noun(node.below, 'node')} deeper" if node.below else verdict)
+    heading = node.question or (f"\u2026 {with_noun(node.below, 'node')} below" if node.below else verdict)
     text = f"{heading}\n{with_noun(node.samples, 'vector')}, {percent(node.fail_share, 0)} fail"
     box: dict[str, Any] = {"facecolor": PAPER, "edgecolor": edge, "linewidth": width}
     box |= {"boxstyle": "round,pad=0.45", "linestyle": "--" if node.below else "-"}
@@ -217,8 +217,9 @@ def iterate_advice(
             "operations help more than other models."
         )
     yield (
-        "Do not rely on verdicts for machines, units or kinds of benchmarks that do not occur in these "
-        f"{metrics.data.operations:,} operations; the server's overview page shows how far requests differ."
+        "Do not rely on verdicts for machines, units of measurement or kinds of benchmarks that do not occur "
+        f"in these {metrics.data.operations:,} operations; the server's overview page shows how far requests "
+        "are from the training data."
     )
 
 
@@ -238,7 +239,7 @@ def _advised_guarantee(risk_guarantees: ModelGuarantees) -> str:
     best = min(affordable, key=lambda rates: rates.share)
     text = (
         f"Request at most {percent(best.share, 0)} missed regressions "
-        f"(`--max-false-negative-rate {100 * best.share:g}`): this guarantee was kept on "
+        f"(`--max-false-negative-rate {100 * best.share:g}`): this guarantee held on "
         f"all {best.folds} folds, with {percent(best.false_positive_rate)} false alarms and "
         f"{percent(best.unsure)} of the comparisons sent to a person"
     )

@@ -6,7 +6,9 @@ from serving.corun.commands import group
 from serving.plugins import FamilyPlugin, Importing, Registered, deferred_function, import_attribute
 
 STATIC = Registered("corun_static", "Model that predicts slow-downs from solo runs.")
-ONLINE = Registered("corun_online", "Model that predicts slow-downs from the first seconds.")
+ONLINE = Registered(
+    "corun_online", "Model that predicts slow-downs from the first seconds of a solo run and a co-run."
+)
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.corun.page.page"),
     importing=Importing(

@@ -177,7 +177,7 @@ def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     summary = "Events come in bursts" if largest > 1 else "Event rates are nearly constant"
     title = f"{summary}: {chosen[-1]} varies most (coefficient of variation: {percent(largest, 0)})"
     shows = f"Line chart of the rates of {', '.join(chosen)} over the run of {task} with {other}"
-    note = f"{task} with {other} on {evaluation.shown_machine}; in ascending order of variation."
+    note = f"{task} with {other} on {evaluation.shown_machine}. Legend: in ascending order of variation."
     lines = [Line(event, run["t_seconds"], relative[event], style) for style, event in enumerate(chosen)]
     panel = Panel(lines, Axis("time since the start (s)"), Axis("rate / its mean"))
     return draw_chart(Words("figure-3", title, shows, note), [panel], (8.4, 3.8))
@@ -265,7 +265,10 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     elif len(shown) > 1 and not _differ_significantly(top, shown.iloc[1]):
         title = f"Most important features: shuffling {top['feature']} or {shown['feature'].iloc[1]} {cost}"
     shows = f"Bars of permutation importance of {with_noun(len(shown), 'feature')}"
-    note = "own_: the task, others_: its co-runners. Error bars are one standard deviation over the shuffles."
+    note = (
+        "own_: the task, others_: its co-runners; seconds: solo run time; longer: own_seconds \N{MINUS SIGN} "
+        "others_seconds. Error bars are one standard deviation over the shuffles."
+    )
     panel = Panel(
         [Bars(100 * shown["rise"], spread=100 * shown["spread"])],
         Axis("growth of the mean error when shuffled (percentage points)"),
@@ -290,7 +293,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
     champion = rows_with(rows, model=online.champion).sort_values("seconds")
     first, at = champion.iloc[0], rows_with(champion, seconds=online.trained_at).iloc[0]
     title = (
-        f"{percent(at['within_tolerance'], 0)} of predictions of {online.champion} within "
+        f"{percent(at['within_tolerance'], 0)} of the predictions of {online.champion} are within "
         f"{percent(tolerance, 0)} after {plain_number(at['seconds'])} s of samples, "
         f"{percent(first['within_tolerance'], 0)} after {plain_number(first['seconds'])} s"
     )
@@ -346,7 +349,7 @@ def placement_chart(check: PlacementCheck) -> Chart:
     panel = Panel(
         marks,
         Axis("run time of all tasks, two to a machine (s)"),
-        Axis(f"placements (of {len(check.random):,})"),
+        Axis(f"random placements (of {len(check.random):,})"),
     )
     shows = "Histogram of the total run time of random placements"
     return draw_chart(Words("placements-random", title, shows, note), [panel], (8.4, 3.6))

@@ -38,7 +38,7 @@ Whole = Annotated[
     bool | None,
     typer.Option(
         "--whole/--beginning",
-        help="Whether SOLO.csv is a whole run or only its beginning. Default: whole if SOLO.csv lasts longer"
+        help="Whether SOLO.csv is a whole run or only the beginning of one. Default: whole if it lasts longer"
         " than CORUN.csv.",
     ),
 ]
@@ -59,8 +59,8 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Predict the slow-down of a task from solo runs. No co-run is needed.
 
-    The answer is the run time with co-runners / run time alone, with an interval. Tasks that the
-    model does not know need --tasks.
+    The answer is the impact, which is the run time with co-runners / run time alone, and its prediction
+    interval. Tasks that the model does not know need --tasks.
     """
     from pydantic import ValidationError
 
@@ -100,7 +100,8 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Predict the slow-down of a new task from its first seconds.
 
-    The answer is the run time with co-runners / run time alone, with an interval.
+    The answer is the impact, which is the run time with co-runners / run time alone, and its prediction
+    interval.
     """
     from data.corun.synonyms import IntervalCounts
     from data.corun.tables import SAMPLE_DTYPES
@@ -174,7 +175,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Assign tasks to machines with the least total slow-down. The model predicts the slow-downs."""
+    """Assign tasks to machines so that they slow down least in total. The model predicts the slow-downs."""
     from serving.corun.model import load_static
     from serving.corun.place import measured_saving_on, place_tasks
     from serving.corun.text import place_text
@@ -195,11 +196,11 @@ def corun_measure(
         int, typer.Option("--repetitions", min=1, metavar="N", help="Runs per placement.")
     ] = 1,
 ) -> int:
-    """Run the placements of a plan, and compare run times. Placements: the best, the worst, five random ones.
+    """Run placements of a plan: best, worst and five random ones. Compare their run times.
 
     After the last run, placements.parquet, settings.json and the plan are written, and the run times are
-    printed, except of groups of tasks that exceeded their time limit. After Ctrl-C, nothing is written (exit
-    code 130). Every task must be in the suite.
+    printed. Groups of tasks that exceeded their time limit are left out. After Ctrl-C, nothing is written,
+    and the exit code is 130. Every task must be in the suite.
     """
     from data.corun.collect import main
     from data.tables.files import write_text

@@ -23,7 +23,7 @@ from serving.reports.rendering import CORUN, render
 DESIGNS = {
     "random": (
         "pairs that may be in the training data with swapped roles",
-        "Random (the co-run paper's split): training data may contain a pair with swapped roles",
+        "Random (the co-run paper's split): training data may contain the same pair with swapped roles",
     ),
     "pairs": ("pairs that never ran together", "Pairs held out: A with B, and B with A"),
     "pairs-on-machine": (
@@ -76,7 +76,10 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
 
 
 def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
-    saved = f"Placement of all tasks by predictions saves {percent(checked.chosen_saving)} of run time"
+    saved = (
+        f"Placement of all tasks by predictions saves {percent(checked.chosen_saving)} of the run time of "
+        "random placements"
+    )
     if noise is not None and checked.chosen_saving <= noise:
         return (
             f"{saved}, which is within the variation of solo runs of one task ({percent(noise)}): do not "

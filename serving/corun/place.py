@@ -60,8 +60,8 @@ class MeasuredPlacements:
         return (
             f"the predicted best took {took:.1f} s of run time in total, {abs(random - took):.1f} s "
             f"({abs(1 - took / random):.1%}) {sign} than the mean of {len(drawn)} random placements "
-            f"({random:.1f} s){chance}; {(drawn.round(1) > round(took, 1)).sum()} of them took longer; "
-            f"the predicted worst took {worst.mean():.1f} s"
+            f"({random:.1f} s){chance}; {(drawn.round(1) > round(took, 1)).sum()} of the "
+            f"{len(drawn)} took longer; the predicted worst took {worst.mean():.1f} s"
         )
 
     @property

@@ -41,7 +41,7 @@ def show(
         typer.Argument(help="Model family whose main score and parameters are shown."),
     ] = "comparisons",
 ) -> int:
-    """List DVC experiments with the main score of a model family. Parameters that differ are shown, too."""
+    """List DVC experiments with the main score of a model family. Show parameters that differ, too."""
     import subprocess
     import sys
     from importlib import import_module
@@ -66,9 +66,9 @@ def retrain(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> int:
-    """Run the stages of this directory whose inputs changed. The stages are listed first.
+    """Run the DVC stages whose inputs changed. They are listed before they run.
 
-    Earlier stages that the named stages need are run, too. The exit code is 2 if a stage fails.
+    For a STAGE, the earlier stages that it needs are run, too. The exit code is 2 if a stage fails.
     """
     from serving.experiments.retraining import retrain as run_stages
 

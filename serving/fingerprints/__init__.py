@@ -49,14 +49,15 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(
             metavar="MACHINES",
             help="Fingerprints: a CSV file with a row per machine and a column per stressor, or a directory"
-            " with tables, the quiho paper's data or Spare Cores' data.",
+            " of tables, of the quiho paper's data or of Spare Cores' data.",
         ),
     ],
     application: Annotated[
         str,
         typer.Argument(
             metavar="APPLICATION",
-            help="A CSV file with columns machine,value[,repetition][,unit], or an application in MACHINES.",
+            help="A CSV file with columns machine,value[,repetition][,unit], or the name of an application in"
+            " MACHINES.",
         ),
     ],
     metric: Metric = "seconds",
@@ -89,8 +90,8 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--machines",
             metavar="MACHINES",
-            help="Fingerprints as for `irup profile`. With this option, A and B are applications, or CSV"
-            " files of values. --metric, --better and --keep-going need it.",
+            help="Fingerprints as for `irup profile`. With this option, A and B are names of applications,"
+            " or CSV files of values. Required for --metric, --better and --keep-going.",
         ),
     ] = None,
     metric: Metric = "seconds",
@@ -99,7 +100,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="Exit with 1 on a significant, trusted change in either direction.",
+            help="Exit with 1 if a stressor changed significantly in either direction, by a reliable test.",
         ),
     ] = False,
     keep_going: KeepGoing = False,
@@ -108,7 +109,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Test whether two profiles differ significantly. A change is the importance in B minus that in A."""
+    """Test whether two profiles differ significantly. A change is an importance in B minus that in A."""
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 

@@ -39,8 +39,7 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     chosen = sorted(reach.index[:BOXES])
     top = reach.index[0]
     title = (
-        f"{top} has the most extreme value: {reach.iloc[0]:.1f} standard deviations from the mean of all "
-        "machines"
+        f"{top} has the most extreme value: {reach.iloc[0]:.1f} standard deviations from the mean of all runs"
     )
     drawn_part = f" Drawn: the {BOXES} of {scores.shape[1]} {column_kind}s with the most extreme values."
     left_out = drawn_part if len(reach) > BOXES else ""
@@ -78,7 +77,7 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
     upper = np.abs(pearson.to_numpy(float)[np.triu_indices(len(pearson), 1)])
     title = (
         f"{percent(float((upper >= ALIKE).mean()), 0)} of the pairs of stressors are strongly correlated "
-        f"(|r| \N{GREATER-THAN OR EQUAL TO} {ALIKE}) on {rows}"
+        f"(|r| \N{GREATER-THAN OR EQUAL TO} {ALIKE}) over {rows}"
     )
     shows = f"Heat map of Pearson correlations between {with_noun(len(pearson), 'stressor')}"
     note = "Correlated stressors are adjacent."
@@ -118,8 +117,8 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
     shares = shares[shares > np.finfo(float).eps]
     enough = int(np.searchsorted(shares.cumsum(), MOST)) + 1
     title = (
-        f"{with_noun(enough, 'component')} of {with_noun(scores.shape[1], unit_name)} "
-        f"{'explains' if enough == 1 else 'explain'} {percent(MOST, 0)} of the variance"
+        f"{with_noun(enough, 'principal component')} of {with_noun(scores.shape[1], unit_name)} "
+        f"{'explains' if enough == 1 else 'explain'} at least {percent(MOST, 0)} of the variance"
     )
     positions = np.arange(1, len(shares) + 1)
     panel = Panel(
@@ -128,7 +127,7 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
             Line("cumulative", positions, shares.cumsum(), 3),
             ValueLine(x=enough),
         ],
-        Axis("component (number, largest first)"),
+        Axis("number of the principal component, largest first"),
         Axis("share of the variance (log scale)", log=True, percent=True),
     )
     shows = "Line chart of explained variance by number of components, on a log scale"
@@ -237,7 +236,7 @@ def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
         f"{with_noun(len(complete_rows), 'application')}"
     )
     if not differs_from_half(higher, len(complete_rows)):
-        title += ", which is no significant difference"
+        title += ", a share that does not differ significantly from half"
     note = "Above the line, our method is more stable. 1: always the same five stressors."
     panel = Panel(
         [

@@ -60,7 +60,7 @@ CONTRADICTED = "redis-set"
 PAIRS, FEW = 6, 3
 #: Display names of the entries of the evaluation.
 METHODS = {
-    "ensemble": "ours (four regressions)",
+    "ensemble": "our mean of four regressions",
     "forest": "random forest",
     "seed": "the paper's boosted trees",
     "median": "constant (training median)",
@@ -98,6 +98,7 @@ def page(root: Path) -> str:
         refused=[bars for bars in profiles if not bars.profile.trust.enough],
         limits=params.trust,
         significance=params.significance,
+        confidence=params.confidence,
         absent=", ".join(name for name in PROFILES if name not in page_data.profiles),
         differences=profile_differences(page_data, params),
         alarms=count_false_positives(
@@ -130,8 +131,8 @@ def trust_summary(page_data: ProfiledPage) -> str:
     if not trusted:
         return f"Not enough diversity: {base} do not show which resources an application depends on."
     return (
-        f"{trusted} of {with_noun(len(page_data.profiles), 'profile')} can be trusted; "
-        f"all are learned from {base}."
+        f"The rankings of {trusted} of {with_noun(len(page_data.profiles), 'profile')} can be trusted. "
+        f"The data is from {base}."
     )
 
 
@@ -207,7 +208,11 @@ def stability_sentence(stability: pd.DataFrame) -> str:
         return ""
     higher = int((stability["ours"] > stability["seed"]).sum())
     means = stability[["seed", "ours"]].mean()
-    chance = "" if differs_from_half(higher, len(stability)) else " This is no significant difference."
+    chance = (
+        ""
+        if differs_from_half(higher, len(stability))
+        else " This share does not differ significantly from half."
+    )
     return (
         f"The top five stressors of our method are more stable than the paper's on {higher} of "
         f"{with_noun(len(stability), 'application')} ({percent(higher / len(stability), 0)}): "
@@ -231,10 +236,10 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
     typical = ", ".join(f"{METHODS.get(str(name), name)} {percent(error)}" for name, error in medians)
     leaders = Leaders.from_scores(-errors.dropna()) if len(errors.dropna()) else None
     alike = [METHODS.get(name, name) for name in leaders.all_names] if leaders and leaders.alike else []
-    chance = f" No significant differences between {join_names(alike)}." if alike else ""
+    chance = f" The errors of {join_names(alike)} do not differ significantly." if alike else ""
     return (
-        f"Smallest error on machines of a held-out CPU model: {counts} of "
-        f"{with_noun(len(accuracy), 'application')}. Median over the applications: {typical}.{chance}"
+        f"Method with the smallest error on machines of held-out CPU models: {counts} of "
+        f"{with_noun(len(accuracy), 'application')}. Median errors over the applications: {typical}.{chance}"
     )
 
 

@@ -52,15 +52,15 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
         yield f"Do not use the rankings of {names}: they may be due to chance."
         yield (
-            f"To get another trusted ranking, begin with {nearest.application}, which has the fewest reasons "
+            f"To get another trusted ranking, begin with {nearest.application}: no other has fewer reasons "
             f"against it. The first reason: {reword_text(nearest.trust.reasons[0])}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
-            "Expect errors in predictions for unknown CPU models: the best method has a median error of "
-            f"{percent(errors.min())} (median over the applications); `perfjudge irup profile --predict` "
-            "gives an interval for each prediction."
+            "Expect errors in predictions for unknown CPU models: even the best method (Stability and "
+            f"accuracy) has a median error of {percent(errors.min())} (median over the applications); "
+            "`perfjudge irup profile --predict` gives an interval for each prediction."
         )
 
 
@@ -168,9 +168,9 @@ class ProfileBars:
         return (
             f"{trust.machines} machines of {trust.cpus} CPU models. The same stressors are first by "
             f"{trust.by} in {percent(trust.top_rank_stability, 0)} of resamples; "
-            f"the p-value of the largest correlation is "
-            f"{trust.chance:.3f}. With whole CPU models held out, R\N{SUPERSCRIPT TWO} is "
-            f"{two_decimals(trust.r2)} and the median error {percent(trust.median_error)}; "
+            f"the p-value of the largest correlation with the performance is {trust.chance:.3f}. "
+            f"With whole CPU models held out, R\N{SUPERSCRIPT TWO} is {two_decimals(trust.r2)} "
+            f"and the median error {percent(trust.median_error)}; "
             f"predictions are {'not ' if trust.unpredicted else ''}trusted"
         )
 
@@ -269,9 +269,10 @@ class DifferenceBars:
         """The verdict of the paper's algorithm (section 5.3)."""
         stops, tolerance = self.difference.stops_at, self.difference.tolerance
         if stops is None:
-            return f"finds no difference above the tolerance of {plain_number(tolerance)}: equivalent"
+            return f"finds no difference above the tolerance of {plain_number(tolerance)} points: equivalent"
         return (
-            f"finds a difference at {stops} above the tolerance of {plain_number(tolerance)}: not equivalent"
+            f"finds that {stops} differs by more than the tolerance of {plain_number(tolerance)} points: "
+            "not equivalent"
         )
 
 

@@ -81,7 +81,7 @@ def matrices_fit(
         ),
     ] = None,
 ) -> int:
-    """Train a model on chunks of runs. `judge --model DIR` uses the model."""
+    """Train a model on labelled runs, read in chunks. `judge --model DIR` uses the model."""
     from serving.matrices.command import fit_model
 
     return fit_model(source, output, model, trials, work)

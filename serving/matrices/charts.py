@@ -39,9 +39,9 @@ def validity_sentence(validity: pd.DataFrame) -> str:
         [percent(shares[judge].get(kind, np.nan)) for judge in JUDGES] for kind in ("invalid", "")
     )
     return (
-        f"Of the invalid runs, the rules alone reject {caught[0]}, the decision tree alone {caught[1]}, both "
-        f"together {caught[2]}. Of the valid runs, they wrongly reject {wrongly[0]}, {wrongly[1]} and "
-        f"{wrongly[2]}, in the same order."
+        f"Of the invalid runs, the fixed rules alone reject {caught[0]}, the decision tree alone "
+        f"{caught[1]}, both together {caught[2]}. Of the valid runs, they wrongly reject {wrongly[0]}, "
+        f"{wrongly[1]} and {wrongly[2]}, in the same order."
     )
 
 
@@ -109,7 +109,9 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
         )
     causes = Axis("cause", _labels_with_sizes([str(cause) for cause in by_cause.index], by_cause["size"]))
     panel = Panel(
-        [Bars(by_cause["mean"])], _shares_axis("abnormal pairs that are detected (% of the cause)"), causes
+        [Bars(by_cause["mean"])],
+        _shares_axis("abnormal pairs that are detected (% of all with the cause)"),
+        causes,
     )
     words = Words(
         "causes",
@@ -135,13 +137,13 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
     table = table.iloc[np.argsort(table.to_numpy().argmax(axis=1), kind="stable")]
     title = (
         f"{with_noun(table.shape[1], 'automatic group')} and {with_noun(len(table), 'given group')} "
-        f"agree by {agree:.2f} (1: equal, 0: as by chance)"
+        f"have an agreement of {agree:.2f} (1: equal, 0: no more than by chance)"
     )
     words = Words(
         "groups-chart",
         title,
         "Table of given groups by automatic groups",
-        "Numbers are test cases. Agreement is the adjusted Rand index.",
+        "Each number counts test cases. Agreement is the adjusted Rand index.",
     )
     counts, largest_count = table.to_numpy().tolist(), int(table.to_numpy().max())
     cells = [
@@ -231,9 +233,11 @@ def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     None if no row of ``figure`` 4 remains. `folds`, the number of folds, is only used to test whether the
     gain in the title, over a line's value at the smallest ratio, is significant.
     """
-    across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
+    across = Axis("cost of a missed abnormal vector : cost of a false alarm (log scale)", log=True)
     title = partial(
-        _gain_title, best="if a miss costs {} times a false alarm", without="if both cost the same"
+        _gain_title,
+        best="if a miss costs {} times as much",
+        without="if a miss costs as much as a false alarm",
     )
     return _curve_chart(curves, folds, COST, "cost ratio, a line per model", across, title)
 
@@ -264,7 +268,7 @@ def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     None if no row of ``figure`` 6 remains. `folds`, the number of folds, is only used to test whether the
     difference in the title is significant.
     """
-    across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
+    across = Axis("number of principal components (last point: all metrics, not projected)")
     return _curve_chart(curves, folds, DIMENSION, "dimensions, a line per model", across, _dimensions_title)
 
 
@@ -280,7 +284,7 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
         Line(str(model), rows["dimensions"], rows["seconds"], style)
         for style, (model, rows) in enumerate(ordered.groupby("model", sort=True))
     ]
-    panel = Panel(lines, Axis("dimensions (number)"), Axis("time to fit an engine (s, log scale)", log=True))
+    panel = Panel(lines, Axis("number of dimensions"), Axis("time to train a model (s, log scale)", log=True))
     words = Words(
         "figure-7",
         f"{slow} takes longest to train: {plain_number(ends.loc[slow, 'last'], 3)} s with "
@@ -334,7 +338,7 @@ def _paper_dots(steps: Sequence[Sequence[TableRow]]) -> list[Dots]:
         figures = [row.seeds.balanced_accuracy for row in rows]
         positions = [place for place, figure in enumerate(figures) if not isnan(figure)]
         if positions:
-            label = "" if dots else "the paper's figures (vectors, the paper's data)"
+            label = "" if dots else "the paper's values (vectors of its own data)"
             accuracies, colour = [figures[place] for place in positions], SERIES[style % len(SERIES)]
             dots.append(Dots(accuracies, positions, label, PAPER, colour, "D", size=36, thickness=1.4))
     return dots

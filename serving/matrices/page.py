@@ -53,7 +53,7 @@ def report_advice(
         )
     if len(mistakes):
         pairs = join_names([f'"{pair}"' for pair in mistakes["pair_id"].head(3)])
-        yield f"Look first at {pairs}: the champion contradicts their labels with the highest confidence."
+        yield f"Check the labels of {pairs} first: the champion contradicts them with the highest confidence."
     yield from _cause_advice(evaluation.champion_verdicts)
     yield from _remedy_advice(without)
     models = evaluation.verdicts[
@@ -65,7 +65,8 @@ def report_advice(
     if others and evaluation.metrics.champion in leaders:
         yield (
             f"Do not use this page to choose between "
-            f"{join_names([evaluation.metrics.champion, *others])}: their differences are not significant."
+            f"{join_names([evaluation.metrics.champion, *others])}: their shares of correct verdicts do not "
+            "differ significantly from the largest."
         )
 
 
@@ -92,16 +93,17 @@ def _remedy_advice(without: Sequence[AblationRow]) -> Iterator[str]:
     worths = [(step.worth, f'"{step.row.name}"') for step in without if step.worth is not None]
     helping = [name for worth, name in worths if worth.effect == "helps"]
     idle = [name for worth, name in worths if worth.effect != "helps"]
-    no_gain = f"no significant gain from {join_names(idle)}" if idle else ""
+    no_gain = f"the gain of {join_names(idle)} is not significant" if idle else ""
     if helping:
-        yield f"Keep the remedy {join_names(helping)}{f'; {no_gain}' if idle else ''}."
+        remedies = "remedy" if len(helping) == 1 else "remedies"
+        yield f"Keep the {remedies} {join_names(helping)} (ablation study){f'; {no_gain}' if idle else ''}."
     elif idle:
-        yield f"Try fewer remedies: {no_gain}."
+        yield f"Try fewer remedies (ablation study): {no_gain}."
 
 
 #: Captions of the paper's tables.
 TABLES = {
-    2: "No remedy: false negatives of common classifiers on summary metrics",
+    2: "False negatives of common classifiers on summary metrics, invalid runs excluded",
     4: "Invalid runs excluded, no other remedy",
     5: "All remedies of the paper",
     6: "Raw metrics instead of summary metrics",
@@ -187,9 +189,9 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
         champion, reference, "pair_id", champion.set_index("pair_id")["fold"], metrics.seed
     )
     return (
-        f"Its balanced accuracy is {ours.pooled_accuracy:.3f}. This {difference_predicate(difference)} that "
-        f'of the best reference method, "{name}" ({theirs.pooled_accuracy:.3f}). The range is the '
-        f"{percent(CONFIDENCE, 0)} interval of the difference, by a bootstrap of folds. "
+        f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of the "
+        f'best reference method, "{name}" ({theirs.pooled_accuracy:.3f}). The range in brackets is the '
+        f"{percent(CONFIDENCE, 0)} interval of the difference, from a bootstrap over folds. "
         "Thresholds of reference methods are optimised on the test pairs, which favours them; the "
         "champion's threshold was chosen on training data."
     )
@@ -221,7 +223,8 @@ def curve_figures(evaluation: EvaluatedMatrices) -> list[tuple[str, Chart | None
     and the training times. Names are such as "Figure 4 of the analysis engine paper". The text, which is
     never empty, is to be shown if the chart is None, because there are no data.
     """
-    curves, folds = evaluation.curves, evaluation.metrics.split.folds
+    curves = evaluation.curves
+    folds = int(curves["folds"].min()) if len(curves) else 0
     missing = "reports/matrices/evaluated/curves.parquet does not hold this curve."
     charts = [
         (cost_chart(curves, folds), missing),

@@ -42,8 +42,8 @@ def promote(
 ) -> int:
     """Promote a version of a model to champion.
 
-    The former champion becomes challenger. A version that is missing, is champion already or fails a test
-    request is refused.
+    The champion is the version that answers; the former one becomes challenger. A version that is missing, is
+    champion already or fails a test request is refused.
     """
     from serving.promotion import decisions
 
@@ -53,7 +53,7 @@ def promote(
 def rollback(name: Name, reason: Reason, by: By = None, as_json: AsJson = False) -> int:
     """Restore the previous champion of a registered model.
 
-    This is refused if there was no previous champion, or if that version fails a test request.
+    This is refused if there was no previous champion, or if it fails a test request.
     """
     from serving.promotion import decisions
 
@@ -69,21 +69,23 @@ def trace(
         ),
     ],
     version: Annotated[
-        str | None, typer.Argument(metavar="VERSION", help="Number of the model's version.")
+        str | None, typer.Argument(metavar="VERSION", help="With NAME: number of the model's version.")
     ] = None,
     source: Annotated[
         Path | None,
         typer.Option(
-            "--input", metavar="INPUT", help="Input of the answer. The same model version judges it again."
+            "--input",
+            metavar="INPUT",
+            help="Measurements of the answer, which the same model version judges again.",
         ),
     ] = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Show the origin of the model that gave an answer. With --input, check that it answers the same again.
+    """Show the origin of the model that gave an answer. With --input, check that the answer can be repeated.
 
-    Repeat the options that produced the answer. Only differences set the exit code: it is 1 if the answers
-    or the files of the model differ.
+    Give the options that produced the answer; --fail-on-unsure and --retrospective have no effect. The exit
+    code is 1 if the repeated answer differs, or if the model's files are not those that gave the answer.
     """
     from serving.promotion.tracing import trace_answer as trace_model
 
@@ -102,7 +104,8 @@ def shadow(
 ) -> int:
     """Judge the input with champion and challenger. List differing verdicts, and record the agreement.
 
-    The text lists at most 20 differing verdicts, --json all. Verdicts do not change the exit code.
+    The text lists at most 20 differing verdicts, --json lists all. Verdicts do not change the exit code;
+    --fail-on-unsure and --retrospective have no effect.
     """
     from serving.shadow.source import judge_by_both as judge_both
 

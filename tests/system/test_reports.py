@@ -294,7 +294,9 @@ def trusted(made_once):
 def test_the_page_of_fingerprints_marks_trusted_profiles(trusted, browser):
     places = FamilyPaths("fingerprints", trusted)
     text, trust = places.page.read_text(), pd.read_parquet(places.profiled / "trust.parquet")
-    assert lead(text).startswith(f"{trust['enough'].sum()} of {len(trust)} profiles can be trusted")
+    assert lead(text).startswith(
+        f"The rankings of {trust['enough'].sum()} of {len(trust)} profiles can be trusted"
+    )
     refused = table(text, "overview-refused")
     assert "few &lt;&amp;&gt;" in refused
     assert "8 machines, fewer than 15" in refused

@@ -270,7 +270,7 @@ def test_tree_nodes_below_depth_three_are_counted_only():
 
     assert root.depth == 3
     assert drawn(root) == model.model[-1].tree_.node_count
-    assert "deeper" in tree_chart("t", root).svg
+    assert " below" in tree_chart("t", root).svg
 
 
 def tables(better="lower", stats=(None, None, None)):
@@ -287,7 +287,7 @@ def tables(better="lower", stats=(None, None, None)):
 @pytest.mark.parametrize(("better", "word"), [("lower", "worse"), ("higher", "better")])
 def test_a_longer_time_is_worse_and_a_higher_throughput_better(better, word):
     mistake = worst_mistakes(verdicts("m", [(0.4, "fail")]), tables(better))[0]
-    title = f"Missed: c0, 10.0{SPACE}% {word} at 2 threads, fail probability 0.40"
+    title = f"Missed: c0, median 10.0{SPACE}% {word} at 2 threads, fail probability 0.40"
     assert mistake_chart(mistake).title == title
     assert mistake.pairs[0].baseline_median == 10.0
     assert mistake.pairs[0].samples[0].tolist() == pytest.approx([0.9, 1.0, 1.1])

@@ -82,7 +82,7 @@ def test_title_of_a_difference_names_the_changed_stressors(moved, reasons, title
     text = drawn("difference", DifferenceBars("d", found))
     assert (">significant</td>" in text) == (moved[0] and not reasons)
     assert ("Not enough diversity" in text) == bool(reasons)
-    assert "finds a difference at cache above the tolerance of 10: not equivalent" in text
+    assert "finds that cache differs by more than the tolerance of 10 points: not equivalent" in text
 
 
 def test_box_chart_names_the_stressor_with_the_longest_tail():
@@ -107,7 +107,7 @@ def test_chart_title_counts_components_that_explain_most():
     rng = np.random.default_rng(0)
     two = rng.normal(size=(40, 2))
     chart = charts.components_chart("p", np.column_stack([two, two, two]), "stressor")
-    assert chart.title == f"2 components of 6 stressors explain 95{SPACE}% of the variance"
+    assert chart.title == f"2 principal components of 6 stressors explain at least 95{SPACE}% of the variance"
 
 
 def test_series_of_applications_are_found_by_trailing_numbers():

@@ -22,7 +22,7 @@ def curves(figure, lines, grouping="none"):
 
 COSTS = {"logistic": {1: 0.55, 10: 0.72, 50: 0.6}, "tan": {1: 0.8, 10: 0.81, 50: 0.7}}
 DIMENSIONS = {"tree": {5: 0.7, 25: 0.895, 200: 0.9}, "tan": {5: 0.6, 25: 0.6, 200: 0.6}}
-EQUAL = "if both cost the same"
+EQUAL = "if a miss costs as much as a false alarm"
 GAIN = "Largest gain in balanced accuracy"
 
 
@@ -31,7 +31,7 @@ GAIN = "Largest gain in balanced accuracy"
     [
         (
             charts.cost_chart, 4, COSTS,
-            f"{GAIN} (logistic): from 0.55 {EQUAL} to 0.72 if a miss costs 10 times a false alarm",
+            f"{GAIN} (logistic): from 0.55 {EQUAL} to 0.72 if a miss costs 10 times as much",
         ),
         (
             charts.cost_chart, 4, {"tan": {1: 0.8, 10: 0.805, 50: 0.7}},
@@ -133,7 +133,7 @@ VALIDITY = pd.DataFrame(
 
 def test_validity_rules_and_tree_are_compared_with_their_errors():
     assert charts.validity_sentence(VALIDITY).replace(SPACE, "") == (
-        "Of the invalid runs, the rules alone reject 80.0%, the decision tree alone 50.0%, "
+        "Of the invalid runs, the fixed rules alone reject 80.0%, the decision tree alone 50.0%, "
         "both together 90.0%. Of the valid runs, they wrongly reject 0.0%, 10.0% and 10.0%, in the same "
         "order."
     )
@@ -164,6 +164,9 @@ def test_cause_chart_names_the_least_detected_cause():
 
 def test_group_chart_states_that_groups_agree():
     groups = pd.DataFrame({"workload": list("abcd"), "group": list("xxyy"), "automatic": list("1122")})
-    title = "2 automatic groups and 2 given groups agree by 1.00 (1: equal, 0: as by chance)"
+    title = (
+        "2 automatic groups and 2 given groups have an agreement of 1.00 "
+        "(1: equal, 0: no more than by chance)"
+    )
     assert charts.groups_chart(groups).title == title
     assert charts.groups_chart(groups.assign(group="x")) is None
