@@ -201,7 +201,7 @@ def collect(
     ],
     output: Directory,
 ) -> int:
-    """Measure on this machine. The kind in SUITE.yaml is comparisons, matrix, corun or fingerprint.
+    """Measure on this machine. SUITE.yaml states the kind: comparisons, matrix, corun or fingerprint.
 
     After Ctrl-C, the results so far are written, and the same command resumes the measurement.
     """

@@ -86,8 +86,8 @@ Retrospective = Annotated[
     bool | None,
     typer.Option(
         "--retrospective",
-        help="Judge with the champion that also uses results of versions after the target. Without effect if"
-        " --model is given.",
+        help="Judge with the champion that also uses results of versions after the target. No effect with"
+        " --model, and in trace and shadow.",
     ),
 ]
 
@@ -139,11 +139,14 @@ ServedBaseRate = Annotated[
         metavar="PERCENT",
         parser=_positive_share,
         help="Share of regressions among the comparisons to come; corrects probabilities and thresholds."
-        " Default: none, that of the training data.",
+        " Default: that of the training data (no correction).",
     ),
 ]
 FailOnUnsure = Annotated[
-    bool | None, typer.Option("--fail-on-unsure", help="Exit with 1 if any verdict is unsure.")
+    bool | None,
+    typer.Option(
+        "--fail-on-unsure", help="Exit with 1 if any verdict is unsure. No effect in trace and shadow."
+    ),
 ]
 Explain = Annotated[
     bool | None,
@@ -151,7 +154,7 @@ Explain = Annotated[
         "--why",
         "--explain",
         help="Also output the evidence, the nearest labelled comparisons and the smallest change that would"
-        " flip the verdict; in JSON also the features' shares in it (attributions).",
+        " flip the verdict; in JSON also the attributions (the features' shares in the verdict).",
     ),
 ]
 #: Options of `serving.comparisons.model.load_judge`, for ``perfjudge serve``, by the names of its parameters.
@@ -321,7 +324,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--commit",
             metavar="COMMIT",
-            help="Commit of the target, for the entries of --acknowledged. Default: the checked-out commit.",
+            help="Commit of the target, to find the entries of --acknowledged that apply. Default: the"
+            " checked-out commit.",
         ),
     ] = None,
     base_commit: Annotated[
@@ -329,7 +333,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--base-commit",
             metavar="COMMIT",
-            help="Commit of the baseline, for the entries of --acknowledged.",
+            help="Commit of the baseline, to find the entries of --acknowledged that apply.",
         ),
     ] = None,
     from_: From = None,
@@ -484,9 +488,9 @@ def labels_suspects(
 ) -> int:
     """List doubtful labels, the most doubtful first.
 
-    Labels that out-of-fold predictions contradict come first, then those on which annotators disagree;
-    --number limits both together. Each label is listed with its annotators and the reasons for the doubt. The
-    command fails if `dvc repro` has not run.
+    Labels that out-of-fold predictions contradict come first, then labels of comparisons on which
+    annotators disagree; --number limits both together. Each label is listed with its annotators and the
+    reasons for the doubt. The command fails if `dvc repro` has not run.
     """
     from serving.comparisons.labels.command import give_suspects
 

@@ -80,7 +80,7 @@ def _evenly_spaced(number: int, max_count: int) -> list[int]:
 def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw the measured co-run time / solo time of each task (row) with each co-runner (column).
 
-    Values are medians on ``evaluation.shown_machine``; cells that were not measured are without colour. The
+    Values are medians on ``evaluation.shown_machine``; cells that were not measured are not painted. The
     top row and the left column have the largest means, the others follow. None if no pair was measured there.
     """
     impacts = evaluation.impact_matrix
@@ -98,8 +98,10 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
         f"Impact: co-run time / time alone, on {evaluation.shown_machine}. Tasks that suffer most are at "
         "the top, "
         "co-runners that slow others most on the left. White is no effect. The colours span nearly all "
-        "impacts; the arrow of the legend marks larger ones. Cells without colour were not measured."
+        "impacts; the arrow of the legend marks larger ones."
     )
+    if np.isnan(shown).any():
+        note += " Cells that show no value under the pointer were not measured."
     heat = Heat.with_robust_range(shown, "impact (co-run time / time alone)", 1.0)
     panel = Panel([heat], Axis("co-runner", list(map(str, columns))), Axis("task", list(map(str, rows))))
     return draw_chart(
@@ -312,7 +314,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         for style, (model, line) in enumerate(rows.sort_values("seconds").groupby("model", sort=True))
     ]
     if repeats.within_tolerance is not None:
-        marks.append(ValueLine("second measurement", y=repeats.within_tolerance))
+        marks.append(ValueLine("repeated measurements", y=repeats.within_tolerance))
     panel = Panel(
         marks,
         Axis(

@@ -175,7 +175,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Assign tasks to machines so that they slow down least in total. The model predicts the slow-downs."""
+    """Assign tasks to machines so that the sum of the predicted slow-downs is smallest."""
     from serving.corun.model import load_static
     from serving.corun.place import measured_saving_on, place_tasks
     from serving.corun.text import place_text
@@ -200,7 +200,7 @@ def corun_measure(
 
     After the last run, placements.parquet, settings.json and the plan are written, and the run times are
     printed. Groups of tasks that exceeded their time limit are left out. After Ctrl-C, nothing is written,
-    and the exit code is 130. Every task must be in the suite.
+    and the exit code is 130. Every task of the plan must be in the suite.
     """
     from data.corun.collect import main
     from data.tables.files import write_text

@@ -60,7 +60,7 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
     if useless:
         yield (
             f"Do not rely on the static model for {' or '.join(useless)}: R² is not above 0, so its "
-            f"predictions are no better than the mean impact."
+            f"predictions are no better than always predicting the mean impact."
         )
     if evaluation.strongest_pair is not None:
         task, other = evaluation.strongest_pair
@@ -82,7 +82,7 @@ def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
     )
     if noise is not None and checked.chosen_saving <= noise:
         return (
-            f"{saved}, which is within the variation of solo runs of one task ({percent(noise)}): do not "
+            f"{saved}. This is within the variation of solo runs of one task ({percent(noise)}), so do not "
             f"expect a measurable gain for these tasks."
         )
     return f"{saved}; the best placement saves {percent(checked.best_saving)}. Use `perfjudge corun place`."
@@ -94,11 +94,11 @@ def _noise_advice(repeats: float | None, error: float | None) -> str:
     if error <= repeats:
         return (
             f"Measure longer or on a quieter machine before you look for a better model: the mean error of "
-            f"the model ({percent(error)}) is no larger than that of a second measurement "
+            f"the model ({percent(error)}) is no larger than that of repeated measurements "
             f"({percent(repeats)})."
         )
     return (
-        f"A better model is possible: a second measurement has a smaller mean error ({percent(repeats)}) "
+        f"A better model is possible: repeated measurements have a smaller mean error ({percent(repeats)}) "
         f"than the model ({percent(error)})."
     )
 

@@ -56,12 +56,13 @@ class MeasuredPlacements:
         took, random = best.mean(), drawn.mean()
         sign = "less" if took < random else "more"
         # no more than random placements differ among each other
-        chance = ", a difference within their variation" if abs(took - random) <= ERRORS * drawn.std() else ""
+        within = abs(took - random) <= ERRORS * drawn.std()
+        chance = ", a difference within the variation of random placements" if within else ""
         return (
             f"the predicted best took {took:.1f} s of run time in total, {abs(random - took):.1f} s "
             f"({abs(1 - took / random):.1%}) {sign} than the mean of {len(drawn)} random placements "
             f"({random:.1f} s){chance}; {(drawn.round(1) > round(took, 1)).sum()} of the "
-            f"{len(drawn)} took longer; the predicted worst took {worst.mean():.1f} s"
+            f"{len(drawn)} random placements took longer; the predicted worst took {worst.mean():.1f} s"
         )
 
     @property

@@ -49,7 +49,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(
             metavar="MACHINES",
             help="Fingerprints: a CSV file with a row per machine and a column per stressor, or a directory"
-            " of tables, of the quiho paper's data or of Spare Cores' data.",
+            " with tables, the quiho paper's data or Spare Cores' data.",
         ),
     ],
     application: Annotated[
@@ -100,7 +100,8 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="Exit with 1 if a stressor changed significantly in either direction, by a reliable test.",
+            help="Exit with 1 if the importance of a stressor rose or fell significantly, by a reliable"
+            " test.",
         ),
     ] = False,
     keep_going: KeepGoing = False,

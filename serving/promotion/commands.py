@@ -53,7 +53,7 @@ def promote(
 def rollback(name: Name, reason: Reason, by: By = None, as_json: AsJson = False) -> int:
     """Restore the previous champion of a registered model.
 
-    This is refused if there was no previous champion, or if it fails a test request.
+    The rollback is refused if there is no previous champion, or if the previous one fails a test request.
     """
     from serving.promotion import decisions
 
@@ -69,14 +69,15 @@ def trace(
         ),
     ],
     version: Annotated[
-        str | None, typer.Argument(metavar="VERSION", help="With NAME: number of the model's version.")
+        str | None,
+        typer.Argument(metavar="VERSION", help="Number of the model's version; required with NAME."),
     ] = None,
     source: Annotated[
         Path | None,
         typer.Option(
             "--input",
             metavar="INPUT",
-            help="Measurements of the answer, which the same model version judges again.",
+            help="Input of the answer, which the same model version judges again.",
         ),
     ] = None,
     as_json: AsJson = False,
