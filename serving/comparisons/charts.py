@@ -184,10 +184,10 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     scores = _f_values(rooted, failed)
     best = [int(place) for place in np.argsort(-scores, kind="stable")[:3]]
     before, after = float(_f_values(plain[:, best[:1]], failed)[0]), float(scores[best[0]])
-    effect = "separates them better" if after > before else "does not separate them better"
+    effect = "separates them even better" if after > before else "does not separate them better"
     title = (
-        f"{columns[best[0]]} separates pass from fail best; its signed square root {effect}: "
-        f"the F statistic of an analysis of variance {'rises' if after > before else 'goes'} "
+        f"{columns[best[0]]} is the feature that separates pass from fail best; its signed square root "
+        f"{effect}: the F statistic of an analysis of variance {'rises' if after > before else 'goes'} "
         f"from {before:,.0f} to {after:,.0f}"
     )
     fails, passes = (np.flatnonzero(rows)[even_slice(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
@@ -261,9 +261,9 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
         " on average"
     )
     note = (
-        "Each dot is a bin of width 0.1; larger dots stand for more comparisons. On the line, 30 % of the "
-        "comparisons with a probability of 30 % are regressions. The mean distance from the line, weighted "
-        "by comparisons, is the expected calibration error."
+        "Each dot is a bin of 10 percentage points; larger dots stand for more comparisons. On the line, "
+        "30 % of the comparisons with a probability of 30 % are regressions. The mean distance from the "
+        "line, weighted by comparisons, is the expected calibration error."
     )
     sizes = 20 + 200 * ranges["cases"] / ranges["cases"].max()
     marks: list[Mark] = [Line("perfect calibration", [0.0, 1.0], [0.0, 1.0], 1, marked=False)]

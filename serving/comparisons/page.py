@@ -125,7 +125,7 @@ def tree_chart(name: str, root: Node) -> Chart:
         yes, no = (percent(branch.fail_share, 0) for branch in root.branches)
         title = (
             f"The first split is {root.question}: "
-            f"{yes} of the vectors that satisfy it fail, {no} of the others"
+            f"{yes} of the vectors that satisfy it are labelled fail, {no} of the others"
         )
     note = (
         f"The upper branch is yes, the lower no. At most {DEPTH} levels are drawn. "
@@ -342,8 +342,8 @@ def error_summary(champion: str, confusion: Confusion) -> str:
 def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
     """Return sentences that compare the balanced accuracies of the champion and the best rule.
 
-    They are pooled over the grouped folds: ``Its balanced accuracy is 0.950. This is above (by +0.010 to
-    +0.030) that of the best rule, welch (0.930).`` A third sentence says that the range is the 95 % interval
+    They are pooled over the grouped folds: ``Its balanced accuracy, 0.950, is above (by +0.010 to
+    +0.030) that of the best rule, welch (0.930).`` A second sentence says that the range is the 95 % interval
     of the difference, champion - rule, by a bootstrap of operations. If it contains 0, ``does not differ
     significantly (difference -0.010 to +0.030) from`` replaces ``is above (by ...)``; if it is below 0, that
     is ``is below``. Empty without rules. `champion`: its verdicts on the grouped folds: ``comparison_id,
@@ -364,7 +364,7 @@ def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) 
         metrics.seed,
     )
     return (
-        f"Its balanced accuracy is {ours.pooled_accuracy:.3f}. This {difference_predicate(difference)} that "
+        f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that "
         f"of the best rule, {name} ({theirs.pooled_accuracy:.3f}). The range is the {percent(CONFIDENCE, 0)} "
         "interval of the difference, by a bootstrap of operations."
     )

@@ -237,7 +237,7 @@ def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
     )
     if not differs_from_half(higher, len(complete_rows)):
         title += ", a share that does not differ significantly from half"
-    note = "Above the line, our method is more stable. 1: always the same five stressors."
+    note = "Above the diagonal, our method is more stable. 1: always the same five stressors."
     panel = Panel(
         [
             Diagonal(0, 1),

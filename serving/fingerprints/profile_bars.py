@@ -52,8 +52,9 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
         yield f"Do not use the rankings of {names}: they may be due to chance."
         yield (
-            f"To get another trusted ranking, begin with {nearest.application}: no other has fewer reasons "
-            f"against it. The first reason: {reword_text(nearest.trust.reasons[0])}."
+            f"To get {'another' if trusted else 'a'} trusted ranking, begin with {nearest.application}: no "
+            "other of these has fewer reasons against it. The first reason: "
+            f"{reword_text(nearest.trust.reasons[0])}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
@@ -123,7 +124,7 @@ def _leaders_advice(profile: Reported | Profile) -> str:
     return (
         f"If {profile.application} is slow, look first at the resources stressed by "
         f"{join_names(profile.trust.leaders)}, "
-        f"most important in {percent(profile.trust.top_rank_stability, 0)} of resamples of the machines."
+        f"which come first in {percent(profile.trust.top_rank_stability, 0)} of resamples of the machines."
     )
 
 
@@ -261,7 +262,7 @@ class DifferenceBars:
 
     @property
     def top(self) -> list[dict[str, Any]]:
-        """The stressors with the largest changes."""
+        """The stressors with the smallest p-values."""
         return self.difference.features.head(CHANGED).to_dict("records")
 
     @property

@@ -192,7 +192,7 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
         f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of the "
         f'best reference method, "{name}" ({theirs.pooled_accuracy:.3f}). The range in brackets is the '
         f"{percent(CONFIDENCE, 0)} interval of the difference, from a bootstrap over folds. "
-        "Thresholds of reference methods are optimised on the test pairs, which favours them; the "
+        "Thresholds of reference methods are optimised on the test pairs, which favours these methods; the "
         "champion's threshold was chosen on training data."
     )
 

@@ -53,9 +53,9 @@ _WRITERS: dict[str, Callable[[float], str]] = {
 #: Phrases of penalties of segmentations, and of reductions over configurations.
 _PENALTIES = {"6": ", small steps counted", "20": ", plain steps counted"}
 _REDUCTIONS = {
-    "min": "at its least over the configurations",
-    "med": "in the middle of the configurations",
-    "max": "at its largest over the configurations",
+    "min": "smallest over the configurations",
+    "med": "median over the configurations",
+    "max": "largest over the configurations",
     "sum": "over all configurations",
 }
 #: Data sources of features, where they differ from the source of their fact; and data sources of facts.
@@ -95,7 +95,7 @@ def feature_meaning(feature: str) -> Meaning | None:
 def describe_feature(feature: str, configurations: int = 1) -> str:
     """Return a feature's phrase, with its reduction in brackets if there are several `configurations`.
 
-    An example is ``the change of the median (at its least over the configurations)``; features without a
+    An example is ``the change of the median (smallest over the configurations)``; features without a
     suffix have this reduction. Features without a phrase give their name unchanged.
     """
     entry = feature_meaning(feature)

@@ -468,7 +468,7 @@ def _describe_separation(facts: Facts, direction: Direction) -> FactInWords | No
     worse = 1 - facts.superior
     if not 0 <= worse <= 1:
         return None
-    words = f"in {percent(worse)} of all pairs of samples, the target's is {direction.sample_worse}"
+    words = f"in {percent(worse)} of all pairs of samples, the target sample is {direction.sample_worse}"
     return FactInWords(words, _evidence_sign(facts.superior - worse))
 
 

@@ -232,7 +232,7 @@ def test_vectors_chart_names_the_best_dimension_and_draws_a_sample():
     features = pd.DataFrame(values, columns=columns)
     features = features.assign(status=["pass", "pass", "fail", "fail"], comparison_id=list("abcd"))
     assert charts.vectors_chart("v", features, columns).title.startswith(
-        "medians_min separates pass from fail best"
+        "medians_min is the feature that separates pass from fail best"
     )
     assert charts.vectors_chart("v", features[features["status"] == "pass"], columns) is None
     assert charts.vectors_chart("v", features, columns[:2]) is None
@@ -256,7 +256,7 @@ def test_a_tree_is_read_in_the_units_of_its_features():
     assert root.question == first
     assert root.branches == (Node("", 2, 1.0), Node("", 2, 0.0))
     assert tree_chart("t", root).title == (
-        f"The first split is {first}: 100{SPACE}% of the vectors that satisfy it fail, "
+        f"The first split is {first}: 100{SPACE}% of the vectors that satisfy it are labelled fail, "
         f"0{SPACE}% of the others"
     )
 

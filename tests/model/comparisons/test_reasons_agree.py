@@ -26,7 +26,7 @@ from training.evaluation.thresholds import DecisionThresholds
 FLOOR = 0.005
 #: Sentences that compare the target with something before it, and which way they speak.
 WORSE, BETTER = re.compile(r"target samples? (is|are) slower"), re.compile(r"target samples? (is|are) faster")
-PAIRS = re.compile(r"in ([\d.]+) % of all pairs of samples, the target's is slower")
+PAIRS = re.compile(r"in ([\d.]+) % of all pairs of samples, the target sample is slower")
 AGAINST = {"pass": "for a regression: ", "fail": "against a regression: ", "unsure": "against a regression: "}
 
 
