@@ -199,8 +199,8 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
     comparisons and labels as Parquet files in the directory `output`. "xml" and "tables" also have the labels
     of the source, except where the store has one, even a withdrawn one, of the same annotator and comparison.
     Existing files are replaced. Raises InputError if the store does not answer, the comparisons are missing
-    or cannot be read, or an existing CSV file has a label of an annotator and a comparison of which the store
-    has none (a different status is not noticed).
+    or cannot be read, or an existing CSV file has a label that the store has never had (comparison, status
+    and annotator).
     """
     with closing(LabelStore(address or default_address())) as store:
         store.check_reachable()
