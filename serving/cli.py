@@ -175,7 +175,7 @@ def serve(  # noqa: PLR0917 - typer passes options by name
 
 @app.command()
 def token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token's holder, as in the log.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token's holder, for the log.")],
     tokens: Annotated[
         Path, typer.Option("--tokens", metavar="FILE", help="Token file, to which a line is added.")
     ],

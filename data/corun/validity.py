@@ -169,9 +169,9 @@ def _decision_warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) ->
     if flagged.any():
         worst = pairs.loc[impacts[flagged].idxmin()]
         yield (
-            f"{flagged.sum()} of {pairs['kept'].sum()} co-runs were faster than the solo run by more than "
-            f'{noise:.1%}; they are kept. The largest difference is that of "{worst["task"]}" with '
-            f'"{worst["corunners"]}" on "{worst["machine"]}": {worst["flag"]}'
+            f"in {flagged.sum()} of {pairs['kept'].sum()} measurements, a task was faster beside others than "
+            f"alone, by more than {noise:.1%}; they are kept. The largest difference is that of "
+            f'"{worst["task"]}" with "{worst["corunners"]}" on "{worst["machine"]}": {worst["flag"]}'
         )
 
 

@@ -239,8 +239,8 @@ def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
     summary metrics, have no value. Finally, it is invalid if its transaction count differs from the usual
     one, which more than half of the runs of its workload have (matrix paper, table 3).
 
-    The warnings are texts about metrics that seem to have changed their unit, missing values, and runs
-    without a label. InputError if no raw metric, or no pair, remains.
+    The warnings are texts about metrics that seem to have changed their unit, missing values, and pairs
+    whose valid target runs have no label. InputError if no raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     raw = informative_metrics(metrics, tables.raw_metrics)
@@ -362,9 +362,10 @@ def _decision_warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[st
     if gaps.any():
         worst = gaps.idxmax()
         yield f"{gaps.mean():.1%} of the values are missing, the most of {worst} ({gaps[worst]:.0%})"
-    unknown = tables.runs["abnormal"].isna().sum()
-    if unknown:
-        yield f"{unknown} of {len(tables.runs)} runs have no label, so no model is trained on them"
+    targets = valid_tables.runs[valid_tables.runs["side"] == SIDES[1]]
+    has_label = targets["abnormal"].notna().groupby(targets["pair_id"]).any()
+    if not has_label.all():
+        yield f"{(~has_label).sum()} of {len(has_label)} pairs have no label, so no model is trained on them"
 
 
 def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:

@@ -391,10 +391,10 @@ def _kernel_object_levels() -> Numbers:
 def count_unit(name: str) -> str:
     """Return the unit of a machine's count or level by its name: "ms", "us", "ns", "KiB", "B", else "1".
 
-    ``stat.softirq``, a number, has the wrong unit "ms", as in existing data and models: numbers in different
-    units are not compared.
+    ``stat.softirq_time`` is a time, ``stat.softirq`` the number of soft interrupts.
     """
-    if name.startswith(("cpu.", "stat.")) and name.partition(".")[2].removesuffix("_time") in CPU_TIMES:
+    kind = name.partition(".")[2].removesuffix("_time")
+    if name.startswith(("cpu.", "stat.")) and kind in CPU_TIMES and name != "stat.softirq":
         return "ms"
     if name in {"vmstat.pgpgin", "vmstat.pgpgout"} or name.startswith("meminfo."):
         return "KiB"

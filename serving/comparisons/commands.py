@@ -86,8 +86,8 @@ Retrospective = Annotated[
     bool | None,
     typer.Option(
         "--retrospective",
-        help="Judge with the champion that also uses results of versions after the target. No effect with"
-        " --model, and in trace and shadow.",
+        help="Judge with the champion of the retrospective models, which also use results of versions after the"
+        " target, if the input has them. Ignored with --model, and by perfjudge trace and perfjudge shadow.",
     ),
 ]
 
@@ -145,7 +145,7 @@ ServedBaseRate = Annotated[
 FailOnUnsure = Annotated[
     bool | None,
     typer.Option(
-        "--fail-on-unsure", help="Exit with 1 if any verdict is unsure. No effect in trace and shadow."
+        "--fail-on-unsure", help="Exit with 1 if any verdict is unsure. perfjudge trace and perfjudge shadow ignore it."
     ),
 ]
 Explain = Annotated[
@@ -183,7 +183,7 @@ Labels = Annotated[
         metavar="URL",
         envvar="PERFJUDGE_LABELS",
         help="Database of labels: sqlite:///FILE or postgresql://USER@HOST/DATABASE."
-        " Default: labels.db in the clone that perfjudge runs from, else in the working directory.",
+        " Default: labels.db in the clone of perfjudge if it runs from one, else in the working directory.",
     ),
 ]
 Comparisons = Annotated[
@@ -275,7 +275,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     explain: Annotated[
         bool,
         typer.Option(
-            "--why", help="In tables, add the evidence to outcomes other than unchanged and within noise."
+            "--why", help="In tables, add the evidence, except to rows that are unchanged or within noise."
         ),
     ] = False,
     between_run_variation: Annotated[
@@ -284,8 +284,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--between-run-variation",
             metavar="PERCENT",
             parser=_share,
-            help="Relative standard deviation between runs of one build, used if it cannot be estimated."
-            " none: keep the verdicts of the model.",
+            help="Relative standard deviation between runs of one build, used if the data do not show it."
+            " none: ignore this variation, and give the verdicts of the model.",
         ),
     ] = "1.5",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
@@ -302,8 +302,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         str | None,
         typer.Option(
             "--confirm-base",
-            metavar="COMMAND",
-            help="Command that measures the baseline again, alternating with COMMAND.",
+            metavar="BASE_COMMAND",
+            help="Command that measures the baseline again, alternating with the command after --.",
         ),
     ] = None,
     confirm_timeout: Annotated[
@@ -315,8 +315,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--acknowledged",
             metavar="FILE",
-            help="File of acknowledged regressions, unstable operations and accepted changes. Default:"
-            " .perfjudge.yaml, if it exists.",
+            help="File of regressions that do not fail the build until they are mended, of operations that never"
+            " fail it, and of intended changes. Default: .perfjudge.yaml, if it exists.",
         ),
     ] = None,
     commit: Annotated[
@@ -468,7 +468,7 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 
     Once the data have a label pass and a label fail, a model fitted to the labels orders the comparisons.
     Until then, the model of --model does, or a rank statistic if there is no model. The column probability
-    always comes from --model. With -o, a CSV file to fill in is written. Save it as labels.csv in the
+    is from the model of --model, and empty without one. With -o, a CSV file to fill in is written. Save it as labels.csv in the
     directory of the data, so that the labels are read with the data.
     """
     from serving.answering import form_of
@@ -564,7 +564,7 @@ def labels_export(
     """Write the last label of each person for each comparison. Withdrawn labels are not written.
 
     An existing file is replaced, except a CSV file with labels that the database lacks: import it first.
-    With --format xml or tables, labels of --comparisons that the database lacks are written, too.
+    With --format xml or tables, comparisons without a label in the database keep the one they have.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels

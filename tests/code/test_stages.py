@@ -55,7 +55,8 @@ KEPT = {
         ("1 machines, 3 tasks, 2 events, 3 solo runs, 11 co-runs, 6 samples\n", ""),
         (
             "2 of 2 events, 3 of 3 solo runs, 10 of 11 co-runs, 2 of 2 sampled runs are kept\n",
-            ("warning: 1 of 10 co-runs were faster than the solo run by more than 3.0%; they are kept."
+            ("warning: in 1 of 10 measurements, a task was faster beside others than alone, by more than"
+             " 3.0%; they are kept."
             ' The largest difference is that of "pipe" with "sort" on "m": 0.50 of its solo time\n'
             'excluded task "copy", corunners "lost", machine "m", repetition "1":'
             ' the co-runner "lost" has no solo run on this machine to learn from\n'),

@@ -252,6 +252,7 @@ def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame)
     """
     section, how = family.section, family.section.evaluate
     by_operation = summarise_entries(verdicts, "grouped")
+    repeated = f"{how.n_repeats} repetitions of " if how.n_repeats > 1 else ""
     return {
         "family": family.name,
         "data": {
@@ -271,7 +272,7 @@ def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame)
                 "entries": by_operation,
             },
             "stratified": {
-                "scheme": f"{how.n_folds} stratified folds at random, {how.n_repeats} times (seed 000)",
+                "scheme": f"{repeated}{how.n_folds} random stratified folds (seed 000)",
                 "folds": how.n_folds * how.n_repeats,
                 "entries": summarise_entries(verdicts, "stratified"),
             },

@@ -266,9 +266,9 @@ class Evidence:
                 self.lead.times, f"{pair} are needed", f"only machines {pair} can decide their order"
             )
             yield (
-                f"{columns[first]} comes first by {self.lead.by} in only {self.lead.share:.0%} of resamples "
-                f"({limits.min_top_rank_stability:.0%} are required), otherwise {columns[rival]} most often "
-                f"(correlation of both rates: {alike:.2f}): {advice}"
+                f"{columns[first]} has the highest {self.lead.by} in only {self.lead.share:.0%} of resamples "
+                f"({limits.min_top_rank_stability:.0%} are required), in the others most often "
+                f"{columns[rival]} (the correlation of their rates is {alike:.2f}): {advice}"
             )
 
     def prediction_reasons(self, limits: TrustLimits, seed: int) -> Iterator[str]:

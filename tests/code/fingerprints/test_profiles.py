@@ -157,8 +157,8 @@ def test_reasons_state_the_shortfall_and_helpful_machines():
     measured = ENOUGH_MACHINES
     alike = np.corrcoef(np.log(measured.x[:, 0]), np.log(measured.x[:, 1]))[0, 1]
     rivals = (
-        "cache comes first by importance in only 60% of resamples (90% are required), otherwise cpu most "
-        f"often (correlation of both rates: {alike:.2f}): "
+        "cache has the highest importance in only 60% of resamples (90% are required), in the others most "
+        f"often cpu (the correlation of their rates is {alike:.2f}): "
     )
     more = "about 21 more machines on which cache and cpu differ are needed"
     assert said(measured, settled=False)[0] == [rivals + more]

@@ -278,7 +278,7 @@ def test_a_much_shorter_last_interval_makes_no_peak(end, count, peak):
     ("unit", "names"),
     [
         ("ms/s", "stat.softirq_time cpu.user disk.busy_time process.busy"),
-        ("1/s", "stat.ctxt.peak"), ("KiB/s", "disk.write_volume"), ("B/s", "net.rx_bytes"),
+        ("1/s", "stat.ctxt.peak stat.softirq"), ("KiB/s", "disk.write_volume"), ("B/s", "net.rx_bytes"),
         ("us/s", "pressure.io_some group.user_usec"), ("ms/txn", "process.user perf.task-clock"),
         ("MiB", "process.resident"), ("KiB", "process.level_VmData"), ("1", "process.level_Threads"),
         ("1/txn", "perf.page-faults"),

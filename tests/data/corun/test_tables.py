@@ -153,7 +153,8 @@ def test_a_co_run_faster_than_solo_is_flagged():
     assert decisions.pairs["flag"].tolist()[-2:] == ["0.90 of its solo time", ""]
     (warning,) = decisions.warnings["warning"]
     assert warning == (
-        "1 of 11 co-runs were faster than the solo run by more than 3.0%; they are kept."
+        "in 1 of 11 measurements, a task was faster beside others than alone, by more than 3.0%;"
+        " they are kept."
         ' The largest difference is that of "pipe" with "sort" on "m": 0.90 of its solo time'
     )
     # repeated solo runs define the limit
