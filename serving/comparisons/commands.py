@@ -86,8 +86,9 @@ Retrospective = Annotated[
     bool | None,
     typer.Option(
         "--retrospective",
-        help="Judge with the champion of the retrospective models, which also use results of versions after the"
-        " target, if the input has them. Ignored with --model, and by perfjudge trace and perfjudge shadow.",
+        help="Judge with the champion of the retrospective models, which also use results of versions after"
+        " the target, if the input has them. Ignored with --model, and by perfjudge trace and perfjudge"
+        " shadow.",
     ),
 ]
 
@@ -145,7 +146,8 @@ ServedBaseRate = Annotated[
 FailOnUnsure = Annotated[
     bool | None,
     typer.Option(
-        "--fail-on-unsure", help="Exit with 1 if any verdict is unsure. perfjudge trace and perfjudge shadow ignore it."
+        "--fail-on-unsure",
+        help="Exit with 1 if any verdict is unsure. Ignored by perfjudge trace and perfjudge shadow.",
     ),
 ]
 Explain = Annotated[
@@ -315,8 +317,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--acknowledged",
             metavar="FILE",
-            help="File of regressions that do not fail the build until they are mended, of operations that never"
-            " fail it, and of intended changes. Default: .perfjudge.yaml, if it exists.",
+            help="File of known regressions, which do not fail the build, of operations that never fail it,"
+            " and of intended changes. Default: .perfjudge.yaml, if it exists.",
         ),
     ] = None,
     commit: Annotated[
@@ -468,8 +470,8 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 
     Once the data have a label pass and a label fail, a model fitted to the labels orders the comparisons.
     Until then, the model of --model does, or a rank statistic if there is no model. The column probability
-    is from the model of --model, and empty without one. With -o, a CSV file to fill in is written. Save it as labels.csv in the
-    directory of the data, so that the labels are read with the data.
+    is from the model of --model, and empty without one. With -o, a CSV file to fill in is written. Save it
+    as labels.csv in the directory of the data, so that the labels are read with the data.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import give_next

@@ -100,8 +100,8 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="Exit with 1 if the importance of any stressor changed significantly, in either direction, and"
-            " the answer does not call the test unreliable.",
+            help="Exit with 1 if the importance of any stressor changed significantly, in either direction,"
+            " unless the test is unreliable.",
         ),
     ] = False,
     keep_going: KeepGoing = False,
