@@ -186,15 +186,16 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     before, after = float(_f_values(plain[:, best[:1]], failed)[0]), float(scores[best[0]])
     effect = "separates them even better" if after > before else "does not separate them better"
     title = (
-        f"{columns[best[0]]} is the feature that separates pass from fail best; its signed square root "
-        f"{effect}: the F statistic of an analysis of variance {'rises' if after > before else 'goes'} "
+        f"Of {len(columns)} features, {columns[best[0]]} separates pass from fail best; its signed square "
+        f"root {effect}: the F statistic of an analysis of variance {'rises' if after > before else 'goes'} "
         f"from {before:,.0f} to {after:,.0f}"
     )
     fails, passes = (np.flatnonzero(rows)[even_slice(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
     shows = f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}"
     note = (
         f"Shown: {len(fails):,} of {failed.sum():,} comparisons labelled fail, {len(passes):,} of "
-        f"{(~failed).sum():,} labelled pass. "
+        f"{(~failed).sum():,} labelled pass. Compared: the features of the thesis that are relative "
+        "differences of minima, quartiles, medians and maxima. "
         f"{'; '.join(f'{columns[place]}: {describe_feature(columns[place], 2)}' for place in best)}. "
         "Positive differences are better."
     )

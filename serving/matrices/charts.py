@@ -23,6 +23,8 @@ from serving.reports.separation import CONFIDENCE, is_significant, join_names
 JUDGES = {"rules": "the rules alone", "tree": "the tree alone", "both": "rules and tree"}
 #: Maximal number of rows and columns of the table of groups.
 _GROUPS = 40
+#: End of the names of causes whose time is compensated by less work; as in `data.matrices.suite`.
+_EQUAL_TIME = " at equal time"
 
 
 def validity_sentence(validity: pd.DataFrame) -> str:
@@ -113,11 +115,14 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
         _shares_axis("abnormal pairs that are detected (% of all with the cause)"),
         causes,
     )
+    equal_time = ""
+    if any(str(cause).endswith(_EQUAL_TIME) for cause in by_cause.index):
+        equal_time = " At equal time: the program does less work, so the cause does not make its runs longer."
     words = Words(
         "causes",
         title,
         "Bars of the share of abnormal pairs that are detected, by cause",
-        "In brackets: number of abnormal pairs.",
+        f"In brackets: number of abnormal pairs.{equal_time}",
     )
     return draw_chart(words, [panel], (8.4, 1.1 + 0.3 * len(by_cause)))
 
@@ -143,7 +148,8 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         "groups-chart",
         title,
         "Table of given groups by automatic groups",
-        "Each number counts test cases. Agreement is the adjusted Rand index.",
+        "Each number counts test cases. A test case counts in the group of most of its runs; automatic "
+        "groups without a test case are not shown. Agreement is the adjusted Rand index.",
     )
     counts, largest_count = table.to_numpy().tolist(), int(table.to_numpy().max())
     cells = [

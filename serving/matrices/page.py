@@ -64,9 +64,8 @@ def report_advice(
     others = [name for name in leaders if name != evaluation.metrics.champion]
     if others and evaluation.metrics.champion in leaders:
         yield (
-            f"Do not use this page to choose between "
-            f"{join_names([evaluation.metrics.champion, *others])}: their shares of correct verdicts do not "
-            "differ significantly from the largest."
+            f"Do not choose between {join_names([evaluation.metrics.champion, *others])} by this page: one "
+            "of them has the highest share of correct verdicts, the others are not significantly below it."
         )
 
 
@@ -93,22 +92,30 @@ def _remedy_advice(without: Sequence[AblationRow]) -> Iterator[str]:
     worths = [(step.worth, f'"{step.row.name}"') for step in without if step.worth is not None]
     helping = [name for worth, name in worths if worth.effect == "helps"]
     idle = [name for worth, name in worths if worth.effect != "helps"]
-    no_gain = f"the gain of {join_names(idle)} is not significant" if idle else ""
+    if not worths:
+        return
+    loss = f"the balanced accuracy of {without[0].row.model} significantly"
+    source = 'ablation study, table "one remedy omitted"'
+    no_loss = f"omitting {'one of ' if len(idle) > 1 else ''}{join_names(idle)} does not" if idle else ""
     if helping:
         remedies = "remedy" if len(helping) == 1 else "remedies"
-        yield f"Keep the {remedies} {join_names(helping)} (ablation study){f'; {no_gain}' if idle else ''}."
-    elif idle:
-        yield f"Try fewer remedies (ablation study): {no_gain}."
+        omitting = "omitting it" if len(helping) == 1 else "omitting any one of them"
+        yield (
+            f"Keep the {remedies} {join_names(helping)}: {omitting} lowers {loss}"
+            f"{f'; {no_loss}' if idle else ''} ({source})."
+        )
+    else:
+        yield f"Try fewer remedies: {no_loss} lower {loss} ({source})."
 
 
 #: Captions of the paper's tables.
 TABLES = {
     2: "False negatives of common classifiers on summary metrics, invalid runs excluded",
     4: "Invalid runs excluded, no other remedy",
-    5: "All remedies of the paper",
+    5: "Raw metrics, groups, principal components, and tuned cost, resampling and threshold",
     6: "Raw metrics instead of summary metrics",
     7: "Raw metrics, and a model per group",
-    8: "Three ways to compare targets with baselines",
+    8: "Baseline runs concatenated or subtracted, and similarity-logistic",
 }
 #: Maximal number of listed mistakes.
 MISTAKES = 10

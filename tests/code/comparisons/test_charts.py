@@ -232,7 +232,7 @@ def test_vectors_chart_names_the_best_dimension_and_draws_a_sample():
     features = pd.DataFrame(values, columns=columns)
     features = features.assign(status=["pass", "pass", "fail", "fail"], comparison_id=list("abcd"))
     assert charts.vectors_chart("v", features, columns).title.startswith(
-        "medians_min is the feature that separates pass from fail best"
+        "Of 4 features, medians_min separates pass from fail best; "
     )
     assert charts.vectors_chart("v", features[features["status"] == "pass"], columns) is None
     assert charts.vectors_chart("v", features, columns[:2]) is None
