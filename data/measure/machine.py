@@ -180,12 +180,15 @@ class Topology:
     @property
     def description(self) -> str:
         """A description in one line for people."""
-        caches = (
-            f"{name}{' each' if len(cpus) > 1 else ''} for {' and '.join(cpus)}"
-            for name, cpus in self.caches.items()
-        )
+        caches = (f"{name} {_describe_users(users)}" for name, users in self.caches.items())
         guest = ", as the virtual machine sees it" if self.virtual else ""
         return f"cores: {' and '.join(self.siblings)}; caches: {', '.join(caches)}{guest}"
+
+
+def _describe_users(users: tuple[str, ...]) -> str:
+    if len(users) > 1:
+        return f"for each of {' and '.join(users)}"
+    return f"{'shared by' if len(_parse_processors(users[0])) > 1 else 'for'} {users[0]}"
 
 
 def read_topology() -> Topology:

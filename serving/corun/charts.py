@@ -336,7 +336,7 @@ def placement_chart(check: PlacementCheck) -> Chart:
     saved = f"{check.random.mean() - check.chosen:.1f} s ({percent(check.chosen_saving)}) of run time"
     title = (
         f"Placement of {check.tasks} tasks by predictions for held-out pairs saves {saved} against random "
-        f"placements; the best placement saves {percent(check.best_saving)}"
+        f"placements; the best possible placement saves {percent(check.best_saving)}"
     )
     note = (
         "Run times are sums over measured pairs. The best placement can be known only if all pairs are "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,12 @@ DESIGNS = {
     "tasks": ("tasks that never ran with others", "Tasks held out: both the task and its co-runner"),
     "machines": ("machines on which nothing was measured", "Machines held out"),
 }
+#: Expressions in machine notes of earlier measurements, and the text to show instead.
+_EARLIER_NOTES = (
+    (re.compile(r" here; not (.+?); the others are "), r"; it does not count \1; further events are "),
+    (re.compile(r"\b(L\d\w? \w+) of (\S+ and )"), r"\1 for each of \2"),
+    (re.compile(r"\b(L\d\w? \w+) of (\d+[-,])"), r"\1 shared by \2"),
+)
 #: Shortfall of the coverage from which intervals count as too narrow.
 _SHORT = 0.05
 
@@ -85,7 +92,8 @@ def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
             f"{saved}. This is within the variation of solo runs of one task ({percent(noise)}), so do not "
             f"expect a measurable gain for these tasks."
         )
-    return f"{saved}; the best placement saves {percent(checked.best_saving)}. Use `perfjudge corun place`."
+    best = percent(checked.best_saving)
+    return f"{saved}; the best possible placement saves {best}. Use `perfjudge corun place`."
 
 
 def _noise_advice(repeats: float | None, error: float | None) -> str:
@@ -93,14 +101,21 @@ def _noise_advice(repeats: float | None, error: float | None) -> str:
         return "Measure some co-runs twice: without repetitions, the measurement error is unknown."
     if error <= repeats:
         return (
-            f"Measure longer or on a quieter machine before you look for a better model: the mean error of "
-            f"the model ({percent(error)}) is no larger than that of repeated measurements "
-            f"({percent(repeats)})."
+            "Measure longer or on a quieter machine before you look for a better model: the model's mean "
+            f"error ({percent(error)}) may be mostly measurement noise, because repeated measurements of a "
+            f"co-run differ by {percent(repeats)} on average."
         )
     return (
         f"A better model is possible: repeated measurements have a smaller mean error ({percent(repeats)}) "
         f"than the model ({percent(error)})."
     )
+
+
+def reword_note(note: str) -> str:
+    """Return a machine's note with the expressions of earlier measurements replaced by the present ones."""
+    for earlier, present in _EARLIER_NOTES:
+        note = earlier.sub(present, note)
+    return note
 
 
 def page(root: Path) -> str:
@@ -120,6 +135,10 @@ def page(root: Path) -> str:
         given=evaluation,
         metrics=metrics,
         splits=[(name, DESIGNS.get(name, ("", name))[1], split) for name, split in metrics.splits.items()],
+        hosts=[
+            {"machine": row["machine"], "note": reword_note(row["note"])}
+            for row in evaluation.tables.hosts.to_dict("records")
+        ],
         table_1=evaluation.seeds_cells(),
         measured=[
             (f"Figure 1 of {CORUN.short}", times_chart(evaluation), "No task ran beside two others."),

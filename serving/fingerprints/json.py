@@ -64,11 +64,12 @@ def difference_lines(difference: ProfileDifference) -> str:
     else:
         summary = "no stressor changed significantly"
     stops = difference.stops_at
-    seed = f"finds a difference at {stops}: not equivalent" if stops else "finds no difference: equivalent"
+    above = f"change above {difference.tolerance:g} points"
+    seed = f"the first {above} is at {stops}: not equivalent" if stops else f"no {above}: equivalent"
     lines = [
         f"{difference.a} -> {difference.b}: {summary}",
         *difference.reasons,
-        f"the quiho paper's algorithm (tolerance {difference.tolerance:g}) {seed}",
+        f"the quiho paper's algorithm: {seed}",
         "",
     ]
     return "\n".join([*lines, _changes_table(difference)])

@@ -50,11 +50,11 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     if refused:
         names = join_names([profile.application for profile in refused])
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
+        first = "first " if len(nearest.trust.reasons) > 1 else ""
         yield f"Do not use the rankings of {names}: they may be due to chance."
         yield (
-            f"To get {'another' if trusted else 'a'} trusted ranking, begin with {nearest.application}: no "
-            "other of these has fewer reasons against it. The first reason: "
-            f"{reword_text(nearest.trust.reasons[0])}."
+            f"To get {'another' if trusted else 'a'} trusted ranking, for example of {nearest.application}, "
+            f"remove the {first}reason against it: {reword_text(nearest.trust.reasons[0])}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
@@ -79,7 +79,7 @@ def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Itera
             "which stressors changed significantly."
         )
     else:
-        yield "Do not use this ranking: a regression always returns one, and this one may be due to chance."
+        yield "Do not use this ranking: any data gives one, and this one may be due to chance."
         yield f"To get a trusted ranking: {reword_text('; '.join(trust.reasons))}."
     if trust.unpredicted:
         yield f"Do not use its predictions: {reword_text('; '.join(trust.unpredicted))}."
@@ -207,7 +207,7 @@ class ProfileBars:
 
     @property
     def clusters(self) -> list[str]:
-        """The clusters of correlated stressors, which share importance, among the most important ones."""
+        """The clusters of correlated stressors, which divide importance, among the most important ones."""
         clusters, texts = self.profile.clusters.set_index("cluster"), []
         for cluster in self.profile.features["cluster"].head(SHOWN).unique():
             stressors = _split_names(clusters["stressors"][cluster])
@@ -270,10 +270,10 @@ class DifferenceBars:
         """The verdict of the paper's algorithm (section 5.3)."""
         stops, tolerance = self.difference.stops_at, self.difference.tolerance
         if stops is None:
-            return f"finds no difference above the tolerance of {plain_number(tolerance)} points: equivalent"
+            return f"finds no change of more than {plain_number(tolerance)} points: equivalent"
         return (
-            f"finds that {stops} differs by more than the tolerance of {plain_number(tolerance)} points: "
-            "not equivalent"
+            "examines the stressors in descending order of their importance before, and stops at the first "
+            f"change of more than {plain_number(tolerance)} points, here at {stops}: not equivalent"
         )
 
 

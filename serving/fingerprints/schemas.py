@@ -124,7 +124,7 @@ class FeatureAnswer(Ranked):
 
     stressor: str
     score: Known = Field(description="Positive if a higher rate goes with a faster application.")
-    cluster: int = Field(description="Stressors of one cluster are correlated and share importance.")
+    cluster: int = Field(description="Importance is divided among the correlated stressors of a cluster.")
     categories: Listed = Field(description="Categories of the quiho paper, table 1.")
 
 

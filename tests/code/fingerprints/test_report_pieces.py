@@ -49,7 +49,7 @@ def test_a_trusted_profile_names_the_leading_stressors_with_colours():
     text = drawn("profile", shown)
     assert "Not enough diversity" not in text
     assert '<s class="c-CPU"></s><s class="c-Cache"></s><s class="c-Mem"></s>' in text
-    # stressors that share importance are mentioned
+    # stressors among which importance is divided are mentioned
     assert profile(cluster=[0, 1, 0, 2, 3, 4]).clusters == ["cache, hsearch (together 100)"]
 
 
@@ -82,7 +82,7 @@ def test_title_of_a_difference_names_the_changed_stressors(moved, reasons, title
     text = drawn("difference", DifferenceBars("d", found))
     assert (">significant</td>" in text) == (moved[0] and not reasons)
     assert ("Not enough diversity" in text) == bool(reasons)
-    assert "finds that cache differs by more than the tolerance of 10 points: not equivalent" in text
+    assert "stops at the first change of more than 10 points, here at cache: not equivalent" in text
 
 
 def test_box_chart_names_the_stressor_with_the_longest_tail():

@@ -186,7 +186,9 @@ class FeatureAnswer(Struct, omit_defaults=True, kw_only=True):
     score: (
         Annotated[float, Meta(description="Positive if a higher rate goes with a faster application.")] | None
     )
-    cluster: Annotated[int, Meta(description="Stressors of one cluster are correlated and share importance.")]
+    cluster: Annotated[
+        int, Meta(description="Importance is divided among the correlated stressors of a cluster.")
+    ]
     categories: Annotated[list[str], Meta(description="Categories of the quiho paper, table 1.")]
 
 
