@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,12 +33,6 @@ DESIGNS = {
     "tasks": ("tasks that never ran with others", "Tasks held out: both the task and its co-runner"),
     "machines": ("machines on which nothing was measured", "Machines held out"),
 }
-#: Expressions in machine notes of earlier measurements, and the text to show instead.
-_EARLIER_NOTES = (
-    (re.compile(r" here; not (.+?); the others are "), r"; it does not count \1; further events are "),
-    (re.compile(r"\b(L\d\w? \w+) of (\S+ and )"), r"\1 for each of \2"),
-    (re.compile(r"\b(L\d\w? \w+) of (\d+[-,])"), r"\1 shared by \2"),
-)
 #: Shortfall of the coverage from which intervals count as too narrow.
 _SHORT = 0.05
 
@@ -111,13 +104,6 @@ def _noise_advice(repeats: float | None, error: float | None) -> str:
     )
 
 
-def reword_note(note: str) -> str:
-    """Return a machine's note with the expressions of earlier measurements replaced by the present ones."""
-    for earlier, present in _EARLIER_NOTES:
-        note = earlier.sub(present, note)
-    return note
-
-
 def page(root: Path) -> str:
     """Return the report on the evaluated co-runs of the project `root` as self-contained HTML.
 
@@ -135,10 +121,6 @@ def page(root: Path) -> str:
         given=evaluation,
         metrics=metrics,
         splits=[(name, DESIGNS.get(name, ("", name))[1], split) for name, split in metrics.splits.items()],
-        hosts=[
-            {"machine": row["machine"], "note": reword_note(row["note"])}
-            for row in evaluation.tables.hosts.to_dict("records")
-        ],
         table_1=evaluation.seeds_cells(),
         measured=[
             (f"Figure 1 of {CORUN.short}", times_chart(evaluation), "No task ran beside two others."),

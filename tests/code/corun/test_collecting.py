@@ -21,7 +21,6 @@ from data.measure.kernel_counts import ProcessTree, with_descendants
 from data.measure.machine import Topology
 from data.measure.perf_stat import TIME, parse_intervals, read_intervals
 from serving.corun import online_watch
-from serving.corun.page import reword_note
 from tests.code.suites import CORUN, TASKS
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/corun.yaml"
@@ -258,15 +257,8 @@ def test_ctrl_c_during_a_prediction_leaves_the_last_answer(tmp_path, monkeypatch
     assert ends == [None, None]
 
 
-def test_notes_of_earlier_measurements_are_shown_in_the_present_words():
-    earlier = (
-        "perf counts 1 of 3 events here; not a, b; the others are counts of the kernel; cores: 0 and 1; "
-        "caches: L1d 32K of 0 and 1, L3 32768K of 0-1"
-    )
-    present = (
-        "perf counts 1 of 3 events; it does not count a, b; further events are counts of the kernel; "
-        "cores: 0 and 1; caches: L1d 32K for each of 0 and 1, L3 32768K shared by 0-1"
-    )
-    assert (reword_note(earlier), reword_note(present)) == (present, present)
+def test_a_topology_names_private_and_shared_caches():
     topology = Topology(("0", "1"), {"L1d 32K": ("0", "1"), "L3 32768K": ("0-1",)}, False, 32.0)
-    assert present.endswith(topology.description)
+    assert (
+        topology.description == "cores: 0 and 1; caches: L1d 32K for each of 0 and 1, L3 32768K shared by 0-1"
+    )
