@@ -59,8 +59,8 @@ def as_xml(answer: MatricesAnswer) -> bytes:
     """Return the XML document ``matrix_results`` as UTF-8 bytes, without attributes for unknown values.
 
     Its attributes name the model. It has a ``matrix_result`` per pair with elements ``driver``,
-    ``invalid_run`` and ``note``, then a ``note`` per general note. The risk guarantee is omitted. Control and
-    invisible characters become visible escapes.
+    ``invalid_run`` and ``note``, then a ``note`` per general note, and a ``risk_guarantee`` if there is one.
+    Control and invisible characters become visible escapes.
     """
     from lxml import etree
 
@@ -76,13 +76,15 @@ def as_xml(answer: MatricesAnswer) -> bytes:
             etree.SubElement(node, "note").text = escape_invisible(note)
     for note in answer.notes:
         etree.SubElement(root, "note").text = escape_invisible(note)
+    if answer.risk_guarantee is not None:
+        etree.SubElement(root, "risk_guarantee", _xml_attributes(answer.risk_guarantee))
     written: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return written
 
 
 def _xml_attributes(fields: Mapping[str, Any] | BaseModel) -> dict[str, str]:
     return {
-        name: escape_invisible(str(value))
+        name: str(value).lower() if isinstance(value, bool) else escape_invisible(str(value))
         for name, value in dict(fields).items()
         if value is not None and not isinstance(value, list)
     }

@@ -4,10 +4,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from lxml import etree
 
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
+from serving.matrices.command import as_xml
 from serving.matrices.request import answer_matrices, answer_matrices_batch
+from serving.matrices.schemas import MatricesAnswer
 from serving.models import ModelRef, Served
 from tests.code.matrices.engines import SEED, trained_on
 from tests.matrix_pairs import MOVED, pairs
@@ -180,3 +183,12 @@ def test_requests_of_a_batch_get_the_answers_of_each_alone(trained, unseen):
     assert [one.content for one in answers] == alone
     assert len({*alone}) == len(bodies) - 1
     assert "the body is not JSON" in str(bad)
+
+
+def test_xml_has_the_risk_guarantee_without_unknown_values():
+    (example,) = MatricesAnswer.model_config["json_schema_extra"]["examples"]
+    promised = {"share": 0.1, "confidence": 0.9, "kept": True, "measured": None}
+    answer = MatricesAnswer.model_validate(example | {"risk_guarantee": promised})
+    (element,) = etree.fromstring(as_xml(answer)).iter("risk_guarantee")
+    assert dict(element.attrib) == {"share": "0.1", "confidence": "0.9", "kept": "true"}
+    assert not [*etree.fromstring(as_xml(MatricesAnswer.model_validate(example))).iter("risk_guarantee")]
