@@ -216,8 +216,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             metavar="BASELINE TARGET",
             help="Results of baseline and target: each a file, or a directory of runs. With --confirm,"
             " `-- COMMAND...` follows, which measures the target again. In COMMAND, {output} stands for the"
-            " file to write. The environment variable PERFJUDGE_OPERATIONS, set for COMMAND, lists the"
-            " operations to measure.",
+            " file to write. perfjudge lists the operations to measure in COMMAND's environment variable"
+            " PERFJUDGE_OPERATIONS.",
         ),
     ] = None,
     base: Annotated[
@@ -317,8 +317,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--acknowledged",
             metavar="FILE",
-            help="File of known regressions, which do not fail the build, of operations that never fail it,"
-            " and of intended changes. Default: .perfjudge.yaml, if it exists.",
+            help="File that lists known regressions (they do not fail the build until they expire), unstable"
+            " operations (they never do) and intended changes (later results are the new baseline). Default:"
+            " .perfjudge.yaml, if it exists.",
         ),
     ] = None,
     commit: Annotated[
@@ -382,7 +383,12 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         ),
     ] = "",
 ) -> int:
-    """Compare two result files, or two sets of runs. --match pairs operations with different names."""
+    """Compare two result files, or two sets of runs. --match pairs operations with different names.
+
+    An outcome is the verdict after between-run variation and acknowledged changes are taken into account:
+    regression, unsure, improvement, acknowledged, invalid, within noise (the change is within between-run
+    variation) or unchanged.
+    """
     if init:
         from serving.comparisons.compare.workflow import write_workflow
 
@@ -470,8 +476,8 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 
     Once the data have a label pass and a label fail, a model fitted to the labels orders the comparisons.
     Until then, the model of --model does, or a rank statistic if there is no model. The column probability
-    is from the model of --model, and empty without one. With -o, a CSV file to fill in is written. Save it
-    as labels.csv in the directory of the data, so that the labels are read with the data.
+    is always from --model or the champion; it is empty if there is neither. With -o, a CSV file to fill in is
+    written. Save it as labels.csv in the directory of the data, so that the labels are read with the data.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import give_next
@@ -566,7 +572,7 @@ def labels_export(
     """Write the last label of each person for each comparison. Withdrawn labels are not written.
 
     An existing file is replaced, except a CSV file with labels that the database lacks: import it first.
-    With --format xml or tables, comparisons without a label in the database keep the one they have.
+    With --format xml or tables, a comparison without a label in the database has that of --comparisons.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels
@@ -599,7 +605,9 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
     metric: Annotated[
         str | None,
         typer.Option(
-            "--metric", metavar="NAME", help="Metric to read. Default: the first metric that is not a time."
+            "--metric",
+            metavar="NAME",
+            help="Metric to read. Default: the first metric that is not a duration.",
         ),
     ] = None,
     keep_going: KeepGoing = False,

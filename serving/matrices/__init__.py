@@ -81,7 +81,7 @@ def matrices_fit(
         ),
     ] = None,
 ) -> int:
-    """Train a model on labelled runs, read in chunks. `judge --model DIR` uses the model."""
+    """Train a model on runs labelled normal or abnormal, read in chunks. `judge --model DIR` uses it."""
     from serving.matrices.command import fit_model
 
     return fit_model(source, output, model, trials, work)

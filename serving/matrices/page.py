@@ -64,8 +64,8 @@ def report_advice(
     others = [name for name in leaders if name != evaluation.metrics.champion]
     if others and evaluation.metrics.champion in leaders:
         yield (
-            f"Do not choose between {join_names([evaluation.metrics.champion, *others])} by this page: one "
-            "of them has the highest share of correct verdicts, the others are not significantly below it."
+            f"Do not choose between {join_names([evaluation.metrics.champion, *others])} by this page: their "
+            "shares of correct verdicts do not differ significantly."
         )
 
 
