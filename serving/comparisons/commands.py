@@ -317,8 +317,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--acknowledged",
             metavar="FILE",
-            help="File that lists known regressions (they do not fail the build until they expire), unstable"
-            " operations (they never do) and intended changes (later results are the new baseline). Default:"
+            help="File that lists known regressions (excused until a date, version or commit), unstable"
+            " operations (always excused) and intended changes (later results are the new baseline). Default:"
             " .perfjudge.yaml, if it exists.",
         ),
     ] = None,
@@ -386,8 +386,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     """Compare two result files, or two sets of runs. --match pairs operations with different names.
 
     An outcome is the verdict after between-run variation and acknowledged changes are taken into account:
-    regression, unsure, improvement, acknowledged, invalid, within noise (the change is within between-run
-    variation) or unchanged.
+    regression, unsure, improvement, acknowledged, invalid, unchanged (the median changed by less than
+    --min-effect-size, and a slow-down of 5 % would be found) or within noise (any other pass).
     """
     if init:
         from serving.comparisons.compare.workflow import write_workflow
@@ -556,7 +556,7 @@ def labels_export(
             "--comparisons",
             metavar="SOURCE",
             help="Comparisons whose labels are written, in any supported format. Default: the input of the"
-            " last `dvc repro`; with --format csv, all comparisons.",
+            " last `dvc repro`; with --format csv, all labels of the database.",
         ),
     ] = None,
     form: Annotated[
@@ -572,7 +572,7 @@ def labels_export(
     """Write the last label of each person for each comparison. Withdrawn labels are not written.
 
     An existing file is replaced, except a CSV file with labels that the database lacks: import it first.
-    With --format xml or tables, a comparison without a label in the database has that of --comparisons.
+    With --format xml or tables, comparisons without a label in the database keep that in --comparisons.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels

@@ -272,8 +272,9 @@ class DifferenceBars:
         if stops is None:
             return f"finds no change of more than {plain_number(tolerance)} points: equivalent"
         return (
-            "examines the stressors in descending order of their importance before, and stops at the first "
-            f"change of more than {plain_number(tolerance)} points, here at {stops}: not equivalent"
+            "examines the stressors in descending order of importance in the first profile. It stops at the "
+            f"first change of more than {plain_number(tolerance)} points, that of {stops}, and calls the "
+            "profiles not equivalent"
         )
 
 

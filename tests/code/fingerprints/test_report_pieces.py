@@ -82,7 +82,7 @@ def test_title_of_a_difference_names_the_changed_stressors(moved, reasons, title
     text = drawn("difference", DifferenceBars("d", found))
     assert (">significant</td>" in text) == (moved[0] and not reasons)
     assert ("Not enough diversity" in text) == bool(reasons)
-    assert "stops at the first change of more than 10 points, here at cache: not equivalent" in text
+    assert "stops at the first change of more than 10 points, that of cache, and calls the" in text
 
 
 def test_box_chart_names_the_stressor_with_the_longest_tail():
