@@ -140,8 +140,9 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
         for timeline in _timelines_of(machine, machines[machine], rules, operations)
     ]
     if not timelines:
+        of_targets = "a target that is a start" if "start" in rules.roles else "a target"
         raise InputError(
-            "no machine has results of both", place=f'rules "{rules.title}" baseline and targets'
+            f"no machine has results of a baseline and of {of_targets}", place=f'rules "{rules.title}"'
         )
     return timelines
 

@@ -83,6 +83,14 @@ def test_a_role_without_a_match_is_named_with_available_values(root, baseline, r
         timelines(root(a=run("k-1", 1)), baseline, "k-9", "k-9")
 
 
+def test_an_error_names_the_start_if_no_target_matches_it(root):
+    folder = root(a=run("k-1", 1), b=run("k-2", 1), c=run("k-3", 1, Hostname="m2"))
+    with pytest.raises(InputError, match=r"baseline and of a target that is a start$"):
+        timelines(folder, "k-1", "k-1", "k-2")
+    with pytest.raises(InputError, match=r"baseline and of a target$"):
+        timelines(folder, "k-1", "k-3")
+
+
 def test_samples_are_placed_by_operation_threads_and_version(root):
     summary = '<mops min="1" first_q="2" median="3" third_q="4" max="5"/>'
     files = {"deep__er__a": run("k-1", 3, 1, 2), "b": run("k-2", 7, name="cg"), "d": run("k-4", 9)}
