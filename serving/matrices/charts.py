@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from data.matrices.suite import EQUAL_TIME
 from serving.matrices.evaluated import RemedyGain, TableRow
 from serving.reports.chart_marks import Bars, Cells, Dots, HeatCell, Line, ValueLine
 from serving.reports.charts import PAPER, SERIES, Chart, Words, percent, plain_number, with_noun
@@ -23,8 +24,6 @@ from serving.reports.separation import CONFIDENCE, is_significant, join_names
 JUDGES = {"rules": "the rules alone", "tree": "the tree alone", "both": "rules and tree"}
 #: Maximal number of rows and columns of the table of groups.
 _GROUPS = 40
-#: End of the names of causes whose time is compensated by less work; as in `data.matrices.suite`.
-_EQUAL_TIME = " at equal time"
 
 
 def validity_sentence(validity: pd.DataFrame) -> str:
@@ -116,7 +115,7 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
         causes,
     )
     equal_time = ""
-    if any(str(cause).endswith(_EQUAL_TIME) for cause in by_cause.index):
+    if any(str(cause).endswith(EQUAL_TIME) for cause in by_cause.index):
         equal_time = " At equal time: the program does less work, so the cause does not make its runs longer."
     words = Words(
         "causes",
