@@ -122,6 +122,7 @@ def test_requests_without_room_are_dropped_and_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(request_log, "WAITING", 5)
     monkeypatch.setattr(request_log, "BYTES", 10_000)
     monkeypatch.setattr(request_log, "FILES", 0)
+    monkeypatch.setattr(figures, "figures_file", lambda: tmp_path / "shadow.db")
     counter = Counter("dropped", "of the test", registry=CollectorRegistry())
     log = RequestLog(str(tmp_path), counter)
     for _ in range(1000):
@@ -130,6 +131,11 @@ def test_requests_without_room_are_dropped_and_counted(tmp_path, monkeypatch):
     log.add_request(exchange(status=503))
     (sample,) = (one for one in counter.collect()[0].samples if one.name == "dropped_total")
     assert sample.value == 996
+    # with room for files again, the thread writes both, before another test replaces the file of figures
+    monkeypatch.setattr(request_log, "FILES", 8)
+    wait_until(lambda: list(tmp_path.glob("*.jsonl")))
+    assert [len(requests) for requests in drain_requests(tmp_path, {DOOR})] == [5]
+    assert figures.read_report(tmp_path / "shadow.db").lost == {"dropped": 996}
 
 
 def test_unreadable_lines_of_a_log_are_named_and_counted(tmp_path, monkeypatch, caplog):
