@@ -21,7 +21,6 @@ from features.comparisons.outliers import NO_OUTLIERS, without_duplicates, witho
 from features.comparisons.vectors import (
     PreparedComparisons,
     feature_vectors,
-    set_to_compute,
     smallest_set_with,
     vector_columns,
 )
@@ -272,9 +271,9 @@ class Card(StoredCard):
         learned = discount_below(shift_odds(probability, 1 / self.odds_factor), below, self.beneath)
         return np.where(below, shift_odds(learned, self.odds_factor), probability)
 
-    @property
+    @cached_property
     def feature_set(self) -> FeatureSet:
-        """The set of features that the model takes."""
+        """The smallest set of features that has all features of the model."""
         return smallest_set_with(self.features)
 
     def __post_init__(self) -> None:
@@ -373,7 +372,7 @@ class ReadyModel:
 
     def _predict_and_compare(self, sides: Sides) -> tuple[Floats, Floats]:
         prepared = PreparedComparisons.from_clean_sides(sides, NO_OUTLIERS, self.card.run_spread)
-        features = feature_vectors(prepared.sides, self.computed_set, steps=prepared.steps)
+        features = feature_vectors(prepared.sides, self.card.feature_set, steps=prepared.steps)
         return self.predict_probability(self.select_features(features)), prepared.worst_change
 
     @property
@@ -382,7 +381,7 @@ class ReadyModel:
         return self.answering.unit
 
     def select_features(self, vectors: Floats) -> Floats:
-        """Return the model's features, in the order of the card, from the vectors of `computed_set`.
+        """Return the model's features, in the order of the card, from the vectors of its `feature_set`.
 
         `vectors`: shape (n_comparisons, n_computed); result: (n_comparisons, n_features). InputError if a
         feature of the card is no longer computed.
@@ -428,18 +427,13 @@ class ReadyModel:
         return shift_odds(calibrated, self.card.odds_factor)
 
     @cached_property
-    def computed_set(self) -> FeatureSet:
-        """The set of features that must be computed for the model."""
-        return set_to_compute(self.card.feature_set)
-
-    @cached_property
     def reference_features(self) -> Floats:
         """The features of an ordinary comparison, from the card, shape (n_features,)."""
         return np.array([self.card.reference[name] for name in self.card.features], np.float64)
 
     @cached_property
     def _column_indices(self) -> NDArray[np.intp]:
-        names = vector_columns(self.computed_set)
+        names = vector_columns(self.card.feature_set)
         for name in self.card.features:
             if name not in names:
                 raise InputError(f"the feature {name!r} is no longer computed")
