@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,8 +36,6 @@ PRIOR_VERSIONS = 3.0
 _PAST, _AFTER = 30, 10
 #: Steps between versions are cut at this multiple of the usual one, as they may be changes.
 _ORDINARY_STEPS = 3.0
-#: Directions of the features of runs; see `features.comparisons.vectors.DIRECTIONS`.
-RUNS_DIRECTIONS = {"run_step": -1, "run_spread": 0}
 #: Bounds of the prior, whatever the versions of the training data did: a slow-down of 7 % with tight samples
 #: remains plain where nothing else is known.
 _LEAST_PRIOR, _MOST_PRIOR = 0.002, 0.007
@@ -81,11 +79,6 @@ class Steps(NamedTuple):
     repeated: Floats
     runs: Floats  # number of versions of the target
     yardstick: Yardstick
-
-
-def run_features(steps: Steps) -> Floats:
-    """Return step / standard error (negative is worse) and log(between-run spread), (2, n_configurations)."""
-    return np.array((steps.step / steps.error, np.log(steps.yardstick.spread)))
 
 
 def usual_spread(blocks: Sequence[Sides]) -> float:
@@ -185,9 +178,7 @@ _ENOUGH_SIBLINGS, _MOST = 5, 256
 #: Pairs of a comparison and a sibling that are handled at once, to bound memory.
 _PAIRS = 1 << 20
 
-#: 0: the feature does not depend on this operation's samples.
-SIBLING_DIRECTIONS: Mapping[str, int] = {"siblings_worse": 0}
-SIBLINGS = tuple(SIBLING_DIRECTIONS)
+SIBLINGS = ("siblings_worse",)
 
 
 def sibling_features(sides: Sides) -> Floats:
@@ -324,8 +315,6 @@ HISTORY = (
     "history_trend",
     "history_range",
 )
-#: See `features.comparisons.vectors.DIRECTIONS`; the trend before the target does not depend on the target.
-HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HISTORY}
 
 
 def with_versions(sides: Sides) -> Ints:

@@ -13,13 +13,9 @@ from data.comparisons.params import FeatureSet
 from data.comparisons.sides import Floats, Ints, Samples, Sides, five_numbers
 from features.comparisons.history import (
     HISTORY,
-    HISTORY_DIRECTIONS,
     ORDINARY,
-    RUNS_DIRECTIONS,
-    SIBLING_DIRECTIONS,
     SIBLINGS,
     Steps,
-    run_features,
     run_steps,
     sibling_features,
     version_features,
@@ -158,20 +154,18 @@ _PER_CONFIGURATION: dict[str, tuple[str, ...]] = {
 EXTENDED_FEATURES = tuple(
     f"{name}_{reduction}" for name, reductions in _PER_CONFIGURATION.items() for reduction in reductions
 )
-#: By feature per configuration: whether a larger value makes ``fail`` less probable (-1) or more (1); 0: the
-#: feature does not change if all of the target's samples get worse by a factor.
-_DIRECTIONS = {
-    **dict.fromkeys(_STATISTICS[1:], 0),
-    **dict.fromkeys(("baseline_noise", "spread_ratio", "repetitions", "past_known"), 0),
-    **RUNS_DIRECTIONS,
-    **HISTORY_DIRECTIONS,
-    **SIBLING_DIRECTIONS,
+#: Features per configuration that do not change if all of the target's samples get worse by a factor.
+_UNDIRECTED = {
+    *_STATISTICS[1:],
+    *("baseline_noise", "spread_ratio", "repetitions", "past_known", "run_spread", "history_trend"),
+    *SIBLINGS,
 }
-DIRECTIONS: Mapping[str, int] = {
-    name: _DIRECTIONS.get(name.rpartition("_")[0], -1) for name in SEED_FEATURES + EXTENDED_FEATURES
-} | {**LATER_DIRECTIONS}
 #: All features but those of later versions.
 FEATURES = SEED_FEATURES + EXTENDED_FEATURES
+#: By feature: -1 if a larger value makes ``fail`` less probable, else 0.
+DIRECTIONS: Mapping[str, int] = {
+    name: 0 if name.rpartition("_")[0] in _UNDIRECTED else -1 for name in FEATURES
+} | {**LATER_DIRECTIONS}
 #: Hidden from models: scatter and number of samples are not evidence by themselves; features with a direction
 #: are measured in units of them.
 _WITHHELD = (*_STATISTICS[1:], "baseline_noise", "spread_ratio", "repetitions", "run_spread")
@@ -279,7 +273,7 @@ def _per_configuration(sides: Sides, steps: Steps) -> Floats:
     """Return the features of configurations, one row each; without those of versions if all are unknown."""
     b, t = orient_upwards(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)
-    values |= dict(zip(RUNS_DIRECTIONS, run_features(steps), strict=True))
+    values["run_step"], values["run_spread"] = steps.step / steps.error, np.log(steps.yardstick.spread)
     values["past_known"] = (sides.history.lengths > 0).astype(np.float64)
     _use_earlier_runs(values, sides, steps)
     summaries = (~has_samples(sides)).nonzero()[0]
@@ -306,7 +300,7 @@ def _use_earlier_runs(values: dict[str, Floats], sides: Sides, steps: Steps) -> 
     past = _with_past(sides, rows)
     b, t = orient_upwards(np.array((past.baseline_five, past.target_five)), past.sign)
     for name, feature in (_of_five_numbers(b, t) | _of_samples(past)).items():
-        if _DIRECTIONS.get(name, -1) != 0:
+        if name not in _UNDIRECTED:
             values[name][rows] = np.fmax(values[name][rows], feature)
     for name in _OF_INDEPENDENT:
         values[name][rows] /= np.sqrt(steps.repeated[rows])

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from data.parallel import Compute, side_by_side
 from data.tables.files import write_json, write_tables
 from training.comparisons.decision import (
-    InnerPredictions,
     count_outcomes,
     examples_of,
     learn_decision,
@@ -203,10 +202,7 @@ def out_of_fold(
     inner_predictions = read_out_of_fold(family.paths.tuned, [(part.name, name) for part, name, _ in cells])
     rows, counted = [], []
     for (part, name, chosen), probability, inner in zip(cells, probabilities, inner_predictions, strict=True):
-        inside = InnerPredictions(
-            examples.y[part.train], examples.groups[part.train], inner, below[part.train]
-        )
-        learned = learn_decision(inside, chosen.threshold, how, seed)
+        learned = learn_decision(examples.select_rows(part.train), inner, chosen.threshold, how, seed)
         adjusted = learned.calibrate_and_discount(probability, below[part.test])
         counting = np.where(below[part.test], 0.0, adjusted)
         rows.append(_verdict_rows(table, part, name, counting, learned.threshold))

@@ -365,7 +365,7 @@ class Family:
     """Parameters, paths and features of a model family, for the stages."""
 
     params: Params[Comparisons]  # parameters of all families, and of this one
-    columns: Callable[[], tuple[str, ...]]  # returns the features that the models take
+    columns: tuple[str, ...]  # the features that the models take
     #: Returns the fixed rules' verdicts: a boolean column per rule (True is fail), indexed by
     #: ``comparison_id``.
     rules: Callable[[], pd.DataFrame]
@@ -389,7 +389,7 @@ class Family:
 
     def read_features(self) -> FeatureTable:
         """Return the labelled vectors; InputError if file or column is missing, or a label is invalid."""
-        return FeatureTable.read(self.features_file, self.columns())
+        return FeatureTable.read(self.features_file, self.columns)
 
     def stage_file(self, name: Literal["changes", "bare", "runs"]) -> Path:
         """Return the path of a file from the stage featurize with a row for each labelled comparison.
@@ -406,8 +406,8 @@ def bound() -> Family:
     InputError if that file is missing or invalid.
     """
     params = load(Comparisons)
-    seen = partial(model_columns, params.section.featurize.feature_set)
-    return Family(params, seen, partial(_rule_verdicts, FamilyPaths(Family.name)))
+    columns = model_columns(params.section.featurize.feature_set)
+    return Family(params, columns, partial(_rule_verdicts, FamilyPaths(Family.name)))
 
 
 def _rule_verdicts(paths: FamilyPaths) -> pd.DataFrame:

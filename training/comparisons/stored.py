@@ -210,10 +210,6 @@ class Card(StoredCard):
         """The thresholds between which verdicts are ``unsure``."""
         return self.cuts or DecisionThresholds(self.threshold, self.threshold)
 
-    def apply_calibration(self, probability: Floats) -> Floats:
-        """Return the calibrated values of the model's probabilities, in their shape."""
-        return probability if self.calibration is None else self.calibration.map_probability(probability)
-
     def with_policy(self, policy: DecisionPolicy) -> Card:
         """Return a copy with the policy `policy`; InputError if the guarantee does not cover it."""
         return replace(self, cuts=thresholds_for(self.risk_guarantee, self.threshold, policy), policy=policy)
@@ -290,10 +286,8 @@ class TrainedModel(StoredModel[Card]):
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json``, and ``model.npz`` if the pipeline can be compiled."""
-        stored, arrays = (
-            store_model(directory, self.model, self.card),
-            compiled_pipeline.compile_pipeline(self.model),
-        )
+        stored = store_model(directory, self.model, self.card)
+        arrays = compiled_pipeline.compile_pipeline(self.model)
         if arrays is not None:
             compiled_pipeline.write(directory / compiled_pipeline.FILE, arrays, stored)
 
@@ -347,15 +341,8 @@ class ReadyModel:
 
         Shape (n_comparisons,), 0 below the minimum effect size. ModelError if a probability is not finite.
         """
-        return self.predict_cleaned(without_outliers(without_duplicates(sides))[0])
-
-    def predict_cleaned(self, sides: Sides) -> Floats:
-        """Return the probability of ``fail`` of each comparison, 0 below the minimum effect size.
-
-        The samples must have no duplicates and outliers. Shape (n_comparisons,). ModelError if a probability
-        is not finite.
-        """
-        probability, change = self._predict_and_compare(sides)
+        cleaned, _ = without_outliers(without_duplicates(sides))
+        probability, change = self._predict_and_compare(cleaned)
         return zero_below_min_effect(probability, change, self.card.min_effect_size)
 
     def decide_verdicts(self, sides: Sides) -> NDArray[np.str_]:
@@ -420,10 +407,10 @@ class ReadyModel:
 
         `raw` and the result have shape (n_comparisons,), `columns` (n_comparisons, n_features).
         """
-        calibrated = raw
-        if self.card.calibration is not None:
+        calibrated, calibration = raw, self.card.calibration
+        if calibration is not None:
             # calibration is dominated by common rows; clear evidence must count in rare ones, too
-            calibrated = self.answering.raise_calibrated(self.card.apply_calibration(raw), columns)
+            calibrated = self.answering.raise_calibrated(calibration.map_probability(raw), columns)
         return shift_odds(calibrated, self.card.odds_factor)
 
     @cached_property
