@@ -202,14 +202,11 @@ def count_outcomes(
     """
     guarantee, threshold = learned.guarantee, learned.threshold
     cells = [("chosen", 0.0, True, learned.cuts, learned.policy.allows_unsure_below)]
-    missed_levels, alarm_levels = guarantee.max_false_negative_rate, guarantee.max_false_positive_rate
-    limited = [("max_false_negative_rate", level, DecisionPolicy(level.share)) for level in missed_levels]
-    limited += [
-        ("max_false_positive_rate", level, DecisionPolicy(None, level.share)) for level in alarm_levels
-    ]
-    for kind, level, policy in limited:
-        cuts = thresholds_for(guarantee, threshold, policy)
-        cells.append((kind, level.share, level.cut is not None, cuts, policy.allows_unsure_below))
+    for kind in ("max_false_negative_rate", "max_false_positive_rate"):
+        for level in getattr(guarantee, kind):
+            policy = DecisionPolicy(**{kind: level.share})
+            cuts = thresholds_for(guarantee, threshold, policy)
+            cells.append((kind, level.share, level.cut is not None, cuts, policy.allows_unsure_below))
     cells += [("sent", share, True, cuts, False) for share, cuts in zip(SENT, learned.sending, strict=True)]
     failed, rows = y == 1, []
     for kind, share, made, cuts, beneath in cells:

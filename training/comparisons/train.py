@@ -185,12 +185,8 @@ def train(family: Family) -> None:
         )
         model = TrainedModel(without_sampler(whole), card)
         calibrated = ReadyModel.from_trained(model).calibrate_and_raise(probability, examples.x)
-        scores = TrainingScores.from_rows(
-            np.where(examples.needs_model, calibrated, 0.0),
-            examples.y,
-            examples.groups,
-            card.min_effect_size,
-        )
+        masked = np.where(examples.needs_model, calibrated, 0.0)
+        scores = TrainingScores.from_rows(masked, examples.y, examples.groups, card.min_effect_size)
         model = replace(model, card=replace(card, training_scores=scores))
         directory = family.paths.models / fit.model
         model.write(directory)

@@ -42,9 +42,8 @@ class GuaranteedRate:
     cut: FiniteFloat | None  # a probability; None if there are too few cases for a guarantee
     #: The mean error rate on the held-out groups of the random splits.
     measured: FiniteFloat | None = None
-    empirical_coverage: FiniteFloat | None = (
-        None  # the share of the random splits with an error rate of at most `share`
-    )
+    #: The share of the random splits with an error rate of at most `share`.
+    empirical_coverage: FiniteFloat | None = None
 
     def for_opposite_class(self) -> GuaranteedRate:
         """Return the guarantee for the opposite probability: cases below the threshold are at or above it."""
@@ -60,9 +59,8 @@ class RiskGuarantee:
     #: fails, groups: number of fails that the guarantees are based on, and of their groups.
     fails: int
     groups: int
-    max_false_negative_rate: tuple[
-        GuaranteedRate, ...
-    ]  # ``pass`` below the threshold: at most that share of the fails is missed
+    #: ``pass`` below the threshold: at most that share of the fails is missed.
+    max_false_negative_rate: tuple[GuaranteedRate, ...]
     #: ``fail`` from the threshold on: at most that share of the passes raises an alarm.
     max_false_positive_rate: tuple[GuaranteedRate, ...]
     #: The meaning of the confidence, in words.
