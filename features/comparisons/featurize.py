@@ -49,11 +49,9 @@ def split_blocks(comparisons: pd.DataFrame, block_size: int = BLOCK_SIZE) -> lis
 def tables_of_blocks(
     tables: ComparisonTables, comparisons: pd.DataFrame, parts: Sequence[RowIndices]
 ) -> list[ComparisonTables]:
-    """Return the tables of each block of `comparisons`; `parts` has the row numbers of each block.
+    """Return the tables of each block of `comparisons`: its comparisons, with all results that they use.
 
-    Each of several blocks has its comparisons, all results of their pairs of benchmark and machine, and no
-    labels. A single block has all of `comparisons`, whatever its row numbers, and all results and labels of
-    `tables`.
+    `parts` has the row numbers of each block. Several blocks have no labels.
     """
     if len(parts) == 1:
         return [ComparisonTables(tables.results, comparisons, tables.labels)]

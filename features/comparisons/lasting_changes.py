@@ -459,10 +459,8 @@ class _SteppedSeries:
         part = self._calm[start:stop][finite]
         if len(part) < 2 * _SHORTEST_DECLINE:
             return None
-        steps = sum(
-            _sum_of_squares(self._calm[left:right]) + PENALTY
-            for left, right in pairwise(self._cuts[at : end + 2])
-        )
+        segments = (self._calm[left:right] for left, right in pairwise(self._cuts[at : end + 2]))
+        steps = sum(float(np.nanvar(values) * np.isfinite(values).sum()) + PENALTY for values in segments)
         first, last, squares = _fit_decline(part)
         if squares + 2 * PENALTY + _STRAIGHT >= steps or last - first < _SHORTEST_DECLINE:
             return None
@@ -473,10 +471,6 @@ class _SteppedSeries:
 
 def _finite_median(values: Floats) -> float:
     return float(np.median(values[np.isfinite(values)]))
-
-
-def _sum_of_squares(values: Floats) -> float:
-    return float(np.nanvar(values) * np.isfinite(values).sum())
 
 
 def _fit_decline(part: Floats) -> tuple[int, int, float]:

@@ -110,7 +110,7 @@ class _Course:
     @cached_property
     def soon_median(self) -> Floats:
         """The median of the first versions after the target."""
-        return row_quantile(_pack_to_width(self.after_target, _AFTER, right=False)[:, :_SIDE], 0.5)
+        return row_quantile(_pack_to_width(self.after_target, _SIDE, right=False), 0.5)
 
     @cached_property
     def all_levels(self) -> Floats:

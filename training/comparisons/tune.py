@@ -150,11 +150,9 @@ class InnerFold:
 def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Return ``task.how.n_folds`` inner folds of whole groups of `examples`, stratified by label.
 
-    A fold has its training vectors and labels, and the vectors and row numbers of its test rows, which may be
-    below the minimum effect size. Training rows are those of `Learnable.rows_to_fit`: the extra training
-    data, and `Examples.training_rows` of the fold. Vectors are imputed and scaled as the model of `task`
-    needs, which is learned from the training rows. InputError if a label has fewer groups than there are
-    folds, or the test rows of a fold have a single label.
+    Training rows are those of `Learnable.rows_to_fit`; test rows may be below the minimum effect size.
+    Vectors are imputed and scaled as the model of `task` needs, which is learned from the training rows.
+    InputError if a label has fewer groups than folds, or the test rows of a fold have a single label.
     """
     model, inner_folds = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.n_folds, task.seed, f"{task.part} {task.model}"):

@@ -142,13 +142,11 @@ def dvc_verdict_figures(metrics: Mapping[str, Any], split: str, verdicts: pd.Dat
 def dvc_prediction_figures(
     metrics: Mapping[str, Any], split: str, by: str, predictions: pd.DataFrame
 ) -> DvcFigures:
-    """Return the figures of a family whose models predict numbers, for DVC: ``summary`` and ``plots``.
+    """Return the figures of a family whose models predict numbers, for DVC, as `dvc_verdict_figures` does.
 
-    The summary has ``champion`` (its name) and its pooled ``within_tolerance, mape``, as shares; scores that
-    are None are left out. The plots ``predicted`` and ``coverage`` are the tables of `predicted_points` and
-    `interval_coverage`, with the first column ``entry``, for the champion and up to two other models, those
-    with the smallest pooled error `by`. `metrics` is the content of metrics.json; the champion was chosen by
-    the error `by` on `split`. `predictions` has ``entry, unit, fold, measured, predicted`` of that split
+    The scores are the pooled ``within_tolerance`` and ``mape``, as shares. The plots ``predicted`` and
+    ``coverage`` are the tables of `predicted_points` and `interval_coverage`; the other models are those with
+    the smallest pooled error `by`. `predictions` has ``entry, unit, fold, measured, predicted`` of `split`
     only; an interval's width comes from errors of the same ``unit``.
     """
     tables = {"predicted": predicted_points, "coverage": interval_coverage}
