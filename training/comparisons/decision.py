@@ -140,14 +140,14 @@ def _guarantee(examples: Examples, adjusted: Floats, how: Decide, seed: int) -> 
         shares = sorted({*SHARES, *([] if limit is None else [limit])})
         return guarantee_rates(ScoredCases(scores, protected, groups), shares, how.confidence, seed)
 
-    missed = guaranteed(adjusted, fails, how.max_false_negative_rate)
+    misses = guaranteed(adjusted, fails, how.max_false_negative_rate)
     passing = np.where(examples.needs_model, 1 - adjusted, 1.0)
     alarms = guaranteed(passing, examples.y == 0, how.max_false_positive_rate)
     return RiskGuarantee(
         how.confidence,
         int(fails.sum()),
         len(np.unique(groups[fails])),
-        tuple(missed),
+        tuple(misses),
         tuple(level.for_opposite_class() for level in alarms),
         GUARANTEE,
     )
