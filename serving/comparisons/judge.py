@@ -286,7 +286,8 @@ def judge_sides(
     model, card, problems = served.model, served.model.card, problems_of(named.sides)
     prepared, judgeable = PreparedComparisons.from_sides(named.sides, card.run_spread), problems == ""
     below = judgeable & below_min_effect(prepared.worst_change, card.min_effect_size)
-    columns = model.select_features(feature_vectors(prepared.sides, model.computed_set, steps=prepared.steps))
+    features = feature_vectors(prepared.sides, card.feature_set, steps=prepared.steps)
+    columns = model.select_features(features)
     decided = judgeable & ~below
     if card.policy.allows_unsure_below and below.any():
         # a guarantee on misses also covers comparisons below the minimum effect size
@@ -320,7 +321,7 @@ def judge_sides(
     )
     arrays = (answers, probability, problems, below)
     rows = [named.identifiers, named.benchmarks, named.operations, *(array.tolist() for array in arrays)]
-    remarks = _remarks_by_row(prepared, retrospective=model.computed_set == "retrospective")
+    remarks = _remarks_by_row(prepared, retrospective=card.feature_set == "retrospective")
     return Judgement(
         model=served.ref,
         unit=model.unit,

@@ -71,7 +71,7 @@ def test_verdicts_remark_on_unused_or_missing_later_versions(served):
     none, stayed, returned = judge_tables(tables_of({"comparisons": content}), served).verdicts
     online = "versions after the target are known; this model does not look at them"
     lacking = "judged in hindsight, but no version after the target is known"
-    if served.model.computed_set == "extended":
+    if served.model.card.feature_set == "extended":
         assert [none.remarks, stayed.remarks, returned.remarks] == [(), (online,), (online,)]
         assert none.probability == stayed.probability == returned.probability
     else:
