@@ -196,27 +196,27 @@ _LATER = {"retrospective": LATER_FEATURES}
 def model_columns(features: FeatureSet) -> tuple[str, ...]:
     """Return the names of the feature columns that models use with a feature set, in their order.
 
-    "seed" has the 15 features of the thesis. "extended" has those three of the 15 that are of medians, and
+    "thesis" has the 15 features of the thesis. "extended" has those three of the 15 that are of medians, and
     features of samples, of earlier versions and of other operations (`SIBLINGS`); "retrospective" adds those
     of later versions.
     """
-    return SEED_FEATURES if features == "seed" else _SEEN + _LATER.get(features, ())
+    return SEED_FEATURES if features == "thesis" else _SEEN + _LATER.get(features, ())
 
 
 def vector_columns(features: FeatureSet) -> tuple[str, ...]:
-    """Return all columns of `feature_vectors`, also those that models do not use; "seed" as "extended"."""
+    """Return all columns of `feature_vectors`, also those that models do not use; "thesis" as "extended"."""
     return FEATURES + _LATER.get(features, ())
 
 
 def smallest_set_with(features: Iterable[str]) -> FeatureSet:
-    """Return the smallest set ("seed", "extended", "retrospective") that has all these features.
+    """Return the smallest set ("thesis", "extended", "retrospective") that has all these features.
 
-    An unknown name counts as a feature of "extended"; without names, the result is "seed".
+    An unknown name counts as a feature of "extended"; without names, the result is "thesis".
     """
     names = set(features)
     if names & set(LATER_FEATURES):
         return "retrospective"
-    return "seed" if names <= set(SEED_FEATURES) else "extended"
+    return "thesis" if names <= set(SEED_FEATURES) else "extended"
 
 
 def feature_vectors(
@@ -227,7 +227,7 @@ def feature_vectors(
     Columns are in the order of ``vector_columns(features)``, values between -`_BOUND` and `_BOUND` (1e9). A
     feature is NaN where it is unknown: those of versions, for example, where there is no history and each
     side is a single version. Features of samples are estimated where a side has only five numbers. Versions
-    after the target are used only if `features` is "retrospective"; "seed" counts as "extended".
+    after the target are used only if `features` is "retrospective"; "thesis" counts as "extended".
     `run_spread`, a share of the level, is the `prior` of `run_steps`; it is ignored if `steps`, the result of
     `run_steps`, is given.
 

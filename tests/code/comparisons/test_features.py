@@ -56,7 +56,7 @@ def figure_6_5(results):
 def test_vector_components_have_the_order_of_figure_6_5():
     assert SEED_FEATURES[:4] == ("medians_min", "medians_med", "medians_max", "mins_min")
     assert SEED_FEATURES[-3:] == ("q3s_min", "q3s_med", "q3s_max")
-    assert computed.model_columns("seed") == SEED_FEATURES
+    assert computed.model_columns("thesis") == SEED_FEATURES
     assert set(computed.model_columns("extended")) < set(FEATURES)
     assert FEATURES == SEED_FEATURES + computed.EXTENDED_FEATURES
 
