@@ -104,9 +104,7 @@ class Reader:
     def visible_votes(self, comparison_id: str) -> Sequence[GivenVote]:
         """Return the labels of a comparison, with the status `HIDDEN` if they may not be shown."""
         votes = self.labels.votes.get(comparison_id, ())
-        return (
-            votes if self.may_see(comparison_id) else [GivenVote(vote.labelled_by, HIDDEN) for vote in votes]
-        )
+        return votes if self.may_see(comparison_id) else [vote._replace(status=HIDDEN) for vote in votes]
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ class LabelOrder:
         `counting`: how labels of several annotators are aggregated, "majority" or "dawid-skene".
         """
         labels = pd.concat([source_labels, given_labels], ignore_index=True)
-        identifiers = unlabelled.with_labels(labels, counting).ordered_identifiers()
+        identifiers = unlabelled.ordered_identifiers(labels, counting)
         settled = {*identifiers, *consensus_status(source_labels, counting).dropna().index}
         others = unlabelled.comparisons["comparison_id"]
         return cls([*identifiers, *others[~others.isin(settled)]], len(given_labels))
@@ -243,12 +241,9 @@ class LabelPool:
 
         Raises RefusedError with status 404 without a source, 503 until it is read.
         """
-        served = self._served_model()
-        return (
-            None
-            if served is None
-            else judge_sides(self.offered_comparisons().select_comparisons(rows), served)
-        )
+        if (served := self._served_model()) is None:
+            return None
+        return judge_sides(self.offered_comparisons().select_comparisons(rows), served)
 
     def labelling_order(
         self, given_labels: pd.DataFrame, *, use_all_labels: bool = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -128,13 +127,10 @@ class LabelCandidates:
         pool = Pool(x, _label_classes(comparisons, tables.labels, counting), groups, suspicion)
         return cls(comparisons, pool, probability)
 
-    def with_labels(self, labels: pd.DataFrame, counting: Rule) -> LabelCandidates:
-        """Return a copy with `labels` replaced; `counting`: "majority" or "dawid-skene"."""
-        return replace(self, pool=replace(self.pool, y=_label_classes(self.comparisons, labels, counting)))
-
-    def ordered_identifiers(self) -> Sequence[str]:
-        """Return the ids of all unlabelled comparisons, the next to label first."""
-        rows = next_to_label(self.pool, len(self.comparisons))
+    def ordered_identifiers(self, labels: pd.DataFrame, counting: Rule) -> list[str]:
+        """Return the ids of the comparisons that `labels` leave unlabelled, the next to label first."""
+        pool = replace(self.pool, y=_label_classes(self.comparisons, labels, counting))
+        rows = next_to_label(pool, len(self.comparisons))
         return self.comparisons["comparison_id"].iloc[rows].tolist()
 
     def first_candidates(self, n: int) -> pd.DataFrame:
