@@ -192,15 +192,13 @@ def iterate_advice(
     `doubtful`: ``suspects``, objects with a ``comparison_id``, and ``many``, the number of doubtful labels.
     """
     metrics = evaluated.metrics
-    risk_guarantees = metrics.risk_guarantees.get("grouped", {}).get(metrics.champion)
-    if risk_guarantees:
-        yield _advised_guarantee(risk_guarantees)
+    if evaluated.champion_guarantees:
+        yield _advised_guarantee(evaluated.champion_guarantees)
     if doubtful["suspects"]:
         first = join_names([suspect.comparison_id for suspect in doubtful["suspects"][:3]])
         yield (
             f"Review {with_noun(doubtful['many'], 'doubtful label')} before the next training, first "
-            f"{first}: "
-            "`perfjudge labels suspects` lists them with the reasons."
+            f"{first}: `perfjudge labels suspects` lists them with the reasons."
         )
     names = evaluated.tables.comparisons.set_index("comparison_id")["operation"]
     wrong = champion[champion["verdict"] != champion["status"]]["comparison_id"].map(names)
@@ -225,11 +223,8 @@ def iterate_advice(
 
 def _advised_guarantee(risk_guarantees: ModelGuarantees) -> str:
     """Recommend the strictest share of misses with a low review rate, and name the next stricter one."""
-    reliable = [
-        rates
-        for rates in risk_guarantees.max_false_negative_rate
-        if rates.made == rates.folds == rates.n_kept
-    ]
+    offered = risk_guarantees.max_false_negative_rate
+    reliable = [rates for rates in offered if rates.made == rates.folds == rates.n_kept]
     affordable = [rates for rates in reliable if rates.unsure <= _MAX_REVIEW]
     if not affordable:
         return (
@@ -269,7 +264,8 @@ def page(root: Path) -> str:
     ``curves.parquet`` and the decision tree may be absent.
     """
     evaluated = EvaluatedComparisons.read(root)
-    metrics, models = evaluated.metrics, evaluated.select_verdicts("grouped", "model")
+    models, rules = (evaluated.select_verdicts("grouped", kind) for kind in ("model", "rule"))
+    metrics = evaluated.metrics
     champion = models[models["entry"] == metrics.champion]
     if champion.empty:
         raise InputError(
@@ -277,7 +273,9 @@ def page(root: Path) -> str:
             file=FamilyPaths("comparisons", root).evaluated / "oof.parquet",
         )
     confusion = Confusion.from_verdicts(champion)
-    risk_guarantees = metrics.risk_guarantees.get("grouped", {}).get(metrics.champion)
+    passes = f"{with_noun(confusion.n_passes, 'comparison')} without a regression"
+    errors = confusion.error_sentence(metrics.champion, "regression", passes)
+    risk_guarantees = evaluated.champion_guarantees
     guarantees = risk_guarantees and {
         "risk_guarantees": risk_guarantees,
         "charts": (
@@ -291,14 +289,12 @@ def page(root: Path) -> str:
         "comparisons.html",
         kept=guarantees,
         metrics=metrics,
-        summary=error_summary(metrics.champion, confusion),
+        summary=f"On operations held out of training, {errors}",
         rivals=compare_with_rules(evaluated, champion),
         points=list(iterate_advice(evaluated, champion, doubtful)),
         papers=[THESIS],
         confusion=confusion_chart("confusion", metrics.champion, confusion),
-        curves=precision_recall_chart(
-            "precision-recall", models, evaluated.select_verdicts("grouped", "rule")
-        ),
+        curves=precision_recall_chart("precision-recall", models, rules),
         figures=thesis_figures(evaluated),
         mistakes=[{"mistake": mistake, "chart": mistake_chart(mistake)} for mistake in mistakes],
         doubts=doubtful,
@@ -328,15 +324,6 @@ def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | N
         ("6.9", models, "No model was evaluated."),
     )
     return [(f"Figure {number} of the scheduler thesis", chart, reason) for number, chart, reason in charts]
-
-
-def error_summary(champion: str, confusion: Confusion) -> str:
-    """Return a sentence with the missed regressions and false alarms of `champion`, as counts and rates.
-
-    `confusion`: its verdicts on operations held out of training, where ``unsure`` counts as ``pass``.
-    """
-    passes = f"{with_noun(confusion.n_passes, 'comparison')} without a regression"
-    return f"On operations held out of training, {confusion.error_sentence(champion, 'regression', passes)}"
 
 
 def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:

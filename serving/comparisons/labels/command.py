@@ -48,13 +48,9 @@ NEXT = ("comparison_id", "benchmark", "operation", "machine", "versions", "proba
 #: Most disagreements in a table; JSON has all.
 _SHOWN = 20
 #: Formats of numbers in tables.
-_NUMBERS = {
-    "probability": ".3f",
-    "doubt": ".3f",
-    "sensitivity": ".3f",
-    "specificity": ".4f",
-    "agreement": ".3f",
-}
+_NUMBERS = dict.fromkeys(("probability", "doubt", "sensitivity", "agreement"), ".3f") | {"specificity": ".4f"}
+#: Columns of labels in a CSV file.
+_LABEL_COLUMNS = ["comparison_id", "status", "annotator", "labelled_at"]
 Form = Literal["csv", "xml", "tables"]
 
 
@@ -113,9 +109,8 @@ class LabelCandidates:
         `counting`: how labels of several annotators are aggregated, "majority" or "dawid-skene".
         """
         usable = unusable_reasons(tables) == ""
-        comparisons = tables.comparisons.assign(versions=version_ranges(tables))[usable].reset_index(
-            drop=True
-        )
+        comparisons = tables.comparisons.assign(versions=version_ranges(tables))[usable]
+        comparisons = comparisons.reset_index(drop=True)
         sides = Sides.from_tables(ComparisonTables(tables.results, comparisons, tables.labels))
         x = feature_vectors(sides)
         groups = (comparisons["benchmark"] + "/" + comparisons["operation"]).to_numpy(np.str_)
@@ -208,9 +203,8 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
             if form == "tables":
                 tables.write(output)
             else:
-                status = tables.comparisons["comparison_id"].map(
-                    consensus_status(tables.labels, consensus_rule())
-                )
+                consensus = consensus_status(tables.labels, consensus_rule())
+                status = tables.comparisons["comparison_id"].map(consensus)
                 write_output(write_comparisons(tables, status.fillna("").tolist()), output)
     sys.stdout.write(f"{count} labels -> {output}\n")
     return 0
@@ -232,10 +226,13 @@ def _write_csv(store: LabelStore, source: Path | None, output: Path) -> int:
             problem = f"{lost} of its labels are not in the store; first: perfjudge labels import {file}"
             raise InputError(problem, file=file)
     times = labels["labelled_at"].map(lambda at: "" if pd.isna(at) else at.isoformat())
-    columns = ["comparison_id", "status", "annotator", "labelled_at"]
-    # as bytes: identifiers stay unchanged, so that labels find their comparisons
-    write_output(written_csv(labels.assign(labelled_at=times)[columns]).encode(), file)
+    _write_label_csv(labels.assign(labelled_at=times)[_LABEL_COLUMNS], file)
     return len(labels)
+
+
+def _write_label_csv(rows: pd.DataFrame, file: Path) -> None:
+    # as bytes: identifiers stay unchanged, so that labels find their comparisons
+    write_output(written_csv(rows).encode(), file)
 
 
 def _labelled_tables(store: LabelStore, source: Path | None) -> ComparisonTables:
@@ -274,9 +271,7 @@ def give_next(
     about = blank[["operation", "versions", "reason"]].map(
         lambda value: escape_invisible(value) if isinstance(value, str) else value
     )
-    columns = ["comparison_id", "status", "annotator", "labelled_at"]
-    # as bytes: identifiers stay unchanged, so that labels find their comparisons
-    write_output(written_csv(blank[columns].join(about)).encode(), output)
+    _write_label_csv(blank[_LABEL_COLUMNS].join(about), output)
     return 0
 
 
@@ -327,13 +322,10 @@ def _print_table(table: pd.DataFrame, caption: str | None = None, *, as_json: bo
     if as_json:
         write_output(table.to_json(orient="records", indent=2) + "\n", None)
         return 0
-    columns = list(table.columns)
-    rows = [
-        [
-            "" if pd.isna(value) else format(value, _NUMBERS.get(name, ""))
-            for name, value in zip(columns, row, strict=True)
-        ]
-        for row in table.to_numpy()
-    ]
-    write_output(text_table(columns, rows, numbers=_NUMBERS, caption=caption), None)
+    texts = {
+        name: ["" if pd.isna(value) else format(value, _NUMBERS.get(name, "")) for value in column]
+        for name, column in table.items()
+    }
+    rows = zip(*texts.values(), strict=True)
+    write_output(text_table(list(table.columns), rows, numbers=_NUMBERS, caption=caption), None)
     return 0
