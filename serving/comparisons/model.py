@@ -74,10 +74,9 @@ def with_policy(
     """Return a copy of the model with another decision policy, or the model itself if all are None.
 
     `max_false_negative_rate`, `max_false_positive_rate`: the largest shares of wrong verdicts; 0 or None: no
-    guarantee, the model's usual threshold decides. The model's limit on reviews is dropped.
-    `costs`: in place of the two shares.
-    Raises InputError if costs and a share (even 0) are both given, a cost is not finite and above 0, or the
-    model's guarantee does not cover a share.
+    guarantee, the model's usual threshold decides. The model's limit on reviews is dropped. Raises InputError
+    if costs and a share (even 0) are both given, a cost is not finite and above 0, or the model's guarantee
+    does not cover a share.
     """
     if (max_false_negative_rate, max_false_positive_rate, costs) == (None, None, None):
         return served

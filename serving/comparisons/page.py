@@ -72,11 +72,8 @@ class Node:
 def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
     """Return the root of a model's decision tree, cut off after `DEPTH` (3) levels of splits.
 
-    A split has a question, such as ``medians_min ≤ -0.1``, in the unit of the feature before scaling, and
-    branches: yes, no. Other nodes have neither; if cut off, ``below`` is the number of nodes below. Each node
-    has its number of training vectors and the weighted share of ``fail``.
-    `rooted`: features that are signed square roots; their thresholds are also given squared, in percent.
-    StopIteration if the pipeline has no tree.
+    Questions are in the unit of the feature before scaling. `rooted`: features that are signed square roots;
+    their thresholds are also given squared, in percent. StopIteration if the pipeline has no tree.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -184,12 +181,8 @@ def iterate_advice(
 ) -> Iterator[str]:
     """Yield recommendations for the report, one or two sentences each; the last one is always given.
 
-    In order: the risk guarantee to request, or to request none, if any was evaluated for the champion; labels
-    to review, if any; operations with most wrong verdicts (``unsure`` is wrong, too), if any; not to choose
-    another model, if the champion is one of several models that are best or not significantly worse than the
-    best; limits of the data.
-    `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
-    `doubtful`: ``suspects``, objects with a ``comparison_id``, and ``many``, the number of doubtful labels.
+    `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``; ``unsure`` is wrong.
+    `doubtful`: the result of `doubtful_labels`.
     """
     metrics = evaluated.metrics
     if evaluated.champion_guarantees:
@@ -303,11 +296,7 @@ def page(root: Path) -> str:
 
 
 def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:
-    """Return figures 6.4, 6.6, 6.7, 6.8 and 6.9 of the scheduler thesis, in this order.
-
-    Each is a tuple of name (``Figure 6.4 of the scheduler thesis``), chart, and the reason why a chart may be
-    missing. The chart is None if the data do not suffice; the reason is always given, even with a chart.
-    """
+    """Return name, chart, and why it may be None, of figures 6.4 and 6.6 to 6.9 of the scheduler thesis."""
     rooted = [name for name in evaluated.features.columns if _ROOTED_FEATURE.fullmatch(name)]
     data, verdicts, curves = evaluated.metrics.data, evaluated.verdicts, evaluated.curves
     always_pass = 1 - data.fails / data.comparisons
@@ -327,14 +316,11 @@ def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | N
 
 
 def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
-    """Return sentences that compare the balanced accuracies of the champion and the best rule.
+    """Return sentences that compare the balanced accuracies of the champion and the best rule, if any.
 
-    They are pooled over the grouped folds: ``Its balanced accuracy, 0.950, is above (by +0.010 to
-    +0.030) that of the best rule, welch (0.930).`` A second sentence says that the range is the 95 % interval
-    of the difference, champion - rule, by a bootstrap of operations. If it contains 0, ``does not differ
-    significantly (difference -0.010 to +0.030) from`` replaces ``is above (by ...)``; if it is below 0, that
-    is ``is below``. Empty without rules. `champion`: its verdicts on the grouped folds: ``comparison_id,
-    verdict, status``.
+    They are pooled over the grouped folds, with the 95 % interval of the difference, champion - rule, by a
+    bootstrap of operations. `champion`: its verdicts on the grouped folds: ``comparison_id, verdict,
+    status``.
     """
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
     best = split.best_entry("rule")
