@@ -103,7 +103,9 @@ def _answer_request(request: JudgeRequest, served: Judge) -> Answered:
 
 def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
     posted = request.costs
-    costs = posted and VerdictCosts(posted.false_negative, posted.false_positive, posted.review)
+    costs = None
+    if posted is not None:
+        costs = VerdictCosts(posted.false_negative, posted.false_positive, posted.review)
     named = named_sides(request.comparisons)
     try:
         served = with_policy(served, request.max_false_negative_rate, request.max_false_positive_rate, costs)
@@ -133,13 +135,13 @@ def _read_body(body: bytes) -> JudgeRequest:
 def _json_answer(judgement: Judgement, *, explain: bool, model: str | None = None) -> Answered:
     flipped = len(judgement) <= render.FLIPPED
     content = render.as_json(judgement, explain=explain, flipped=flipped, model=model)
-    out_of_distribution = int(judgement.out_of_distribution().sum())
-    return Answered(
-        content.encode(),
-        judgement,
-        vectors=judgement.model_vectors,
-        n_out_of_distribution=out_of_distribution,
-    )
+    return _answered(content.encode(), judgement, JSON, {})
+
+
+def _answered(content: bytes, judgement: Judgement, media_type: str, headers: Mapping[str, str]) -> Answered:
+    n_out_of_distribution = int(judgement.out_of_distribution().sum())
+    vectors = judgement.model_vectors
+    return Answered(content, judgement, media_type, headers, vectors, n_out_of_distribution)
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
@@ -169,10 +171,7 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
     except MalformedError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
     headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}
-    out_of_distribution = int(judgement.out_of_distribution().sum())
-    return Answered(
-        content, judgement, "application/xml", headers, judgement.model_vectors, out_of_distribution
-    )
+    return _answered(content, judgement, "application/xml", headers)
 
 
 def comparison_endpoints() -> Sequence[Endpoint]:

@@ -200,7 +200,7 @@ class Judgement:
 
     def split_groups(self, sizes: Sequence[int]) -> Iterator[Judgement]:
         """Yield the judgements of consecutive groups of comparisons, whose numbers are `sizes`."""
-        start, first_vector = 0, 0
+        start, first_vector, flags = 0, 0, self.out_of_distribution()
         for size in sizes:
             rows = slice(start, start + size)
             group = self.verdicts[rows]
@@ -211,7 +211,7 @@ class Judgement:
                 probability=self.probability[rows],
                 iterate_verdicts=partial(iter, group),
                 model_vectors=self.model_vectors[first_vector:end_vector],
-                out_of_distribution=lambda rows=rows: self.out_of_distribution()[rows],
+                out_of_distribution=partial(flags.__getitem__, rows),
             )
             start, first_vector = rows.stop, end_vector
 

@@ -50,7 +50,7 @@ _ROOTED_FEATURE = re.compile(r"(medians|mins|maxes|q1s|q3s)_(min|med|median|max)
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the drawn tree."""
+    """A node of the drawn tree; as a chart mark, it draws itself and the nodes below."""
 
     question: str  # with the threshold in units of the feature; empty at the end of a branch
     samples: int  # training vectors that reach it
@@ -67,6 +67,15 @@ class Node:
     def depth(self) -> int:
         """The number of drawn levels below it."""
         return 1 + max(branch.depth for branch in self.branches) if self.branches else 0
+
+    def draw(self, axes: Axes) -> None:
+        """Draw the tree from left to right, and set the limits of the axes."""
+        _draw_node(axes, self, 0, 0.0)
+        axes.set(xlim=(-0.5, self.depth + 0.5), ylim=(self.leaf_count - 0.5, -0.5))
+
+    def hover_areas(self) -> Iterator[HoverArea]:
+        """Yield no hover areas, as the boxes contain all text."""
+        return iter(())
 
 
 def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
@@ -135,23 +144,7 @@ def tree_chart(name: str, root: Node) -> Chart:
         note += f" {feature}: {describe_feature(feature, 2)}."
     words = Words(name, title, "Decision tree drawn from left to right", note)
     size = 2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaf_count
-    return draw_chart(words, [Panel([TreeMark(root)])], size, narrows=False)
-
-
-@dataclass(frozen=True)
-class TreeMark:
-    """A chart mark that draws a tree."""
-
-    root: Node
-
-    def draw(self, axes: Axes) -> None:
-        """Draw the tree."""
-        _draw_node(axes, self.root, 0, 0.0)
-        axes.set(xlim=(-0.5, self.root.depth + 0.5), ylim=(self.root.leaf_count - 0.5, -0.5))
-
-    def hover_areas(self) -> Iterator[HoverArea]:
-        """Yield no hover areas, as the boxes contain all text."""
-        return iter(())
+    return draw_chart(words, [Panel([root])], size, narrows=False)
 
 
 def _draw_node(axes: Axes, node: Node, depth: int, top: float) -> float:

@@ -18,7 +18,9 @@ from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
 from serving.plugins import Endpoint, HandleBatch
 
-T, Body, Result = TypeVar("T"), TypeVar("Body"), TypeVar("Result")
+T = TypeVar("T")
+Body = TypeVar("Body")
+Result = TypeVar("Result")
 #: Maximum size in bytes of a body that is answered in the event loop, and of all bodies answered in one turn.
 SMALL, TURN = 32 * 1024, 128 * 1024
 #: Maximum size in bytes of a body that is answered with others in a thread, and their maximum number.
@@ -53,7 +55,7 @@ class PendingBatch:
         loop = asyncio.get_running_loop()
         if not self._pending:
             loop.call_soon(self._answer_pending)
-        request = Pending[bytes, Answered](body, model, loop.create_future())
+        request: Pending[bytes, Answered] = Pending(body, model, loop.create_future())
         self._pending.append(request)
         return await request.answer
 
@@ -90,7 +92,8 @@ class ThreadedBatch(Generic[Body, Result]):
 
     async def answer_body(self, body: Body, model: Any) -> Result:
         """Return the answer to one body; raises the exceptions of its handler."""
-        request = Pending[Body, Result](body, model, asyncio.get_running_loop().create_future())
+        answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        request = Pending(body, model, answer)
         self._pending.append(request)
         if self._running is None:
             self._running = asyncio.ensure_future(self._answer_pending())
@@ -117,7 +120,7 @@ class ThreadedBatch(Generic[Body, Result]):
 
 def _compute_answers(
     handle_batch: Callable[[Sequence[Body], Any], Sequence[Result | Exception]],
-    requests: Sequence[Pending[Body, Result]],
+    requests: Sequence[Pending[Body, Any]],
 ) -> Sequence[Result | Exception]:
     try:
         return handle_batch([request.body for request in requests], requests[0].model)
