@@ -10,12 +10,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from serving.matrices.charts import (
+    CURVE_FIGURES,
     ablation_chart,
     causes_chart,
-    cost_chart,
-    dimensions_chart,
+    curve_chart,
     groups_chart,
-    sampling_chart,
     times_chart,
     validity_chart,
     validity_sentence,
@@ -233,10 +232,6 @@ def curve_figures(evaluation: EvaluatedMatrices) -> list[tuple[str, Chart | None
     curves = evaluation.curves
     folds = int(curves["folds"].min()) if len(curves) else 0
     missing = "reports/matrices/evaluated/curves.parquet does not hold this curve."
-    charts = [
-        (cost_chart(curves, folds), missing),
-        (sampling_chart(curves, folds), missing),
-        (dimensions_chart(curves, folds), missing),
-        (times_chart(evaluation.times), "No times were measured."),
-    ]
+    charts = [(curve_chart(curves, figure, folds), missing) for figure in CURVE_FIGURES]
+    charts.append((times_chart(evaluation.times), "No times were measured."))
     return [(f"Figure {number} of {ENGINE.short}", *chart) for number, chart in enumerate(charts, 4)]

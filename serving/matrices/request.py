@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -132,20 +132,22 @@ def stack_pairs(request: MatricesRequest) -> MatrixTables:
     """
     names = _metric_names(request.pairs)
     sides = StackedSides(names)
-    for pair in request.pairs:
-        for side in SIDES:
-            matrix: Matrix = getattr(pair, side)
-            sides.add_side(_side_values(matrix, names), pair.pair_id, side, **side_metadata(pair, matrix))
+    for pair, side, matrix in _sides(request.pairs):
+        sides.add_side(_side_values(matrix, names), pair.pair_id, side, **side_metadata(pair, matrix))
     units = [{"metric": name, "unit": request.units[name]} for name in names if name in request.units]
     return MatrixTables.from_rows(sides.to_frame(), None, units)
 
 
 def _metric_names(pairs: Sequence[Pair]) -> list[str]:
     names: dict[str, None] = {}
-    for matrix in (matrix for pair in pairs for matrix in (pair.baseline, pair.target)):
+    for _, _, matrix in _sides(pairs):
         for columns in (matrix.metrics or {}, *(matrix.runs or ())):
             names |= dict.fromkeys(columns)
     return list(names)
+
+
+def _sides(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, str, Matrix]]:
+    return ((pair, side, getattr(pair, side)) for pair in pairs for side in SIDES)
 
 
 def side_metadata(pair: Pair, side: Matrix) -> dict[str, str]:
@@ -158,8 +160,7 @@ def require_sides(pair: Pair, place: str) -> None:
     if not _run_count(pair.baseline) and not _run_count(pair.target):
         problem = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
         raise InputError(problem, place=place)
-    for side in SIDES:
-        matrix: Matrix = getattr(pair, side)
+    for _, side, matrix in _sides([pair]):
         runs = _run_count(matrix)
         for name, values in (matrix.metrics or {}).items():
             if len(values) != runs:
@@ -176,7 +177,7 @@ def require_bearable(request: MatricesRequest) -> None:
     metrics = len(_metric_names(request.pairs))
     if metrics > MOST_METRICS:
         raise InputError(f"have {metrics} metrics; expected {MOST_METRICS} at most", place="pairs")
-    runs = sum(_run_count(matrix) for pair in request.pairs for matrix in (pair.baseline, pair.target))
+    runs = sum(_run_count(matrix) for _, _, matrix in _sides(request.pairs))
     if runs * metrics > MOST_NUMBERS:
         problem = f"have {runs} runs of {metrics} metrics; expected {MOST_NUMBERS} numbers at most"
         raise InputError(problem, place="pairs")
@@ -307,14 +308,12 @@ def _note_causes(request: MatricesRequest, served: Engine) -> object:
     """
     names, known, measured = _metric_names(request.pairs), served.model.card.groups, set[str]()
     groups = dict[str, None]()
-    for pair in request.pairs:
-        for side in SIDES:
-            matrix: Matrix = getattr(pair, side)
-            metrics = matrix.metrics or {}
-            measured |= {name for name, values in metrics.items() if values.count(None) < len(values)}
-            measured |= {name for run in matrix.runs or () for name, v in run.items() if v is not None}
-            if _run_count(matrix):
-                groups[side_metadata(pair, matrix)["group"]] = None
+    for pair, _, matrix in _sides(request.pairs):
+        metrics = matrix.metrics or {}
+        measured |= {name for name, values in metrics.items() if values.count(None) < len(values)}
+        measured |= {name for run in matrix.runs or () for name, v in run.items() if v is not None}
+        if _run_count(matrix):
+            groups[side_metadata(pair, matrix)["group"]] = None
     units = [(name, request.units[name]) for name in names if name in request.units]
     strange = [group for group in groups if group not in known]
     return tuple(names), tuple(units), frozenset(names) - measured, tuple(strange), not request.pairs
@@ -376,21 +375,17 @@ def _with_distinct_ids(pairs: Sequence[Pair]) -> list[Pair]:
 
 def _invalid_verdict(pair: Pair, reason: str) -> MatrixVerdictAnswer:
     about = side_metadata(pair, pair.target)
-    return MatrixVerdictAnswer(
+    verdict = matrix_judging.MatrixVerdict(
         pair_id=pair.pair_id,
         workload=about["workload"],
         group=about["group"],
-        group_used="",
-        verdict="invalid",
-        probability=None,
-        threshold=None,
         reason=reason,
         baseline_runs=0,
         target_runs=0,
-        invalid_runs=[],
-        attributions=[],
-        notes=[],
+        invalid_runs=(),
+        notes=(),
     )
+    return MatrixVerdictAnswer.model_validate(verdict, from_attributes=True)
 
 
 def matrix_endpoints(model: Registered) -> list[Endpoint]:
