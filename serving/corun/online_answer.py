@@ -16,9 +16,9 @@ from data.corun import synonyms
 from data.corun.synonyms import IntervalCounts
 from data.corun.validity import GAP
 from data.errors import InputError
+from data.tables.problems import shorten_names
 from serving.corun.model import Online
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
-from serving.corun.static import LISTED, shorten_names
 from serving.http.schemas import ModelAnswer
 from training.corun.online import start_rates
 from training.corun.progress import (
@@ -41,6 +41,8 @@ Floats = NDArray[np.float64]
 FEWEST = 0.4
 #: Number of events in the attributions of the trained model.
 REASONS = 3
+#: Number of unknown events in a note; the others are counted.
+_LISTED = 4
 #: Tolerance of times in seconds.
 _ROUNDING = 1e-6
 
@@ -127,9 +129,9 @@ def usable_samples(samples: IntervalCounts, source: str, events: Collection[str]
 
 def _quote_unknown(names: Sequence[str], events: Collection[str]) -> str:
     """Return the first unknown names, each with the most similar known one, and the number of others."""
-    similar = synonyms.unknown_events(names[:LISTED], events)
+    similar = synonyms.unknown_events(names[:_LISTED], events)
     listed = [f"{name} (did you mean {near}?)" if near else name for name, near in similar.items()]
-    return shorten_names([*listed, *names[LISTED:]])
+    return shorten_names([*listed, *names[_LISTED:]], _LISTED)
 
 
 def _require_time(times: Floats, source: str) -> None:

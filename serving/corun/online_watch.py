@@ -23,10 +23,10 @@ from data.errors import InputError
 from data.measure.child import Child, end_in_good_order
 from data.measure.kernel_counts import running_seconds, with_descendants
 from data.measure.perf_stat import TIME, Counting, parse_intervals, read_intervals, uncountable_events
+from data.tables.problems import shorten_names
 from serving.corun.model import Online
 from serving.corun.online_answer import predict_online
 from serving.corun.schemas import OnlineAnswer
-from serving.corun.static import shorten_names
 from serving.corun.text import settling_text
 from training.corun.progress import KINDS
 

@@ -15,10 +15,11 @@ from data.corun.collect import PLACEMENT_DTYPES, PLACEMENTS_FILE
 from data.errors import InputError
 from data.tables.documents import validation_message
 from data.tables.files import content_of
+from data.tables.problems import shorten_names
 from data.tables.specs import read_table
 from serving.corun.model import Static
 from serving.corun.schemas import CheckedAnswer, PlaceAnswer, PlacementAnswer, RandomAnswer, SavingAnswer
-from serving.corun.static import impact_matrix, resolve_machine, shorten_names, source_machines
+from serving.corun.static import impact_matrix, resolve_machine, source_machines
 from serving.http.schemas import finite_or_none
 from serving.reports.separation import ERRORS
 from serving.reports.text_tables import text_table

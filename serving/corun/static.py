@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.tables.problems import nearest_name
+from data.tables.problems import nearest_name, shorten_names
 from features.corun.rates import MOST, OTHERS, OWN, Placed
 from serving.corun.model import Static
 from serving.corun.schemas import (
@@ -30,8 +30,6 @@ Floats = NDArray[np.float64]
 NAMED = 4
 #: Suffixes of drivers: run times, other co-runs, and the sum of unlisted drivers of a side.
 SECONDS, CORUNS, REST = "seconds", "coruns", "rest"
-#: Number of names in a note; the others are counted.
-LISTED = 4
 #: Number of co-runs that are predicted at a time, which bounds memory.
 _TOGETHER = 16
 #: Fields that are null without a prediction.
@@ -42,13 +40,6 @@ _UNTOLD = (
 ONLINE_HINT = (
     "measure 2 s of it alone and of it beside them, and run: perfjudge corun online SOLO.csv CORUN.csv"
 )
-
-
-def shorten_names(names: Sequence[str], max_names: int = LISTED) -> str:
-    """Return the first `max_names` names, joined by commas, and the number of others: ``a, b and 3 more``."""
-    more = len(names) - max_names
-    listed = ", ".join(names[:max_names])
-    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:

@@ -12,7 +12,6 @@ import data.fingerprints.formats as fingerprint_formats
 from data.errors import InputError, one_line
 from data.fingerprints.formats.typed_csv import RUNNING_TIME, ValueColumn
 from data.fingerprints.params import Fingerprints
-from data.fingerprints.tables import FingerprintTables
 from data.tables.problems import Problems
 from serving.answering import print_skipped, write_output
 from serving.fingerprints import json as irup_json
@@ -70,8 +69,7 @@ def profile_machines(
     InputError if data is invalid or missing, fewer than three machines remain, or machines are to be
     predicted and all measured ones have one CPU model.
     """
-    tables = _read_tables(machines, learning)
-    data = requested_application(with_application(tables, application, learning.measure), learning.section)
+    (data,) = _read_applications(machines, [application], learning)
     learned = infer_profile(data.measured, learning.section.profile, learning.seed)
     predictions = predict_unmeasured(data, learning) if predicting else ()
     if form == "json":
@@ -108,11 +106,7 @@ def compare_profiles(
     if machines is None:
         sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]
     else:
-        tables = _read_tables(machines, learning)
-        data = [
-            requested_application(with_application(tables, name, learning.measure), learning.section)
-            for name in (a, b)
-        ]
+        data = _read_applications(machines, [a, b], learning)
         _print_warnings(dict.fromkeys(line for application in data for line in application.first_warnings))
         sides = [application.measured for application in data]
     common = [column for column in sides[0].columns if column in sides[1].columns]
@@ -146,10 +140,15 @@ def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequen
     )
 
 
-def _read_tables(machines: Path, learning: Learning) -> FingerprintTables:
-    tables, skipped = read_machines(machines, keep_going=learning.keep_going)
-    print_skipped(skipped)
-    return tables
+def _read_applications(
+    machines: Path, names: Sequence[str], learning: Learning
+) -> list[RequestedApplication]:
+    reading = read_machines(machines, keep_going=learning.keep_going)
+    print_skipped(reading.skipped)
+    return [
+        requested_application(with_application(reading.tables, name, learning.measure), learning.section)
+        for name in names
+    ]
 
 
 def _print_warnings(warnings: Iterable[str]) -> None:

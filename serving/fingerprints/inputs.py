@@ -18,7 +18,8 @@ from data.fingerprints.formats.typed_csv import ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import APART, ENOUGH, FingerprintDecisions, decide_validity
-from data.tables.problems import SHOWN, Problems
+from data.tables.formats import Reading
+from data.tables.problems import SHOWN, Problems, shorten_names
 from features.fingerprints.matrix import EVERY_THREAD, Measured, fingerprint_matrix, stressor_of
 from serving.fingerprints.schemas import RUNS, Application, IrupRequest, Machine
 
@@ -57,16 +58,13 @@ class RequestedApplication:
         decided = [] if self.decisions is None else self.decisions.explanation_lines(shown)
         lines = [line.removeprefix("warning: ") for line in decided]
         for machine, stressors in islice(self.gaps.items(), shown):
-            named = f"{', '.join(stressors[:shown])}{_number_of_others(len(stressors), shown)}"
-            lines.append(f'imputed on machine "{machine}": {named}')
+            lines.append(f'imputed on machine "{machine}": {shorten_names(stressors, shown)}')
         if len(self.gaps) > shown:
             lines.append(f"... and gaps of {len(self.gaps) - shown} more machines")
         return tuple(lines)
 
 
-def read_machines(
-    path: Path, *, keep_going: bool = False
-) -> tuple[FingerprintTables, tuple[InputError, ...]]:
+def read_machines(path: Path, *, keep_going: bool = False) -> Reading[FingerprintTables]:
     """Return the fingerprints in a CSV file or a directory, and the errors of rows that were skipped.
 
     The format of a directory is recognised by its files. With `keep_going`, rows with wrong values, such as
@@ -82,10 +80,9 @@ def read_machines(
         expected = ", ".join(f"{sign} ({kind})" for kind, sign in signs.items())
         raise InputError(f"holds no fingerprints; expected one of {expected}, or a CSV file", file=path)
     try:
-        reading = fingerprint_formats.read(kinds[0], [path], keep_going=keep_going)
+        return fingerprint_formats.read(kinds[0], [path], keep_going=keep_going)
     except InputError as exc:
         raise exc.with_file(path) from exc
-    return reading.tables, reading.skipped
 
 
 def with_application(tables: FingerprintTables, application: str, measure: ValueColumn) -> FingerprintTables:
@@ -108,9 +105,7 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
     else:
         problem = "is no file, and no application was measured with these fingerprints"
         if application_names:
-            names = (
-                f"{', '.join(application_names[:SHOWN])}{_number_of_others(len(application_names), SHOWN)}"
-            )
+            names = shorten_names(application_names, SHOWN)
             problem = f"is neither a file nor an application of these machines: {names}"
         raise InputError(problem, place=f'"{application}"')
     return FingerprintTables(tables.machines, chosen.reset_index(drop=True), tables.hosts)
@@ -183,10 +178,6 @@ def complete_application(request: IrupRequest, missing: float) -> RequestedAppli
         if row.any()
     }
     return RequestedApplication(measured, np.array(names)[others], np.exp(np.log(x[others])), gaps)
-
-
-def _number_of_others(number: int, shown: int) -> str:
-    return f" and {number - shown} more" if number > shown else ""
 
 
 def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:

@@ -145,32 +145,13 @@ def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) 
     It repeats the application, metric and direction of `request`, and has the `warnings`; ``trust.verdict``
     is "not enough diversity", and `reason` the only one of ``trust.reasons`` and ``trust.unpredicted``.
     """
-    about = request.application
-    trust = TrustAnswer(
-        verdict=NOT_ENOUGH,
-        reasons=[reason],
-        leaders=[],
-        top_rank_stability=None,
-        by=None,
-        chance=None,
-        unpredicted=[reason],
-        machines=0,
-        cpus=0,
-        r2=None,
-        median_error=None,
-        stability=None,
-    )
-    return ProfileAnswer(
-        application=about.name,
-        metric=about.metric,
-        better=about.better,
-        trust=trust,
-        features=[],
-        clusters=[],
-        categories=[],
-        predictions=[],
-        warnings=list(warnings),
-    )
+    about, reasons = request.application, [reason]
+    unknown = dict.fromkeys(TrustAnswer.model_fields)
+    trust = unknown | {"verdict": NOT_ENOUGH, "reasons": reasons, "unpredicted": reasons, "leaders": ()}
+    trust |= {"machines": 0, "cpus": 0}
+    content = {"application": about.name, "metric": about.metric, "better": about.better, "trust": trust}
+    empty = dict.fromkeys(("features", "clusters", "categories", "predictions"), ())
+    return ProfileAnswer.model_validate(content | empty | {"warnings": warnings})
 
 
 def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:

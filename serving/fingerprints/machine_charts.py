@@ -104,12 +104,11 @@ def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
     return order
 
 
-def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
+def components_chart(scores: Floats) -> Chart:
     """Draw the explained variance of principal components, single and cumulated (quiho paper, figure 8).
 
-    `name` is the chart's anchor in the page. `scores` has shape (n_runs, n_stressors), without NaN and not
-    all rows equal; columns are centred, but not scaled. `unit_name` is the noun for a column, such as
-    "stressor".
+    `scores` has shape (n_runs, n_stressors), without NaN and not all rows equal; columns are centred, but not
+    scaled.
     """
     singular = np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False)
     shares = singular**2 / (singular**2).sum()
@@ -117,7 +116,7 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
     shares = shares[shares > np.finfo(float).eps]
     enough = int(np.searchsorted(shares.cumsum(), MOST)) + 1
     title = (
-        f"{with_noun(enough, 'principal component')} of {with_noun(scores.shape[1], unit_name)} "
+        f"{with_noun(enough, 'principal component')} of {with_noun(scores.shape[1], 'stressor')} "
         f"{'explains' if enough == 1 else 'explain'} at least {percent(MOST, 0)} of the variance"
     )
     positions = np.arange(1, len(shares) + 1)
@@ -131,7 +130,7 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
         Axis("share of the variance (log scale)", log=True, percent=True),
     )
     shows = "Line chart of explained variance by number of components, on a log scale"
-    return draw_chart(Words(name, title, shows), [panel], (8.4, 3.6))
+    return draw_chart(Words("figure-8", title, shows), [panel], (8.4, 3.6))
 
 
 def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
@@ -152,14 +151,14 @@ def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
     }
 
 
-def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
+def series_chart(targets: pd.DataFrame) -> Chart | None:
     """Draw the mean values of numbered applications over their number (quiho paper, figure 12).
 
     A series, one line of the chart, is at least four applications ``PREFIX-NUMBER`` with one prefix; other
-    applications are left out, and the result is None without a series. `name` is the chart's id. `targets`
-    has ``application, machine, metric, value``, of one metric: values of several would be averaged together.
-    The means of a series are over the machines that ran all of its applications, or over all machines if none
-    did, which the note below the chart says.
+    applications are left out, and the result is None without a series. `targets` has ``application, machine,
+    metric, value``, of one metric: values of several would be averaged together. The means of a series are
+    over the machines that ran all of its applications, or over all machines if none did, which the note below
+    the chart says.
     """
     families = series_of(sorted(targets["application"].unique()))
     if not families:
@@ -173,7 +172,7 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     if incomplete:
         over = f"{machines}, none of which ran every number of {' or '.join(incomplete)}"
     words = Words(
-        name,
+        "figure-12",
         _series_title(families, means),
         f"Line chart of {metric} by the number at the end of the application's name",
         f"Means over {over}; bars are one standard deviation.",
@@ -220,12 +219,12 @@ def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
     return f"{family} changes most: {percent(changes[family], 0)} on average from {first} to {last}"
 
 
-def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
+def stability_chart(stability: pd.DataFrame) -> Chart | None:
     """Draw the stability of our method over that of the quiho paper, a dot per application.
 
-    `name` is the chart's anchor in the page. `stability` has ``application, seed, ours``: ``ours`` and
-    ``seed`` are the mean overlaps of the top five stressors between resamples, 0 to 1, of our method and of
-    the paper's. Rows with NaN are ignored; None if fewer than five remain.
+    `stability` has ``application, seed, ours``: the mean overlaps of the top five stressors between
+    resamples, 0 to 1, of the paper's method and of ours. Rows with NaN are ignored; None if fewer than five
+    remain.
     """
     complete_rows = stability.dropna()
     if len(complete_rows) < _ENOUGH:
@@ -252,4 +251,4 @@ def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
         square=True,
     )
     shows = "Scatter plot of the stability of our method over that of the paper's"
-    return draw_chart(Words(name, title, shows, note), [panel], (4.6, 4.4))
+    return draw_chart(Words("stability-chart", title, shows, note), [panel], (4.6, 4.4))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,6 @@ from serving.fingerprints.machine_charts import (
     stability_chart,
 )
 from serving.fingerprints.profile_bars import (
-    Bar,
     DifferenceBars,
     ProfileBars,
     bars_from_shares,
@@ -39,12 +37,8 @@ from training.fingerprints.profiles import infer_profile
 #: Figures of the paper with profiles, by application.
 PROFILES = {
     "hpccg": "Figure 5 of the quiho paper",
-    "redis-set": "Figure 10 of the quiho paper",
-    "redis-get": "Figure 10 of the quiho paper",
-    "scikit-learn": "Figure 10 of the quiho paper",
-    "ssca": "Figure 10 of the quiho paper",
-    "stream-nadds-add-1": "Figure 13 of the quiho paper",
-    "stream-nadds-add-30": "Figure 13 of the quiho paper",
+    **dict.fromkeys(("redis-set", "redis-get", "scikit-learn", "ssca"), "Figure 10 of the quiho paper"),
+    **dict.fromkeys(("stream-nadds-add-1", "stream-nadds-add-30"), "Figure 13 of the quiho paper"),
 }
 #: Applications of section 6.1, shown in figure 9.
 SECTION_6_1 = ("hpccg", "redis-set", "redis-get", "scikit-learn", "ssca")
@@ -67,17 +61,6 @@ METHODS = {
 }
 #: Number of rankings in figure 16.
 TIMES = 3
-
-
-@dataclass(frozen=True)
-class Contradiction:
-    """Rankings of one application from two random machines: figures 15 and 16."""
-
-    application: str
-    machines: tuple[str, str]
-    chart: Chart | None
-    rankings: list[list[Bar]]
-    agree: int
 
 
 def page(root: Path) -> str:
@@ -110,7 +93,7 @@ def page(root: Path) -> str:
         charts=list(machine_figures(page_data.table)),
         contradiction=find_contradiction(page_data.table, page_data.metrics.seed),
         stability=stability_sentence(page_data.stability),
-        stability_figure=stability_chart("stability-chart", page_data.stability),
+        stability_figure=stability_chart(page_data.stability),
         accuracy=accuracy_sentence(page_data.accuracy),
         points=list(report_advice(page_data)),
         papers=[QUIHO],
@@ -208,11 +191,9 @@ def stability_sentence(stability: pd.DataFrame) -> str:
         return ""
     higher = int((stability["ours"] > stability["seed"]).sum())
     means = stability[["seed", "ours"]].mean()
-    chance = (
-        ""
-        if differs_from_half(higher, len(stability))
-        else " This share does not differ significantly from half."
-    )
+    chance = " This share does not differ significantly from half."
+    if differs_from_half(higher, len(stability)):
+        chance = ""
     return (
         f"The top five stressors of our method are more stable than the paper's on {higher} of "
         f"{with_noun(len(stability), 'application')} ({percent(higher / len(stability), 0)}): "
@@ -258,23 +239,22 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
     values = numbered_rows.pivot(index="row", columns="application", values="value")
     applications = (values - values.mean()) / values.std(ddof=0).where(lambda spread: spread > 0)
     alike = correlation_chart("figure-7", rates, "all machines")
-    numbered = series_chart("figure-12", targets)
+    numbered = series_chart(targets)
     yield "Figure 6 of the quiho paper", boxes_chart("figure-6", rates, "stressor"), ""
     yield "Figure 7 of the quiho paper", alike, "Fewer than two stressors have different rates."
-    yield "Figure 8 of the quiho paper", components_chart("figure-8", scores, "stressor"), ""
+    yield "Figure 8 of the quiho paper", components_chart(scores), ""
     yield "Figure 9 of the quiho paper", boxes_chart("figure-9", applications, "application"), ""
     missing = "It needs application names that differ only in a final number."
     yield "Figure 12 of the quiho paper", numbered, missing
 
 
-def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
-    """Return three rankings, each with its own seed, of an application's top five stressors on two machines.
+def find_contradiction(table: FingerprintTable, seed: int) -> dict[str, Any] | None:
+    """Return figures 15 and 16: three rankings of an application's top five stressors on two machines.
 
-    The application is ``redis-set``, else the first by name; both machines are drawn by `seed` from those
-    that ran it. The rankings are by the quiho paper's method, each from the data of both machines, and may
-    agree; their seeds are always 0, 1 and 2. The result also has the number of stressors that are in all
-    three (``agree``), and a chart of the stressors' correlations on both machines, which may be None. None
-    without applications, or if fewer than two machines ran the chosen one.
+    The ``application`` is ``redis-set``, else the first by name; both ``machines`` are drawn by `seed` from
+    those that ran it. The ``rankings`` are by the quiho paper's method with the seeds 0, 1 and 2; ``agree``
+    is the number of stressors in all three. ``chart`` has the correlations on both machines, or is None. The
+    result is None if fewer than two machines ran the application, or there is none.
     """
     if not table.applications:
         return None
@@ -292,5 +272,10 @@ def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | No
         rankings.append(bars_from_shares(100 * shares / (top if top > 0 else 1)))
     common = set.intersection(*({bar.name for bar in ranking} for ranking in rankings))
     rates = pd.DataFrame(two.x, columns=list(two.columns))
-    chart = correlation_chart("figure-15", rates, "two machines")
-    return Contradiction(application, (str(a), str(b)), chart, rankings, len(common))
+    return {
+        "application": application,
+        "machines": (str(a), str(b)),
+        "chart": correlation_chart("figure-15", rates, "two machines"),
+        "rankings": rankings,
+        "agree": len(common),
+    }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from data.fingerprints.tables import CATEGORIES
+from data.tables.problems import shorten_names
 from features.fingerprints.matrix import stressor_of
 from serving.fingerprints.profiled import ProfiledPage, Reported
 from serving.reports.charts import percent, plain_number, two_decimals, with_noun
@@ -256,9 +257,8 @@ class DifferenceBars:
             return f"{pair}: these machines do not show what changed"
         if not moved:
             return f"{pair}: no stressor differs significantly"
-        more = f" and {with_noun(len(moved) - 3, 'more', 'more')}" if len(moved) > 3 else ""  # noqa: PLR2004 - as named
         verb = "differs" if len(moved) == 1 else "differ"
-        return f"{pair}: {', '.join(moved[:3])}{more} {verb} significantly"
+        return f"{pair}: {shorten_names(moved, 3)} {verb} significantly"
 
     @property
     def top(self) -> list[dict[str, Any]]:
@@ -280,28 +280,22 @@ class DifferenceBars:
 
 def profile_page(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
     """Return a profile as a self-contained HTML page with advice, and any predictions and warnings."""
-    return render(
-        "irup_page.html",
-        heading=f"Resources that {profile.application} depends on",
+    return _render_page(
+        f"Resources that {profile.application} depends on",
+        profile_advice(profile, predictions),
         profiles=[ProfileBars("profile", profile, shown=True)],
-        differences=[],
         predictions=predictions,
         measured=profile.measured,
         warnings=warnings,
-        points=list(profile_advice(profile, predictions)),
-        papers=[QUIHO],
     )
 
 
 def difference_page(difference: ProfileDifference) -> str:
     """Return the difference of two profiles (b - a) as a self-contained HTML page with advice."""
-    return render(
-        "irup_page.html",
-        heading=f"{difference.a} against {difference.b}",
-        profiles=[],
-        differences=[DifferenceBars("difference", difference)],
-        predictions=(),
-        warnings=(),
-        points=list(difference_advice(difference)),
-        papers=[QUIHO],
-    )
+    heading, bars = f"{difference.a} against {difference.b}", DifferenceBars("difference", difference)
+    return _render_page(heading, difference_advice(difference), differences=[bars])
+
+
+def _render_page(heading: str, points: Iterable[str], **shown: Any) -> str:
+    content = dict.fromkeys(("profiles", "differences", "predictions", "warnings"), ()) | shown
+    return render("irup_page.html", heading=heading, points=list(points), papers=[QUIHO], **content)
