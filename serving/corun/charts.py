@@ -95,9 +95,8 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     title = f"{_leaders_with_verb(impacts.T, 'suffers', 'suffer')} most from others; {slowest}"
     shows = f"Heat map of the impact on {len(rows)} tasks with {len(columns)} co-runners"
     note = (
-        f"Impact: co-run time / time alone, on {evaluation.shown_machine}. Tasks that suffer most are at "
-        "the top, "
-        "co-runners that slow others most on the left. White is no effect. The colours span nearly all "
+        f"Impact: co-run time / time alone, on {evaluation.shown_machine}. Tasks that suffer most are at the "
+        "top, co-runners that slow others most on the left. White is no effect. The colours span nearly all "
         "impacts; the arrow of the legend marks larger ones."
     )
     if np.isnan(shown).any():

@@ -114,8 +114,7 @@ def difference_advice(difference: ProfileDifference) -> Iterator[str]:
     else:
         yield (
             f"Do not look for a cause in the machine's resources: the profiles of {difference.a} and "
-            f"{difference.b} do "
-            f"not differ significantly."
+            f"{difference.b} do not differ significantly."
         )
         yield f"Measure them on more than {with_noun(difference.units, 'machine')} to detect smaller changes."
     yield "Do not read the size of a change as lost time: importances are relative, the largest is 100."
@@ -169,11 +168,10 @@ class ProfileBars:
         trust = self.profile.trust
         return (
             f"{trust.machines} machines of {trust.cpus} CPU models. The same stressors are first by "
-            f"{trust.by} in {percent(trust.top_rank_stability, 0)} of resamples; "
-            f"the p-value of the largest correlation with the performance is {trust.chance:.3f}. "
-            f"With whole CPU models held out, R\N{SUPERSCRIPT TWO} is {two_decimals(trust.r2)} "
-            f"and the median error {percent(trust.median_error)}; "
-            f"predictions are {'not ' if trust.unpredicted else ''}trusted"
+            f"{trust.by} in {percent(trust.top_rank_stability, 0)} of resamples; the p-value of the largest "
+            f"correlation with the performance is {trust.chance:.3f}. With whole CPU models held out, "
+            f"R\N{SUPERSCRIPT TWO} is {two_decimals(trust.r2)} and the median error "
+            f"{percent(trust.median_error)}; predictions are {'not ' if trust.unpredicted else ''}trusted"
         )
 
     @property
