@@ -21,7 +21,7 @@ from data.tables.files import read_json
 from data.tables.specs import read_table
 from serving.corun.place import PLACEMENTS, MeasuredPlacements, read_measured
 from serving.reports import evaluation_files as pages
-from serving.reports.evaluation_files import Score
+from serving.reports.evaluation_files import Score, dtypes_of
 from training.corun import placement
 from training.corun.placement import Room
 
@@ -94,11 +94,9 @@ def check_placements(
     )
 
 
-_NAMES = dict.fromkeys(("task", "corunners", "machine"), "str")
-INSTANCES = _NAMES | {"solo_seconds": "float64", "impact": "float64"}
-RESIDUALS = _NAMES | dict.fromkeys(
-    ("fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook"), "float64"
-)
+_NAMES = "task corunners machine"
+INSTANCES = dtypes_of(str=_NAMES, float64="solo_seconds impact")
+_RESIDUALS = dtypes_of(str=_NAMES, float64="fitted residual standardised theoretical scale leverage cook")
 #: Online models by predictor of table 1.
 _ONLINE_MODELS = {
     "Regression": "linear",
@@ -108,15 +106,12 @@ _ONLINE_MODELS = {
 }
 #: Columns of the tables of the evaluation, by file name.
 TABLES = {
-    "oof": _NAMES
-    | dict.fromkeys(("design", "model", "kind"), "str")
-    | dict.fromkeys(("measured", "predicted", "low", "high"), "float64"),
-    "table1": dict.fromkeys(("predictor", "kind", "preparation"), "str")
-    | dict.fromkeys(("accuracy", "spread", "seeds"), "float64"),
-    "importance": {"feature": "str", "rise": "float64", "spread": "float64"},
-    "removed": {"without": "str", "measured": "bool", "within_tolerance": "float64", "mape": "float64"},
-    "residuals": RESIDUALS,
-    "online_residuals": RESIDUALS,
+    "oof": dtypes_of(str=f"{_NAMES} design model kind", float64="measured predicted low high"),
+    "table1": dtypes_of(str="predictor kind preparation", float64="accuracy spread seeds"),
+    "importance": dtypes_of(str="feature", float64="rise spread"),
+    "removed": dtypes_of(str="without", bool="measured", float64="within_tolerance mape"),
+    "residuals": _RESIDUALS,
+    "online_residuals": _RESIDUALS,
 }
 
 

@@ -97,14 +97,13 @@ def usable_samples(samples: IntervalCounts, source: str, events: Collection[str]
     any counts gets zeros, since perf counts nothing while a task sleeps; one where only some events were
     counted is kept, with NaN and a note.
 
-    InputError, naming `source`, if times do not ascend from above 0, a count is negative, ``stretch`` is
-    shorter than 0.4 seconds, or no event was counted that measures progress or is one of `events` (those of a
-    model).
+    InputError, naming `source`, if times do not ascend from above 0, ``stretch`` is shorter than 0.4 seconds,
+    or no event was counted that measures progress or is one of `events` (those of a model).
     """
     _require_time(samples.ends, source)
     renamed, privileges = synonyms.canonical_counts(samples, events)
     is_known = np.array([name in synonyms.SYNONYMS or name in events for name in renamed.events], bool)
-    awake = _checked_counts(renamed.select_events(is_known), source)
+    awake = _with_idle_zeros(renamed.select_events(is_known))
     others = list(compress(renamed.events, ~is_known))
     strange = [f"unknown events {_quote_unknown(others, events)}"] if others else []
     never = frozenset(compress(awake.events, awake.is_missing))
@@ -144,12 +143,9 @@ def _require_time(times: Floats, source: str) -> None:
         )
 
 
-def _checked_counts(samples: IntervalCounts, source: str) -> IntervalCounts:
-    """Return a copy with zeros in intervals without any counts; InputError for negative counts."""
+def _with_idle_zeros(samples: IntervalCounts) -> IntervalCounts:
+    """Return a copy with zeros in intervals without any counts."""
     counts = samples.counts
-    for row, column in np.argwhere(counts < 0)[:1]:
-        problem = f"{samples.events[column]}={counts[row, column]:g} must be 0 or more"
-        raise InputError(problem, file=source, place=f"row {row + 1}")
     is_idle = np.asarray(np.isnan(counts).all(axis=1, keepdims=True))
     return replace(samples, counts=np.where(is_idle & ~samples.is_missing, 0.0, counts))
 
@@ -387,10 +383,7 @@ def _explained_impact(
     rates = np.expm1(start[:, :, 0])
     attributions = [
         ImpactDriverAnswer(
-            feature=events[place],
-            value=rates[1, place],
-            usual=rates[0, place],
-            contribution=changes[place],
+            feature=events[place], value=rates[1, place], usual=rates[0, place], contribution=changes[place]
         )
         for place in ranked[:REASONS]
         if changes[place]
@@ -472,9 +465,9 @@ def predict_online(
             f"shares no event with {names[1]} that measures progress or that the model uses", file=names[0]
         )
     confidence = CONFIDENCE if online is None else online.model.card.confidence
-    low, impact, high = _combined_interval(progress, learned, confidence)
+    estimate = _combined_estimate(progress, learned, confidence)
     if online is not None:
-        require_finite(online.model.card.model, "impact", low, impact, high)
+        require_finite(online.model.card.model, "impact", *estimate.values())
     attributions = learned.attributions if learned else []
     # the split by progress is exact, the attribution of the model is not
     if progress and (learned is None or progress.kind.hides is None):
@@ -482,31 +475,29 @@ def predict_online(
     notes = [note for source in (*pair, progress, learned) if source for note in source.notes]
     return OnlineAnswer(
         model=PROGRESS if online is None or learned is None else online.ref.model_answer,
-        impact=impact,
-        low=low,
-        high=high,
-        confidence=confidence,
+        **estimate,
         sampled_seconds=min(run.usable_seconds for run in pair),
         attributions=attributions,
         opinions=_opinion_answers(progress, learned, confidence),
-        notes=list(dict.fromkeys([*notes, *_swapped_notes(progress, learned, impact, names)])),
+        notes=list(dict.fromkeys([*notes, *_swapped_notes(progress, learned, estimate["impact"], names)])),
     )
 
 
-def _combined_interval(
+def _combined_estimate(
     progress: ProgressOpinion | None, learned: TrainedOpinion | None, confidence: float
-) -> tuple[float, float, float]:
-    """Return the lower end, the middle and the upper end of the interval after one or both opinions."""
+) -> dict[str, float]:
+    """Return the fields of an `Estimate` after one or both opinions."""
     if progress is None:
         assert learned is not None
-        return learned.impact / np.exp(learned.width), learned.impact, learned.impact * np.exp(learned.width)
+        impact, factor = learned.impact, np.exp(learned.width)
+        return {"low": impact / factor, "impact": impact, "high": impact * factor, "confidence": confidence}
     mixture = progress.mixture
     if learned is not None:
         deviation = learned.width / float(ndtri((1 + confidence) / 2))
         mixture = mixture.with_prediction(float(np.log(learned.impact)), deviation)
     shares = ((1 - confidence) / 2, 0.5, (1 + confidence) / 2)
-    low, middle, high = np.exp(mixture.quantiles(shares)).tolist()
-    return low, middle, high
+    low, impact, high = np.exp(mixture.quantiles(shares)).tolist()
+    return {"low": low, "impact": impact, "high": high, "confidence": confidence}
 
 
 def _opinion_answers(
@@ -514,21 +505,11 @@ def _opinion_answers(
 ) -> list[OnlineOpinion]:
     opinions = []
     if progress:
-        low, impact, high = _combined_interval(progress, None, confidence)
-        opinions.append(
-            OnlineOpinion(
-                by=progress.kind.event,
-                impact=impact,
-                low=low,
-                high=high,
-                confidence=confidence,
-                so_far=progress.so_far,
-                seen=progress.seen if progress.whole else None,
-            )
-        )
+        by, seen = progress.kind.event, progress.seen if progress.whole else None
+        estimate = _combined_estimate(progress, None, confidence)
+        opinions.append(OnlineOpinion(by=by, so_far=progress.so_far, seen=seen, **estimate))
     if learned:
-        low, impact, high = _combined_interval(None, learned, confidence)
-        opinions.append(OnlineOpinion(by="trained", impact=impact, low=low, high=high, confidence=confidence))
+        opinions.append(OnlineOpinion(by="trained", **_combined_estimate(None, learned, confidence)))
     return opinions
 
 

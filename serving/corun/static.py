@@ -322,14 +322,9 @@ def _explained_answer(
     static: Static,
 ) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
     _, corunners, machine = corun
-    numbers = (
-        parts.impact,
-        parts.usual,
-        parts.points_per_log_share,
-        parts.of_task.share,
-        parts.of_corunners.share,
-    )
-    require_finite(static.card.model, "contribution", numbers, parts.shares)
+    numbers = parts.impact, parts.usual, parts.points_per_log_share
+    of_sides = parts.of_task.share, parts.of_corunners.share
+    require_finite(static.card.model, "contribution", numbers, of_sides, parts.shares)
     shares = dict(zip(owners.names, parts.shares.tolist(), strict=True))
     both_times = shares.pop("")
     for side in (OWN, OTHERS):

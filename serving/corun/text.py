@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from features.corun.rates import OTHERS, OWN
 from serving.corun.schemas import (
     Estimate,
+    ImpactDriverAnswer,
+    ImpactShareAnswer,
     OnlineAnswer,
     PlaceAnswer,
     SavingAnswer,
@@ -57,13 +59,10 @@ def shares_text(prediction: StaticPrediction) -> str:
             f"{prediction.task} beside {others}: {part.impact:.3f} is {part.usual_impact:.3f} "
             f"(the usual co-run) {part.own:+.3f} (by {prediction.task}) {part.others:+.3f} (by {others})"
         )
-    rows = [
-        (
-            driver_name(driver.feature) + (f", beside {', '.join(driver.corunners)}" if several else ""),
-            _number_text(driver.value), _number_text(driver.usual), f"{driver.contribution:+.4f}",
-        )
-        for driver in prediction.attributions
-    ]  # fmt: skip
+    rows = []
+    for driver in prediction.attributions:
+        beside = f", beside {', '.join(driver.corunners)}" if several else ""
+        rows.append(_driver_row(driver, beside, f"{driver.contribution:+.4f}"))
     table = text_table(("what drives it", *_SHARES), rows, numbers=_SHARES, caption=_ADDED).rstrip()
     return "\n".join([*sums, table])
 
@@ -82,15 +81,7 @@ def online_text(answer: OnlineAnswer) -> str:
             share = "" if opinion.seen is None else f", {opinion.seen:.0%} of the run alone"
             lines.append(f"so far, by {opinion.by}: {impact_text(opinion.so_far)}{share}")
     numbers = ("together (1/s)", "alone (1/s)", "effect")
-    rows = [
-        (
-            driver_name(driver.feature),
-            _number_text(driver.value),
-            _number_text(driver.usual),
-            f"{driver.contribution:+.1%}",
-        )
-        for driver in answer.attributions
-    ]
+    rows = [_driver_row(driver, "", f"{driver.contribution:+.1%}") for driver in answer.attributions]
     caption = "effect: against an unchanged rate"
     table = text_table(("what drives it", *numbers), rows, numbers=numbers, caption=caption).rstrip()
     return _join_text(lines, answer.notes, [table] if rows else [], answer.model)
@@ -197,5 +188,8 @@ def driver_name(feature: str) -> str:
     return texts.get(quantity, f"{quantity} of {owner} (1/s)")
 
 
-def _number_text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+def _driver_row(
+    driver: ImpactShareAnswer | ImpactDriverAnswer, remark: str, contribution: str
+) -> tuple[str, ...]:
+    numbers = ("-" if value is None else f"{value:.4g}" for value in (driver.value, driver.usual))
+    return driver_name(driver.feature) + remark, *numbers, contribution

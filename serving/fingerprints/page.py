@@ -20,12 +20,7 @@ from serving.fingerprints.machine_charts import (
     series_chart,
     stability_chart,
 )
-from serving.fingerprints.profile_bars import (
-    DifferenceBars,
-    ProfileBars,
-    bars_from_shares,
-    report_advice,
-)
+from serving.fingerprints.profile_bars import DifferenceBars, ProfileBars, bars_from_shares, report_advice
 from serving.fingerprints.profiled import ProfiledPage
 from serving.reports.charts import Chart, percent, with_noun
 from serving.reports.rendering import QUIHO, render

@@ -18,14 +18,7 @@ from pydantic import (
 
 from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
 from data.tables.documents import JsonSection
-from serving.http.schemas import (
-    ModelAnswer,
-    Name,
-    OtherThan,
-    ServedModel,
-    example_config,
-    finite_or_none,
-)
+from serving.http.schemas import ModelAnswer, Name, OtherThan, ServedModel, example_config, finite_or_none
 from serving.reports.verdict_lines import Answer, VerdictLine
 
 #: Maximal numbers of pairs in a request and of runs in one side.
