@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -16,7 +15,7 @@ import numpy as np
 from data.corun.formats import read
 from data.corun.synonyms import IntervalCounts
 from data.corun.tables import CorunTables
-from data.errors import InputError, ModelError
+from data.errors import InputError
 from data.measure.perf_stat import TIME
 from features.corun.rates import Placed
 from serving.corun.model import (
@@ -163,24 +162,18 @@ def answer_static_batch(bodies: Sequence[bytes], static: Static) -> list[Answere
     requests = [result_or_error(partial(request_of, body, StaticRequest)) for body in bodies]
     # requests with their own solo runs are answered separately
     batch = [request for request in requests if not isinstance(request, Exception) and not request.tasks]
-    answers: Iterator[StaticAnswer] | None = None
-    # co-runs that the model cannot predict must not fail the other requests
-    with suppress(ModelError):
-        together = predict_coruns([corun for request in batch for corun in request.coruns], static)
-        predictions = iter(together.predictions)
-        answers = iter(
-            [
-                together.model_copy(update={"predictions": list(islice(predictions, len(request.coruns)))})
-                for request in batch
-            ]
-        )
+    coruns = [corun for request in batch for corun in request.coruns]
+    together = result_or_error(partial(predict_coruns, coruns, static))
+    predictions = iter([] if isinstance(together, Exception) else together.predictions)
 
     def answer_request(request: StaticRequest | Exception) -> Answered | Exception:
         if isinstance(request, Exception):
             return request
-        if answers is not None and not request.tasks:
-            return Answered.from_schema(next(answers))
-        return result_or_error(partial(_answer_request, request, static))
+        # co-runs that the model cannot predict must not fail the other requests
+        if request.tasks or isinstance(together, Exception):
+            return result_or_error(partial(_answer_request, request, static))
+        update = {"predictions": list(islice(predictions, len(request.coruns)))}
+        return Answered.from_schema(together.model_copy(update=update))
 
     return [answer_request(request) for request in requests]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -25,7 +23,7 @@ ALIKE = 0.9
 MOST = 0.95
 #: Minimal numbers of applications for a chart of their stability, and in a numbered series.
 _ENOUGH, _SERIES_OF = 5, 4
-_NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
+_NUMBERED = r"^(?P<series>.+)-(?P<number>\d+)$"
 
 
 def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
@@ -133,24 +131,6 @@ def components_chart(scores: Floats) -> Chart:
     return draw_chart(Words("figure-8", title, shows), [panel], (8.4, 3.6))
 
 
-def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
-    """Return applications ``PREFIX-NUMBER`` by prefix, in order of prefix, and by number, ascending.
-
-    Other names, and prefixes with fewer than four numbers, are omitted; of equal numbers the last name
-    counts.
-    """
-    families: dict[str, dict[int, str]] = {}
-    for application in applications:
-        match = _NUMBERED.fullmatch(application)
-        if match:
-            families.setdefault(match["family"], {})[int(match["number"])] = application
-    return {
-        family: dict(sorted(members.items()))
-        for family, members in sorted(families.items())
-        if len(members) >= _SERIES_OF
-    }
-
-
 def series_chart(targets: pd.DataFrame) -> Chart | None:
     """Draw the mean values of numbered applications over their number (quiho paper, figure 12).
 
@@ -160,63 +140,53 @@ def series_chart(targets: pd.DataFrame) -> Chart | None:
     over the machines that ran all of its applications, or over all machines if none did, which the note below
     the chart says.
     """
-    families = series_of(sorted(targets["application"].unique()))
-    if not families:
+    numbered = _numbered_rows(targets)
+    if numbered.empty:
         return None
-    same, incomplete = _on_the_same_machines(targets, families)
-    values = same.groupby("application")["value"]
-    means, deviations = values.mean(), values.std().fillna(0.0)
-    metric = str(targets.loc[targets["application"].isin(means.index), "metric"].iloc[0])
-    machines = with_noun(same["machine"].nunique(), "machine")
+    # means over different machines per number would mix their differences with the effect of the number
+    sizes = numbered.groupby("series")["number"].transform("nunique")
+    is_complete = numbered.groupby(["series", "machine"])["number"].transform("nunique") == sizes
+    has_complete = is_complete.groupby(numbered["series"]).any()
+    rows = numbered[is_complete | ~numbered["series"].map(has_complete)]
+    machines = with_noun(rows["machine"].nunique(), "machine")
     over = f"the {machines} that ran every number of a series"
-    if incomplete:
-        over = f"{machines}, none of which ran every number of {' or '.join(incomplete)}"
+    if not has_complete.all():
+        incomplete = " or ".join(has_complete.index[~has_complete])
+        over = f"{machines}, none of which ran every number of {incomplete}"
+    values = rows.groupby(["series", "number"])["value"].agg(["mean", "std"]).fillna(0.0)
+    ends = values["mean"].groupby("series").agg(["first", "last"])
+    changes = ends["last"] / ends["first"] - 1
+    most = changes.abs().idxmax()
+    first, *_, last = sorted(rows.loc[rows["series"] == most, "number"].unique())
+    metric = str(numbered["metric"].iloc[0])
     words = Words(
         "figure-12",
-        _series_title(families, means),
+        f"{most} changes most: {percent(changes[most], 0)} on average from {first} to {last}",
         f"Line chart of {metric} by the number at the end of the application's name",
         f"Means over {over}; bars are one standard deviation.",
     )
     lines = [
         Line(
-            family,
-            np.array(list(members)) + 0.14 * (place - (len(families) - 1) / 2),
-            means[list(members.values())],
+            series,
+            points.index.get_level_values("number") + 0.14 * (place - (len(ends) - 1) / 2),
+            points["mean"],
             place,
-            spread=deviations[list(members.values())],
+            spread=points["std"],
         )
-        for place, (family, members) in enumerate(families.items())
+        for place, (series, points) in enumerate(values.groupby("series"))
     ]
     number = Axis("number at the end of the name (STREAM-NADDS: terms in the sum of Add)")
     return draw_chart(words, [Panel(lines, number, Axis(metric, low=0))], (8.4, 3.8))
 
 
-def _on_the_same_machines(
-    targets: pd.DataFrame, families: dict[str, dict[int, str]]
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of the machines that ran a whole family, and the names of families that none ran.
-
-    Means over different machines per number would mix their differences with the effect of the number; only
-    the rows of a family that no machine ran whole are those of all machines.
-    """
-    selected, incomplete = [], []
-    for family, members in families.items():
-        rows = targets[targets["application"].isin(members.values())]
-        complete = rows.groupby("machine")["application"].nunique() == len(members)
-        selected.append(rows[rows["machine"].map(complete)] if complete.any() else rows)
-        if not complete.any():
-            incomplete.append(family)
-    return pd.concat(selected), incomplete
-
-
-def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
-    changes = {
-        family: float(means[members[max(members)]] / means[members[min(members)]] - 1)
-        for family, members in families.items()
-    }
-    family = max(changes, key=lambda name: abs(changes[name]))
-    first, *_, last = families[family]
-    return f"{family} changes most: {percent(changes[family], 0)} on average from {first} to {last}"
+def _numbered_rows(targets: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of series, with their ``series, number``; of equal numbers the last name counts."""
+    names = pd.Series(sorted(targets["application"].unique()), dtype="str", name="application")
+    members = names.str.extract(_NUMBERED).join(names).dropna()
+    members["number"] = members["number"].map(int)
+    members = members.drop_duplicates(["series", "number"], keep="last")
+    members = members[members.groupby("series")["number"].transform("size") >= _SERIES_OF]
+    return targets.merge(members, on="application")
 
 
 def stability_chart(stability: pd.DataFrame) -> Chart | None:

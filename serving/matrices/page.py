@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,9 +116,15 @@ TABLES = {
     7: "Raw metrics, and a model per group",
     8: "Baseline runs concatenated or subtracted, and similarity-logistic",
 }
+#: Parts of the ablation study by anchor: name in the data, unit of the accuracy, and heading.
+ABLATIONS = {
+    "added": ("added", "pair", "Remedies added one after another"),
+    "left-out": ("left out", "pair", "One remedy omitted"),
+    "single": ("single runs", "target", "Single runs, remedies added one after another"),
+    "single-left-out": ("single runs, left out", "target", "Single runs, one remedy omitted"),
+}
 #: Maximal number of listed mistakes.
 MISTAKES = 10
-_NO_ABLATION = "No ablation was run."
 
 
 def page(root: Path) -> str:
@@ -129,14 +135,12 @@ def page(root: Path) -> str:
     evaluation = EvaluatedMatrices.read(root)
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     mistakes = surest_mistakes(evaluation.champion_verdicts, "pair_id", MISTAKES).fillna({"cause": ""})
-    added, left_out = evaluation.ablation_steps("added"), evaluation.ablation_steps("left out")
-    singles, fewer = (
-        evaluation.ablation_steps("single runs", "target"),
-        evaluation.ablation_steps("single runs, left out", "target"),
-    )
-    without = [ablation_rows(rows, "left out") for rows in left_out]
-    single = ablation_chart("single", singles, alone=False, unit="target runs")
-    single_left_out = ablation_chart("single-left-out", fewer, alone=True, unit="target runs")
+    ablation, figures = {}, {}
+    for name, (part, same, heading) in ABLATIONS.items():
+        steps, alone = evaluation.ablation_steps(part, same), part.endswith("left out")
+        ablation[name] = [ablation_rows(rows, "left out" if alone else "added") for rows in steps]
+        unit = "pairs" if same == "pair" else "target runs"
+        figures[name] = (heading, ablation_chart(name, steps, alone=alone, unit=unit), "No ablation was run.")
     errors = counts.error_sentence(
         evaluation.metrics.champion, "abnormal pair", with_noun(counts.n_passes, "normal pair")
     )
@@ -156,24 +160,14 @@ def page(root: Path) -> str:
             ).iterrows()
         ],
         tables=[(number, caption, evaluation.table_rows(number)) for number, caption in TABLES.items()],
-        added=[ablation_rows(rows, "added") for rows in added],
-        left_out=without,
-        ablations=[
-            ("Remedies added one after another", ablation_chart("added", added, alone=False), _NO_ABLATION),
-            ("One remedy omitted", ablation_chart("left-out", left_out, alone=True), _NO_ABLATION),
-        ],
-        singles=[ablation_rows(rows, "added") for rows in singles],
-        singles_without=[ablation_rows(rows, "left out") for rows in fewer],
-        singles_drawn=[
-            ("Single runs, remedies added one after another", single, _NO_ABLATION),
-            ("Single runs, one remedy omitted", single_left_out, _NO_ABLATION),
-        ],
+        ablation=ablation,
+        ablation_figures=figures,
         figures=curve_figures(evaluation),
         validity=validity_sentence(evaluation.validity),
         validity_figure=validity_chart(evaluation.validity),
         grouping=[ablation_rows(rows, "grouping") for rows in evaluation.ablation_steps("grouping")],
         groups=groups_chart(evaluation.groups),
-        points=list(report_advice(evaluation, mistakes, [step for rows in without for step in rows])),
+        points=list(report_advice(evaluation, mistakes, [*chain.from_iterable(ablation["left-out"])])),
         papers=[ENGINE],
     )
 
