@@ -121,12 +121,10 @@ def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    """Write the co-runs in `sources` to tables in `directory`; return numbers of rows and skipped errors.
+    """Write the co-runs in `sources`, of the format `kind`, to tables in `directory`; count rows and errors.
 
-    `kind` is the format of the sources. ``rows`` of the result are the numbers of ``machines, tasks, events,
-    solo_runs, pairs, samples``; ``skipped`` are the errors of the rows that were skipped. InputError, before
-    anything is written, if the format is unknown, a source cannot be read, or no pair or no solo run is left,
-    and without `keep_going` at the first wrong row.
+    InputError, before anything is written, if a source cannot be read, or no pair or no solo run is left, and
+    without `keep_going` at the first wrong row.
     """
     reading = read(kind, sources, keep_going=keep_going)
     tables = reading.tables
@@ -156,8 +154,7 @@ def answer_static(body: bytes, static: Static) -> Answered:
 def answer_static_batch(bodies: Sequence[bytes], static: Static) -> list[Answered | Exception]:
     """Answer several requests to predict co-runs before they run; return for each its answer or its error.
 
-    They are in the order of `bodies`. An error is a RefusedError for an invalid request, or a ModelError; it
-    is returned, not raised, and never affects other requests.
+    An error is a RefusedError or a ModelError; it never affects other requests.
     """
     requests = [result_or_error(partial(request_of, body, StaticRequest)) for body in bodies]
     # requests with their own solo runs are answered separately

@@ -64,12 +64,10 @@ def check_placements(
 ) -> PlacementCheck | None:
     """Return total seconds of all tasks, two per machine, for the placement chosen by predicted impacts.
 
-    The chosen placement has the smallest sum of predicted impacts. Its total, and those of the best and the
-    worst by measurement and of 1000 random placements, come from measured impacts. If the number of tasks is
-    odd, one task is alone on its machine. `predicted` and `measured` hold impacts on the tasks (rows) by
-    their co-runners (columns), `solo` holds seconds by task. Only tasks that are in the rows and the columns
-    of `measured` and in `solo` count; KeyError if `predicted` does not have one of them. None with fewer than
-    four such tasks, or if `predicted` or `measured` lacks the impact of a pair of different tasks.
+    All totals come from measured impacts. `predicted` and `measured` hold impacts on the tasks (rows) by
+    their co-runners (columns), `solo` holds seconds by task. Only tasks in the rows and columns of `measured`
+    and in `solo` count; KeyError if `predicted` lacks one. None with fewer than four such tasks, or if the
+    impact of a pair of different tasks is unknown.
     """
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:

@@ -89,16 +89,13 @@ class UsableSamples:
 def usable_samples(samples: IntervalCounts, source: str, events: Collection[str] = ()) -> UsableSamples:
     """Return the samples of one run, with canonical event names.
 
-    The result's ``table`` has all samples, with a row of NaN per gap in time: an interval, not the first,
-    longer than 2.5 (`GAP`) times the median one. ``stretch`` is the longest part without a gap. Times in
-    ``table`` count from the beginning of its first interval, those in ``stretch`` from the beginning of that
-    part. A note describes the longest gap. Unknown events (not in `synonyms.SYNONYMS` or `events`) are left
-    out with a note; events without any count are left out, too, and named in ``never``. An interval without
-    any counts gets zeros, since perf counts nothing while a task sleeps; one where only some events were
-    counted is kept, with NaN and a note.
-
-    InputError, naming `source`, if times do not ascend from above 0, ``stretch`` is shorter than 0.4 seconds,
-    or no event was counted that measures progress or is one of `events` (those of a model).
+    ``table`` has all samples, with a row of NaN per gap in time: an interval, not the first, longer than 2.5
+    (`GAP`) times the median one. ``stretch`` is the longest part without a gap. Times count from the
+    beginning of the first interval of each. Events that neither `synonyms.SYNONYMS` nor `events` (those of a
+    model) know are left out with a note, those without any count are named in ``never``. An interval without
+    any counts gets zeros, since perf counts nothing while a task sleeps. InputError, naming `source`, if
+    times do not ascend from above 0, ``stretch`` is shorter than 0.4 seconds, or no event measures progress
+    or is one of `events`.
     """
     _require_time(samples.ends, source)
     renamed, privileges = synonyms.canonical_counts(samples, events)
@@ -210,10 +207,9 @@ def progress_opinion(
 ) -> ProgressOpinion | None:
     """Estimate the impact by progress; None if the runs share no event that measures progress.
 
-    The result has a distribution of the impact (``mixture``), and the impact of the observed part
-    (``so_far``). `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated).
-    `ended`: seconds after which the co-run ended, if it did. If `ended` is given and the solo run is
-    complete, the impact is measured: `ended` / the length of the solo run; otherwise `ended` is ignored.
+    `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated). `ended`: seconds
+    after which the co-run ended; with a complete solo run, the impact is measured: `ended` / the length of
+    the solo run.
     """
     solo, corun = pair
     shared = set(solo.counted_events & corun.counted_events)
@@ -227,29 +223,18 @@ def progress_opinion(
     complete = both_ended or (is_longer(alone, together) if whole is None else whole)
     runs = align_runs(alone, together, whole=complete, ended=both_ended)
     attributions = _progress_attributions(by, pair, shared, runs)
+    notes: list[str] = []
     if ended is not None and complete:
-        impact = ended / alone.sampled_seconds
-        return ProgressOpinion(
-            ProgressKind(by.event),
-            ImpactPosterior.from_measured(impact),
-            impact,
-            1.0,
-            complete,
-            attributions,
-            [],
-        )
-    if both_ended:
-        by = ProgressKind(by.event)
-    mixture = impact_posterior(runs)
-    return ProgressOpinion(
-        by,
-        mixture if by.hides is None else mixture.add_independent(by.hides),
-        runs.corun.sum() / runs.seen_seconds,
-        min(runs.seen_seconds / alone.sampled_seconds, 1.0),
-        complete,
-        attributions,
-        _progress_notes(by, pair, runs, alone, guessed=whole is None),
-    )
+        by, so_far, seen = ProgressKind(by.event), ended / alone.sampled_seconds, 1.0
+        mixture = ImpactPosterior.from_measured(so_far)
+    else:
+        by = ProgressKind(by.event) if both_ended else by
+        so_far = runs.corun.sum() / runs.seen_seconds
+        seen = min(runs.seen_seconds / alone.sampled_seconds, 1.0)
+        mixture = impact_posterior(runs)
+        mixture = mixture if by.hides is None else mixture.add_independent(by.hides)
+        notes = _progress_notes(by, pair, runs, alone, guessed=whole is None)
+    return ProgressOpinion(by, mixture, so_far, seen, complete, attributions, notes)
 
 
 def _work_course(samples: IntervalCounts, event: str, events: set[str]) -> WorkProgress:
@@ -325,10 +310,7 @@ def trained_opinion(
     """Predict the impact by the trained model; None if no event of the model is counted in both runs.
 
     `pair`: solo run, co-run. The interval is twice as wide if the model was not trained on `machine`, but not
-    if `machine` is None. The result has the ``impact``; ``width``, half the width of the interval on the log
-    scale; ``missing``, the share of the model's events that at least one run did not count; whether the runs
-    seem to be ``swapped``; ``attributions`` (at most three events), and ``notes``. ModelError if the model's
-    impact is not finite.
+    if `machine` is None. ModelError if the impact is not finite.
     """
     card = online.model.card
     counted = frozenset.intersection(*(run.counted_events for run in pair))
@@ -370,8 +352,7 @@ def _explained_impact(
 ) -> tuple[float, list[ImpactDriverAnswer]]:
     """Return the impact, and the three events that change it most: impact / that of an unchanged rate - 1.
 
-    Events are ranked by the size of their factor, up or down, ties by name; events without effect are left
-    out.
+    Ties are in order of name; events without effect are left out.
     """
     events = online.model.card.events
     without = np.tile(ratios, (len(events) + 1, 1))

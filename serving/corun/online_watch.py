@@ -169,10 +169,9 @@ def _is_pid(target: Sequence[str]) -> bool:
 def watch_to_end(watching: WatchedTask, *, as_json: bool) -> OnlineAnswer:
     """Watch a task until it ends or Ctrl-C is pressed; return the last answer.
 
-    A command that was started is ended on Ctrl-C; a process that was already running is not. With `as_json`,
-    each answer is a line of JSON on standard output; otherwise it replaces the status line, if standard error
-    is a terminal. Notes are always written to standard error. InputError if the file of the solo run is
-    missing or invalid, the task cannot be watched, or its samples at the end are unusable.
+    Ctrl-C ends a command that was started here. With `as_json`, each answer is a line of JSON on standard
+    output; otherwise it replaces the status line of a terminal. Notes go to standard error. InputError if the
+    solo run cannot be read, the task cannot be watched, or its samples at the end are unusable.
     """
     console = Console(stderr=True)
     last: OnlineAnswer | None = None

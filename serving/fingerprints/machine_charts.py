@@ -30,8 +30,7 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     """Draw the z-scores over the machines, a box per column of `scores` (quiho paper, figures 6 and 9).
 
     `name` is the chart's id, `column_kind` the noun for a column. The 45 columns with the largest absolute
-    values (all, if there are fewer) are drawn, in alphabetical order; NaN is ignored. IndexError without
-    columns, ValueError if a drawn one has only NaN.
+    values are drawn; NaN is ignored. IndexError without columns, ValueError if a drawn one has only NaN.
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
@@ -62,9 +61,8 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
 def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | None:
     """Draw Pearson's correlation of all pairs of stressors, the columns (quiho paper, figures 7 and 15).
 
-    `name` is the chart's id, `rows` the noun for the rows of `scores`, such as "all machines". Stressors that
-    do not vary are left out; correlated ones (of either sign) are adjacent. Rows where a stressor of a pair
-    is NaN do not count for the pair. None if fewer than two stressors vary.
+    `name` is the chart's id, `rows` the noun for the rows of `scores`. Stressors that do not vary are left
+    out; correlated ones (of either sign) are adjacent. None if fewer than two stressors vary.
     """
     varying = scores.loc[:, scores.std() > 0]
     if varying.shape[1] < 2:  # noqa: PLR2004 - a correlation has two sides
@@ -105,8 +103,7 @@ def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
 def components_chart(scores: Floats) -> Chart:
     """Draw the explained variance of principal components, single and cumulated (quiho paper, figure 8).
 
-    `scores` has shape (n_runs, n_stressors), without NaN and not all rows equal; columns are centred, but not
-    scaled.
+    `scores`, shape (n_runs, n_stressors), without NaN, are centred, but not scaled.
     """
     singular = np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False)
     shares = singular**2 / (singular**2).sum()
@@ -193,8 +190,7 @@ def stability_chart(stability: pd.DataFrame) -> Chart | None:
     """Draw the stability of our method over that of the quiho paper, a dot per application.
 
     `stability` has ``application, seed, ours``: the mean overlaps of the top five stressors between
-    resamples, 0 to 1, of the paper's method and of ours. Rows with NaN are ignored; None if fewer than five
-    remain.
+    resamples, by the paper's method and by ours. Rows with NaN are ignored; None if fewer than five remain.
     """
     complete_rows = stability.dropna()
     if len(complete_rows) < _ENOUGH:

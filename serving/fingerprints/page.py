@@ -61,8 +61,7 @@ TIMES = 3
 def page(root: Path) -> str:
     """Return the report on the fingerprints of the project in the directory `root`, as self-contained HTML.
 
-    It has the figures of the quiho paper for the present data. InputError if params.yaml or a file of the
-    stages is missing or invalid.
+    InputError if params.yaml or a file of the stages is missing or invalid.
     """
     page_data = ProfiledPage.read(root)
     params = load(Fingerprints, root / "params.yaml").section.profile
@@ -99,10 +98,7 @@ def page(root: Path) -> str:
 
 
 def trust_summary(page_data: ProfiledPage) -> str:
-    """Return a sentence with the numbers of trusted profiles, all profiles, machines and their CPU models.
-
-    Without a trusted profile, it begins "Not enough diversity", and has the last two numbers only.
-    """
+    """Return a sentence with the numbers of trusted profiles, all profiles, machines and their CPU models."""
     trusted = sum(profile.trust.enough for profile in page_data.profiles.values())
     machines, cpus = page_data.table.runs["machine"].nunique(), page_data.table.runs["cpu_model"].nunique()
     base = f"{with_noun(machines, 'machine')} of {with_noun(cpus, 'CPU model')}"
@@ -117,9 +113,8 @@ def trust_summary(page_data: ProfiledPage) -> str:
 def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
     """Return the bars of all profiles, those of trusted ones first, then by name.
 
-    Their ``number`` is text such as ``Figure 5 of the quiho paper``, "" for applications without a figure in
-    the paper. Those with a figure are ``shown``, the others folded; all are shown if there are at most `FEW`
-    (3) profiles.
+    Those with a figure in the paper are ``shown``, the others folded; all are shown if there are at most
+    three.
     """
     names = list(page_data.profiles)
     ranked = sorted(names, key=lambda name: (not page_data.profiles[name].trust.enough, name))
@@ -137,11 +132,9 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
 def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
     """Return the pairs of applications whose profiles are compared; may be empty.
 
-    They are the pairs of the paper's figures (`CHANGES`, in its order) of which both applications have
-    profiles, trusted or not. Without such a pair, the best predicted trusted application (largest R²) of each
-    kind is chosen, where a kind is the name up to its first colon. Sorted by name, the chosen ones are paired
-    with their successors: the first with the second, the second with the third and so on, at most six pairs.
-    So a pair has two kinds, and the last application is no pair's first.
+    They are the pairs of the paper's figures of which both applications have profiles. Without such a pair,
+    the best predicted trusted application of each kind (the name up to its first colon) is paired with the
+    next by name, at most six pairs.
     """
     of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:
@@ -156,7 +149,7 @@ def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
 
 
 def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[DifferenceBars]:
-    """Return the difference b - a of the profiles of each pair (a, b) of `compared_pairs`, in the same order.
+    """Return the difference b - a of the profiles of each pair (a, b) of `compared_pairs`.
 
     The profiles are learned again; with the `params` of the pipeline they are identical to its profiles.
     """
@@ -178,9 +171,7 @@ def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[Diff
 def stability_sentence(stability: pd.DataFrame) -> str:
     """Return a text with the number of applications on which our top five is more stable; "" without rows.
 
-    It has both mean overlaps, too, and says if the number is not significantly different from half of the
-    rows. `stability` has ``application`` and the mean overlap of the top five between resamples, by the quiho
-    paper's method (``seed``) and by ours (``ours``); a row with NaN counts as not more stable.
+    A row with NaN in `stability` (see `stability_chart`) counts as not more stable.
     """
     if stability.empty:
         return ""
@@ -200,8 +191,7 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
     """Return a text with the number of smallest errors and the median error of each method; "" without rows.
 
     `accuracy` has ``application`` and a column of median relative errors per method. An application with a
-    missing error counts in the medians and in the total, but not for a method. Methods that do not differ
-    significantly from the best are named.
+    missing error counts in the medians and in the total, but not for a method.
     """
     if accuracy.empty:
         return ""
@@ -222,8 +212,7 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
 def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
     """Yield figures 6 to 9 and 12: name, chart or None, and the text to show without a chart.
 
-    The text is empty where there always is a chart. Figure 9 shows the applications of the paper's section
-    6.1 (`SECTION_6_1`) if the data has any, else all.
+    Figure 9 shows the applications of the paper's section 6.1 if the data has any, else all.
     """
     columns, targets = list(table.columns), table.targets
     scores = zscores(table.runs[columns].to_numpy(np.float64))

@@ -31,8 +31,7 @@ NAMED = 1.0
 def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     """Yield sentences on all profiles: the clearest rankings, those not to use, and errors of predictions.
 
-    They are plain text, with commands in backticks. Without such profiles and errors there are none. The
-    clearest are two trusted profiles, or one if any profile is not trusted.
+    The clearest are two trusted profiles, or one if any profile is not trusted.
     """
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]
@@ -67,11 +66,7 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
 
 
 def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Yield sentences on one profile: use of its ranking and predictions, its limits, machines to measure.
-
-    They are plain text, with commands in backticks. `predictions` are those by this profile, maybe none; the
-    machines whose interval is wider than the predicted value are named.
-    """
+    """Yield sentences on one profile: use of its ranking and predictions, limits, machines to measure."""
     trust = profile.trust
     if trust.enough:
         yield _leaders_advice(profile)
@@ -216,10 +211,7 @@ class ProfileBars:
 
 
 def bars_from_shares(shares: pd.Series) -> list[Bar]:
-    """Return bars of the five largest `shares` (by stressor), largest first, with NaN as interval ends.
-
-    The shares may be in any unit, and are not changed; if there are fewer than five, all are returned.
-    """
+    """Return bars of the five largest `shares` (by stressor), largest first, with NaN as interval ends."""
     ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
         Bar(str(name), float(value), math.nan, math.nan, CATEGORIES.get(stressor_of(str(name)), ("other",)))

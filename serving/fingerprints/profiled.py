@@ -76,15 +76,15 @@ class ProfiledPage:
 
 
 def _profiles_of(tables: Mapping[str, pd.DataFrame], directory: Path) -> dict[str, Reported]:
-    parts = [
+    features, clusters, categories = (
         dict(list(tables[name].groupby("application"))) for name in ("profiles", "clusters", "categories")
-    ]
+    )
     profiles = {}
     for row in tables["trust"].to_dict("records"):
         name = row["application"]
-        if not all(name in part for part in parts):
+        if not (name in features and name in clusters and name in categories):
             raise InputError(f'has no profile of "{name}"; run the stage profile', file=directory)
-        profiles[name] = Reported(name, *(part[name] for part in parts), _parse_trust(row))
+        profiles[name] = Reported(name, features[name], clusters[name], categories[name], _parse_trust(row))
     return profiles
 
 

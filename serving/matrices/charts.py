@@ -29,9 +29,7 @@ _GROUPS = 40
 def validity_sentence(validity: pd.DataFrame) -> str:
     """Return a sentence with the shares of invalid and valid runs that the rules, the tree and both reject.
 
-    `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), and the numbers ``runs,
-    rejected``, which are summed over folds and kinds. Without rows of invalid runs it says only that there
-    are none.
+    `validity` is that of `validity_chart`; its numbers are summed over folds and kinds.
     """
     shares = _rejected_shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
@@ -83,8 +81,7 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
     """Draw by ``cause`` the share of abnormal pairs (``status`` fail) that are detected (``verdict`` fail).
 
-    `verdicts` has one model's verdicts, a row per pair; any other verdict, also unsure, is no detection.
-    Pairs without a cause ("" or NaN) are left out; None if no abnormal pair has one.
+    `verdicts` has a row per pair; any other verdict is no detection. None if no abnormal pair has a cause.
     """
     abnormal = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
     if abnormal.empty:
@@ -117,10 +114,9 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
 
 
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
-    """Draw a matrix with the number of test cases of each given group in each automatic group.
+    """Draw a matrix with the number of test cases of each given ``group`` in each ``automatic`` one.
 
-    `groups` has a row per test case, with columns ``group`` (given) and ``automatic``. None with fewer than
-    two given groups, or more than 40 given or automatic ones.
+    None with fewer than two given groups, or more than 40 of either.
     """
     table = pd.crosstab(groups["group"], groups["automatic"])
     if len(table) < 2 or max(table.shape) > _GROUPS:  # noqa: PLR2004 - nothing to compare
@@ -247,10 +243,9 @@ def ablation_chart(
 ) -> Chart | None:
     """Draw balanced accuracy remedy by remedy; None without models or with one row per model.
 
-    `steps` holds the rows of each model, with the same remedies in the same order; all rows are measured on
-    one set of pairs or target runs (`unit` names them). `alone`: the first row has all remedies, and each
-    other row leaves out one; otherwise the first row has none, and each other row adds one to the previous
-    row. `name`: the anchor in the page.
+    `steps` holds the rows of each model, with the same remedies, measured on one set of pairs or target runs
+    (`unit`). `alone`: the first row has all remedies, and each other row leaves out one; otherwise the first
+    row has none, and each other row adds one to the previous row. `name`: the anchor in the page.
     """
     if not steps or len(steps[0]) < 2:  # noqa: PLR2004 - nothing to compare
         return None

@@ -18,8 +18,8 @@ from serving.reports.evaluation_files import Judged, Split, Verdicts, dtypes_of
 from serving.reports.separation import ERRORS
 from training.matrices.schemes import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
-#: Splits: test cases held out whole; causes held out whole too; pairs held out, as in the seed.
-SPLIT, HARDER, EASIER = "test-cases", "causes", "pairs"
+#: The split that chooses the champion: test cases held out whole.
+SPLIT = "test-cases"
 
 _COUNTS = dtypes_of(
     float64="folds vectors abnormal balanced_accuracy spread false_positive false_negative"
@@ -66,16 +66,6 @@ class Metrics(pages.Metrics[Judged]):
     def split(self) -> Split[Judged]:
         """Folds of whole test cases."""
         return self.splits[SPLIT]
-
-    @property
-    def harder(self) -> Split[Judged] | None:
-        """Folds of whole causes; None if causes are unknown."""
-        return self.splits.get(HARDER)
-
-    @property
-    def easier(self) -> Split[Judged] | None:
-        """Folds of whole pairs."""
-        return self.splits.get(EASIER)
 
 
 @dataclass(frozen=True)
@@ -140,8 +130,7 @@ class TableRow:
 class RemedyGain:
     """The gain of one row over another in `same`, and its standard error.
 
-    Accuracies of vectors cannot be subtracted, because their set differs by form (flattened: all runs;
-    contrasted: those of targets).
+    Accuracies of vectors cannot be subtracted, because their set differs by form.
     """
 
     gain: float
@@ -200,8 +189,7 @@ class EvaluatedMatrices:
     def ablation_steps(self, part: str, same: str = "pair") -> list[list[TableRow]]:
         """Return the rows of a part of the ablation, one list per model and sequence of remedies.
 
-        `part` is "added", "left out", "grouping", "single runs" or "single runs, left out"; `same` is "pair"
-        or "target", the unit of the accuracy.
+        `same` is "pair" or "target", the unit of the accuracy.
         """
         rows = self.ablation[self.ablation["part"] == part]
         runs = rows.groupby((rows["step"] == 0).cumsum(), sort=False)

@@ -36,11 +36,10 @@ class AblationRow(NamedTuple):
 def report_advice(
     evaluation: EvaluatedMatrices, mistakes: pd.DataFrame, without: Sequence[AblationRow]
 ) -> Iterator[str]:
-    """Yield recommendations as sentences; none if nothing is to be recommended.
+    """Yield recommendations: on false alarms, labels to check, causes, remedies, and the choice of a model.
 
-    They are about false alarms, labels to check, causes, remedies, and the choice between models. `mistakes`
-    has the ``pair_id`` of the champion's wrong verdicts, the surest first; `without` holds the results of
-    `ablation_rows` for the part "left out", of all models in one sequence.
+    `mistakes` has the ``pair_id`` of the champion's wrong verdicts, the surest first; `without` holds the
+    results of `ablation_rows` for the part "left out", of all models in one sequence.
     """
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     if counts.n_passes:
@@ -173,10 +172,7 @@ def page(root: Path) -> str:
 
 
 def reference_comparison(evaluation: EvaluatedMatrices) -> str:
-    """Return sentences on the balanced accuracy of the champion and of the best reference method.
-
-    The text is empty if no reference method was evaluated.
-    """
+    """Return sentences on the balanced accuracy of the champion and of the best reference method, if any."""
     metrics, champion = evaluation.metrics, evaluation.champion_verdicts
     best = metrics.split.best_entry("opponent")
     if best is None:
@@ -200,9 +196,8 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
 def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
     """Return each of `rows`, one model's rows of the ablation, with the gain of its remedy (first row: None).
 
-    The gain is a difference of balanced accuracies. By `part`, it is that of the row minus that of the
-    previous row ("added"), that of the first row minus that of the row ("left out"), or that of the row minus
-    that of the first row ("grouping"). IndexError without rows.
+    By `part`, it is the gain over the previous row ("added"), of the first row over the row ("left out"), or
+    over the first row ("grouping").
     """
     steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):
@@ -217,12 +212,7 @@ def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
 
 
 def curve_figures(evaluation: EvaluatedMatrices) -> list[tuple[str, Chart | None, str]]:
-    """Return figures 4 to 7 of the analysis engine paper, each as its name, a chart or None, and a text.
-
-    They show the balanced accuracy by the costs of errors, by undersampling and by the number of dimensions,
-    and the training times. Names are such as "Figure 4 of the analysis engine paper". The text, which is
-    never empty, is to be shown if the chart is None, because there are no data.
-    """
+    """Return figures 4 to 7 of the analysis engine paper: name, chart or None, and a text without a chart."""
     curves = evaluation.curves
     folds = int(curves["folds"].min()) if len(curves) else 0
     missing = "reports/matrices/evaluated/curves.parquet does not hold this curve."

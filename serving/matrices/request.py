@@ -45,10 +45,7 @@ Engine = Served[TrainedEngine]
 
 
 def registered_name() -> str:
-    """Return the name under which models of matrices are registered, from the project's params.yaml.
-
-    It is the default if that file or its entry is missing. InputError if params.yaml is invalid.
-    """
+    """Return the registered name of models of matrices, from params.yaml or else the default."""
     return project_params(Matrices).section.promote.name
 
 
@@ -107,11 +104,9 @@ def read_request(path: Path) -> MatrixTables:
 
 
 def tables_of(request: MatricesRequest) -> MatrixTables:
-    """Return the tables of a request.
+    """Return the tables of a request; a pair may have runs on one side only.
 
-    A pair may have runs on one side only. InputError if a pair's id is repeated, neither side of a pair has a
-    run, metrics of a side differ in length, or all pairs together have more than 10,000 metrics or 10,000,000
-    numbers (runs times metrics).
+    InputError if a pair's id is repeated, or as by `require_sides` and `require_bearable`.
     """
     seen = set[str]()
     for place, pair in enumerate(request.pairs):
@@ -126,9 +121,7 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
 def stack_pairs(request: MatricesRequest) -> MatrixTables:
     """Return the tables of a request; run ids are ``PAIR SIDE NUMBER``, numbered from 0 on each side.
 
-    A metric that a run lacks is NaN. The pairs are not checked: their ids must be distinct, and each must
-    pass `require_sides`, which allows a pair without runs on one side; it has only the runs of the other side
-    in the result.
+    A metric that a run lacks is NaN. Ids of pairs must be distinct, and each pair must pass `require_sides`.
     """
     names = _metric_names(request.pairs)
     sides = StackedSides(names)
@@ -169,11 +162,7 @@ def require_sides(pair: Pair, place: str) -> None:
 
 
 def require_bearable(request: MatricesRequest) -> None:
-    """Raise InputError if a request has more than 10,000 metrics or 10,000,000 numbers.
-
-    Metrics are the distinct names in all pairs; numbers are the runs of all pairs times these metrics,
-    measured or not.
-    """
+    """Raise InputError if a request has over 10,000 metrics or 10,000,000 numbers (runs times metrics)."""
     metrics = len(_metric_names(request.pairs))
     if metrics > MOST_METRICS:
         raise InputError(f"have {metrics} metrics; expected {MOST_METRICS} at most", place="pairs")
@@ -302,10 +291,7 @@ class _CheckedRequest:
 
 
 def _note_causes(request: MatricesRequest, served: Engine) -> object:
-    """Return the causes of notes on complete pairs as a whole: equal causes give equal notes.
-
-    These are the metrics, their units, those without any value, and the groups that the model does not know.
-    """
+    """Return the causes of notes on complete pairs as a whole: equal causes give equal notes."""
     names, known, measured = _metric_names(request.pairs), served.model.card.groups, set[str]()
     groups = dict[str, None]()
     for pair, _, matrix in _sides(request.pairs):
@@ -322,20 +308,14 @@ def _note_causes(request: MatricesRequest, served: Engine) -> object:
 def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
     """Return pair id, workload, verdict and probability of each pair in a JSON answer, in its order.
 
-    The probability is that of ``fail``, None for ``invalid`` pairs. ValueError if `content` is no such
-    answer.
+    The probability is None for ``invalid`` pairs. ValueError if `content` is no such answer.
     """
     verdicts = MatricesAnswer.model_validate_json(content).verdicts
     return [Opinion(pair.pair_id, pair.workload, pair.verdict, pair.probability) for pair in verdicts]
 
 
 def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
-    """Return the opinions of `served` on a request: pair id, workload, verdict and probability of each pair.
-
-    `body` is JSON; `media_type` is ignored. Pairs that cannot be judged are ``invalid``, with the probability
-    None. RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it has too many
-    metrics, numbers or keys; ModelError if the model fails.
-    """
+    """Return the opinions of `served` on a JSON request; errors as by `answer_matrices`."""
     return answer_opinions(media_type, answer_matrices(body, served).content)
 
 
