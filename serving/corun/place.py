@@ -168,8 +168,7 @@ def place_tasks(
     room.require_space(len(everyone))
     names, numbers = np.unique(np.array(everyone, np.str_), return_inverse=True)
     predicted = impact_matrix(names.tolist(), source, static)[np.ix_(numbers, numbers)]
-    solo = {name: static.known_tasks.solo_seconds(meant, name) for name in names.tolist()}
-    seconds = np.array([solo[task] for task in everyone])
+    seconds = np.array([static.known_tasks.solo_seconds(meant, name) for name in names.tolist()])[numbers]
     cost = placement.pairwise_cost(predicted - 1)
     longer = placement.pairwise_cost((predicted - 1) * seconds[:, None])
     alone, number = float(seconds.sum()), len(everyone)
@@ -180,15 +179,11 @@ def place_tasks(
         return PlacementAnswer(name=name, groups=groups, slowdown=chosen.total, seconds=total)
 
     best = placement.best_placement(number, room, cost, seed)
-    first, last = (
-        placement_answer(BEST, best),
-        placement_answer(WORST, placement.worst_placement(number, room, cost, seed)),
-    )
+    worst = placement.worst_placement(number, room, cost, seed)
+    first, last = placement_answer(BEST, best), placement_answer(WORST, worst)
     drawn = enumerate(placement.random_placements(number, room, cost, LISTED, seed), 1)
-    totals, longer_by = (
-        placement.random_totals(number, room, costs, DRAWS, seed) for costs in (cost, longer)
-    )
-    times = alone + longer_by
+    totals = placement.random_totals(number, room, cost, DRAWS, seed)
+    times = alone + placement.random_totals(number, room, longer, DRAWS, seed)
     (low, high), (shortest, longest) = (np.quantile(values, (0.05, 0.95)) for values in (totals, times))
     random = RandomAnswer(
         draws=len(totals),

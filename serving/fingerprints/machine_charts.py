@@ -50,11 +50,9 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
         Dots([extreme(row) for row in values], positions, fill=INK, edge="none", size=6)
         for extreme in (np.min, np.max)
     ]
-    panel = Panel(
-        [Boxes([box_percentiles(row, 5, 95) for row in values]), *extremes, ValueLine(x=0)],
-        Axis("z-score (standard deviations from the mean of all runs)"),
-        Axis(column_kind, chosen),
-    )
+    boxes = Boxes([box_percentiles(row, 5, 95) for row in values])
+    across = Axis("z-score (standard deviations from the mean of all runs)")
+    panel = Panel([boxes, *extremes, ValueLine(x=0)], across, Axis(column_kind, chosen))
     return draw_chart(Words(name, title, shows, note), [panel], (8.4, 1.1 + 0.19 * len(chosen)))
 
 
@@ -94,9 +92,8 @@ def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
 
     distance = 1 - np.abs((pearson + pearson.T) / 2)
     np.fill_diagonal(distance, 0.0)
-    order: NDArray[np.int64] = leaves_list(
-        linkage(squareform(np.clip(distance, 0, None), checks=False), "average")
-    )
+    pairs = squareform(np.clip(distance, 0, None), checks=False)
+    order: NDArray[np.int64] = leaves_list(linkage(pairs, "average"))
     return order
 
 
@@ -162,16 +159,10 @@ def series_chart(targets: pd.DataFrame) -> Chart | None:
         f"Line chart of {metric} by the number at the end of the application's name",
         f"Means over {over}; bars are one standard deviation.",
     )
-    lines = [
-        Line(
-            series,
-            points.index.get_level_values("number") + 0.14 * (place - (len(ends) - 1) / 2),
-            points["mean"],
-            place,
-            spread=points["std"],
-        )
-        for place, (series, points) in enumerate(values.groupby("series"))
-    ]
+    lines = []
+    for place, (series, points) in enumerate(values.groupby("series")):
+        x = points.index.get_level_values("number") + 0.14 * (place - (len(ends) - 1) / 2)
+        lines.append(Line(series, x, points["mean"], place, spread=points["std"]))
     number = Axis("number at the end of the name (STREAM-NADDS: terms in the sum of Add)")
     return draw_chart(words, [Panel(lines, number, Axis(metric, low=0))], (8.4, 3.8))
 
@@ -203,15 +194,9 @@ def stability_chart(stability: pd.DataFrame) -> Chart | None:
     if not differs_from_half(higher, len(complete_rows)):
         title += ", a share that does not differ significantly from half"
     note = "Above the diagonal, our method is more stable. 1: always the same five stressors."
+    names = complete_rows["application"].tolist()
     panel = Panel(
-        [
-            Diagonal(0, 1),
-            Dots(
-                complete_rows["seed"],
-                complete_rows["ours"],
-                point_names=complete_rows["application"].tolist(),
-            ),
-        ],
+        [Diagonal(0, 1), Dots(complete_rows["seed"], complete_rows["ours"], point_names=names)],
         Axis("the paper's method (overlap of the top five, 0 to 1)", low=0, high=1.02),
         Axis("our method (overlap of the top five, 0 to 1)", low=0, high=1.02),
         square=True,

@@ -35,14 +35,8 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     """
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]
-    clearest = sorted(
-        trusted,
-        key=lambda stored_profile: (
-            stored_profile.trust.chance,
-            -stored_profile.trust.top_rank_stability,
-            stored_profile.application,
-        ),
-    )
+    trusted.sort(key=lambda profile: profile.application)
+    clearest = sorted(trusted, key=lambda profile: (profile.trust.chance, -profile.trust.top_rank_stability))
     for profile in clearest[: 1 if refused else 2]:
         yield _leaders_advice(profile)
     if trusted:
@@ -91,7 +85,7 @@ def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Itera
     if wide:
         yield (
             f"Run the application on {join_names(wide)} before you decide: the interval is wider than the "
-            f"predicted value."
+            "predicted value."
         )
 
 
