@@ -64,7 +64,7 @@ def page(root: Path) -> str:
     InputError if params.yaml or a file of the stages is missing or invalid.
     """
     page_data = ProfiledPage.read(root)
-    params = load(Fingerprints, root / "params.yaml").section.profile
+    params, seed = load(Fingerprints, root / "params.yaml").section.profile, page_data.metrics.seed
     profiles = drawn_profiles(page_data)
     return render(
         "fingerprints.html",
@@ -78,22 +78,18 @@ def page(root: Path) -> str:
         confidence=params.confidence,
         absent=", ".join(name for name in PROFILES if name not in page_data.profiles),
         differences=profile_differences(page_data, params),
-        alarms=count_false_positives(
-            page_data.table, list(page_data.profiles), params, page_data.metrics.seed
-        ),
+        alarms=count_false_positives(page_data.table, list(page_data.profiles), params, seed),
         claims=page_data.claims.to_dict("records"),
         verdicts=[(page_data.claims["verdict"].eq(verdict).sum(), verdict) for verdict in get_args(Verdict)],
         unclaimed=[claim for claim in CLAIMS if claim.text not in set(page_data.claims["claim"])],
         charts=list(machine_figures(page_data.table)),
-        contradiction=find_contradiction(page_data.table, page_data.metrics.seed),
+        contradiction=find_contradiction(page_data.table, seed),
         stability=stability_sentence(page_data.stability),
         stability_figure=stability_chart(page_data.stability),
         accuracy=accuracy_sentence(page_data.accuracy),
         points=list(report_advice(page_data)),
         papers=[QUIHO],
-        methods={
-            name: METHODS.get(name, name) for name in page_data.accuracy.columns if name != "application"
-        },
+        methods={name: METHODS.get(name, name) for name in page_data.accuracy.columns.drop("application")},
     )
 
 
@@ -141,10 +137,8 @@ def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
         return of_paper
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     best: dict[str, str] = {}
-    for candidate in sorted(
-        trusted, key=lambda stored_profile: (-stored_profile.trust.r2, stored_profile.application)
-    ):
-        best.setdefault(candidate.application.partition(":")[0], candidate.application)
+    for profile in sorted(trusted, key=lambda profile: (-profile.trust.r2, profile.application)):
+        best.setdefault(profile.application.partition(":")[0], profile.application)
     return list(pairwise(sorted(best.values())))[:PAIRS]
 
 
@@ -195,14 +189,14 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
     """
     if accuracy.empty:
         return ""
-    errors = accuracy.drop(columns="application")
-    best = errors.dropna().idxmin(axis="columns").value_counts()
-    counts = ", ".join(f"{METHODS.get(str(name), name)} on {number}" for name, number in best.items())
-    medians = errors.median().sort_values().items()
-    typical = ", ".join(f"{METHODS.get(str(name), name)} {percent(error)}" for name, error in medians)
-    leaders = Leaders.from_scores(-errors.dropna()) if len(errors.dropna()) else None
-    alike = [METHODS.get(name, name) for name in leaders.all_names] if leaders and leaders.alike else []
-    chance = f" The errors of {join_names(alike)} do not differ significantly." if alike else ""
+    errors = accuracy.drop(columns="application").rename(columns=METHODS)
+    complete = errors.dropna()
+    best = complete.idxmin(axis="columns").value_counts()
+    counts = ", ".join(f"{name} on {number}" for name, number in best.items())
+    typical = ", ".join(f"{name} {percent(error)}" for name, error in errors.median().sort_values().items())
+    leaders, chance = Leaders.from_scores(-complete) if len(complete) else None, ""
+    if leaders and leaders.alike:
+        chance = f" The errors of {join_names(leaders.all_names)} do not differ significantly."
     return (
         f"Method with the smallest error on machines of held-out CPU models: {counts} of "
         f"{with_noun(len(accuracy), 'application')}. Median errors over the applications: {typical}.{chance}"

@@ -43,11 +43,10 @@ def report_advice(
     """
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     if counts.n_passes:
-        alarms = counts.false_positives / counts.n_passes
+        alarms = with_noun(round(1000 * (counts.false_positives / counts.n_passes)), "false alarm")
         yield (
-            f"Expect about {with_noun(round(1000 * alarms), 'false alarm')} in 1,000 normal pairs of new "
-            "test "
-            f"cases. If these are too many, lower `matrices.decide.max_false_positive_rate` in params.yaml."
+            f"Expect about {alarms} in 1,000 normal pairs of new test cases. If these are too many, lower "
+            "`matrices.decide.max_false_positive_rate` in params.yaml."
         )
     if len(mistakes):
         pairs = join_names([f'"{pair}"' for pair in mistakes["pair_id"].head(3)])
