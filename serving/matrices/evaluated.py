@@ -87,8 +87,10 @@ class VectorScores:
         accuracy, false_positive, false_negative = (
             row[f"{prefix}{name}"] for name in ("balanced_accuracy", "false_positive", "false_negative")
         )
-        alarms, missed = false_positive / (vectors - abnormal or nan), false_negative / (abnormal or nan)
-        return cls(accuracy, spread, false_positive, false_negative, alarms, missed)
+        alarms = false_positive / (vectors - abnormal or nan)
+        return cls(
+            accuracy, spread, false_positive, false_negative, alarms, false_negative / (abnormal or nan)
+        )
 
 
 @dataclass(frozen=True)
