@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -39,6 +39,12 @@ def unknown_message(name: str, known_names: Iterable[str]) -> str:
     names = list(known_names)
     similar = nearest_name(name, names)
     return "is unknown; " + (f'did you mean "{similar}"?' if similar else f"there are {', '.join(names)}")
+
+
+def shorten_names(names: Sequence[str], max_names: int = 4) -> str:
+    """Return the first `max_names` names, joined by commas, and the number of others: ``a, b and 3 more``."""
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    return f"{', '.join(names[:max_names])}{more}"
 
 
 #: Maximum number of skipped parts that are listed one by one.
