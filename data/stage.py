@@ -26,7 +26,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from uuid import uuid4
 
-from data.errors import InputError, ModelError, escape_invisible, one_line
+from data.errors import InputError, ModelError, escape_invisible, one_line, shorten
 from data.families import FAMILIES
 from data.paths import FamilyPaths
 from data.tables.files import PART, write_text
@@ -151,8 +151,7 @@ def error_summary(error: Exception) -> str:
     "data.errors.InputError". A cut text ends with "...", which is not counted. Without a message, only the
     type is returned.
     """
-    line = " ".join("".join(traceback.format_exception_only(error)).split())
-    return line if len(line) <= _MOST else f"{line[:_MOST]}..."
+    return shorten(" ".join("".join(traceback.format_exception_only(error)).split()), _MOST)
 
 
 @contextmanager

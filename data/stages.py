@@ -13,6 +13,7 @@ import pandas as pd
 from data.errors import one_line
 from data.params import FamilySection, Ingest, load
 from data.paths import FamilyPaths
+from data.tables.files import Compression
 from data.tables.formats import Reading, Sources
 from data.tables.problems import SHOWN, Problems, skipped_summary
 from data.tables.specs import Spec, Tables, with_dtypes
@@ -29,7 +30,7 @@ class Decisions(Tables):
     in the order of messages; `UNTOLD` are columns that do not identify a row.
     """
 
-    COMPRESSION: ClassVar[str] = "snappy"
+    COMPRESSION: ClassVar[Compression] = "snappy"
     WHAT: ClassVar[Mapping[str, str]] = {}
     UNTOLD: ClassVar[tuple[str, ...]] = ("kept",)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,7 @@ from data.measure import machine, perf_stat
 from data.measure.child import TimedOutError, TimeLimits, end_in_good_order
 from data.measure.groups import why_no_groups
 from data.measure.session import Screen, Session, repeat_while_disturbed, shuffle_blocks
-from data.tables.files import replacing, write_json
+from data.tables.files import write_json, write_tables
 from data.tables.specs import text_dtypes, with_dtypes
 
 
@@ -92,8 +92,7 @@ def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> Coru
     ``samples``; all rows are sorted by the tasks of their measurement. Repetitions are numbered from 1 by
     task and co-runners, so that equal tasks of one co-run have different numbers.
     """
-    tasks: list[dict[str, Any]] = []
-    pairs: list[dict[str, Any]] = []
+    runs: dict[str, list[dict[str, Any]]] = {"solo": [], "corun": []}
     samples: list[dict[str, Any]] = []
     measured: Counter[tuple[str, ...]] = Counter()
     for entry in sorted(entries, key=lambda entry: (sorted(entry.planned.tasks), entry.planned.repetition)):
@@ -101,38 +100,13 @@ def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> Coru
             measured[run.task, *others] += 1
             repetition = measured[run.task, *others]
             common = {"task": run.task, "machine": host["machine"], "repetition": repetition}
-            seconds, total = round(run.seconds, 5), dict(zip(run.events, run.counts, strict=True))
-            if others:
-                corunners = {f"{CORUNNER}{place}": name for place, name in enumerate(others, 1)}
-                pairs.append({**common, **corunners, "corun_seconds": seconds, **total})
-            else:
-                tasks.append({**common, "solo_seconds": seconds, **total})
-            fields = {**common, "corunners": AND.join(others), "phase": "corun" if others else "solo"}
+            phase, total = "corun" if others else "solo", dict(zip(run.events, run.counts, strict=True))
+            corunners = {f"{CORUNNER}{place}": name for place, name in enumerate(others, 1)}
+            runs[phase].append({**common, **corunners, f"{phase}_seconds": round(run.seconds, 5), **total})
+            fields = {**common, "corunners": AND.join(others), "phase": phase}
             columns = ["t_seconds", *run.events]
             samples += [{**fields, **dict(zip(columns, counts, strict=True))} for counts in run.samples]
-    return CorunTables.from_rows(tasks, pairs, samples, [host])
-
-
-def measure_coruns(
-    session: Session[MeasuredCorun],
-    suite: CorunSuite,
-    run: Callable[[PlannedCorun], tuple[list[TaskRun], float]],
-) -> None:
-    """Do the measurements that have no journal entry, and write each to the journal at once.
-
-    `run` returns the runs of one measurement, one per task, and the share of the machine that other programs
-    used (0 to 1). While that share is above ``session.foreign``, the measurement is repeated, at most
-    ``session.attempts`` times in all, and the one with the smallest share is written. After a TimedOutError
-    of `run`, the measurement is recorded as invalid, and the next one follows; it is done later only with a
-    higher time limit. Other errors of `run` are raised.
-    """
-
-    def measure_batch(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
-        at = datetime.now(UTC).isoformat()
-        runs, foreign = run(now[0])
-        return [MeasuredCorun(now[0], at, foreign, tuple(runs))], foreign
-
-    session.measure_missing(plan_coruns(suite), measure_batch)
+    return CorunTables.from_rows(runs["solo"], runs["corun"], samples, [host])
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
@@ -147,35 +121,38 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     cpus = available_processors(suite.together, path)
     means = available_counters(suite, path)
     session = Session.begin_or_resume(directory, suite, screen, "measurements", MeasuredCorun)
-    if means.lacking:
-        screen.print_note(f"perf cannot count {', '.join(means.lacking)}")
-    if means.ungrouped:
-        screen.print_note(means.ungrouped)
+    lacking = ", ".join(means.lacking)
+    for note in (lacking and f"perf cannot count {lacking}", means.ungrouped):
+        if note:
+            screen.print_note(note)
     by_name = {task.name: task for task in suite.tasks}
 
-    def run_planned(planned: PlannedCorun) -> tuple[list[TaskRun], float]:
+    def measure_batch(batch: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
+        (planned,), at = batch, datetime.now(UTC).isoformat()
         # solo runs take turns on the processors
         first = planned.repetition if len(planned.tasks) == 1 else 0
         assigned_cpus = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
-        return run_together([by_name[name] for name in planned.tasks], assigned_cpus, means, session.limits)
+        tasks = [by_name[name] for name in planned.tasks]
+        runs, foreign = run_together(tasks, assigned_cpus, means, session.limits)
+        return [MeasuredCorun(planned, at, foreign, tuple(runs))], foreign
 
     with session:
-        measure_coruns(session, suite, run_planned)
-    described, topology = machine.describe_machine(), machine.read_topology()
+        session.measure_missing(plan_coruns(suite), measure_batch)
+    described, topology, name = machine.describe_machine(), machine.read_topology(), machine.machine_name()
     entries = session.journal.entries
-    notes = [
+    notes = (
         f"suite {suite.name}",
         f"perf counts {len(means.events)} of {len(suite.events)} events",
-        *([f"it does not count {', '.join(means.lacking)}"] if means.lacking else []),
+        lacking and f"it does not count {lacking}",
         "further events are counts of the kernel (/proc, control groups)",
-        *([means.ungrouped] if means.ungrouped else []),
+        means.ungrouped,
         topology.description,
-    ]
+    )
     host = {
-        "machine": machine.machine_name(),
-        "device": machine.machine_name(),
+        "machine": name,
+        "device": name,
         "engine": f"Linux {described['kernel']}",
-        "note": "; ".join(notes),
+        "note": "; ".join(filter(None, notes)),
         "processors": float(described["processors"]),
         "threads_per_core": float(topology.threads_per_core),
         "shared_cache_mib": topology.shared_cache_mib,
@@ -216,11 +193,9 @@ def available_counters(suite: CorunSuite, path: Path) -> Counters:
 
 PLACEMENT_DTYPES = {
     "placement": "str",
-    "repetition": "int64",
-    "group": "int64",
+    **dict.fromkeys(("repetition", "group"), "int64"),
     **text_dtypes("task", "corunners", "machine"),
-    "corun_seconds": "float64",
-    "foreign": "float64",
+    **dict.fromkeys(("corun_seconds", "foreign"), "float64"),
 }
 PLACEMENTS_FILE = "placements.parquet"
 #: The name of a placement, and the tasks of each group that shares a machine.
@@ -298,17 +273,9 @@ def collect_placements(
     screen.show_progress(len(planned), len(planned), "done")
     table = with_dtypes(pd.DataFrame(rows, columns=list(PLACEMENT_DTYPES)), PLACEMENT_DTYPES)
     measured = table.sort_values(["placement", "repetition", "group"], kind="stable", ignore_index=True)
-    with replacing(directory / PLACEMENTS_FILE) as target:
-        measured.to_parquet(target, index=False)
-    write_json(
-        directory / "settings.json",
-        {
-            "machine": machine.describe_machine(),
-            "suite": suite.name,
-            "seed": suite.seed,
-            "repetitions": repetitions,
-        },
-    )
+    write_tables(directory, {Path(PLACEMENTS_FILE).stem: measured})
+    settings = {"suite": suite.name, "seed": suite.seed, "repetitions": repetitions}
+    write_json(directory / "settings.json", {"machine": machine.describe_machine(), **settings})
 
 
 def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:

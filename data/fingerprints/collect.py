@@ -21,11 +21,11 @@ import numpy as np
 import yaml
 from pydantic import Field
 
-from data.errors import InputError
+from data.errors import InputError, shorten
 from data.fingerprints.constraints import Constraint, Wrap, confined
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.measure import machine
-from data.measure.child import TimedOutError, TimeLimits, execute, shorten_line
+from data.measure.child import LINE, TimedOutError, TimeLimits, execute
 from data.measure.machine import Disturbance, Pinned
 from data.measure.session import (
     Count,
@@ -285,7 +285,7 @@ def why_no_rate(stressor: str, code: int, output: str) -> str:
         return "did nothing"
     lines = [_PREFIX.sub("", line) for line in output.strip().splitlines()] or ["it printed nothing"]
     messages = (line for line in lines if stressor in line and not line.startswith("dispatching"))
-    return f"ended with exit code {code} ({shorten_line(next(messages, lines[-1]))})"
+    return f"ended with exit code {code} ({shorten(next(messages, lines[-1]), LINE)})"
 
 
 def build_tables(

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, ClassVar
 
-from data.errors import InputError
+from data.errors import InputError, shorten
 from data.measure.groups import NAP, new_container, signal_processes
 
 #: Seconds between SIGTERM and SIGKILL.
@@ -214,7 +214,7 @@ class Child:
     @property
     def last_line(self) -> str:
         """The last line of the output so far, cut after `LINE` characters; "it printed nothing" if empty."""
-        return shorten_line((self.output.strip().splitlines() or ["it printed nothing"])[-1])
+        return shorten((self.output.strip().splitlines() or ["it printed nothing"])[-1], LINE)
 
     def send_signal(self, number: int) -> None:
         """Send the signal `number` to the program, unless the program was already waited for."""
@@ -337,8 +337,3 @@ def end_in_good_order() -> None:
         # keep ignoring SIGHUP if started with nohup
         if request != signal.SIGHUP or signal.getsignal(request) != signal.SIG_IGN:
             signal.signal(request, signal.default_int_handler)
-
-
-def shorten_line(line: str) -> str:
-    """Return `line`, or its first `LINE` (300) characters and "..." if it is longer."""
-    return line if len(line) <= LINE else f"{line[:LINE]}..."

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -164,17 +163,15 @@ class Journal(Generic[Entry]):
             raise InputError("was begun with another suite; name another directory or remove it", file=path)
         _require_able(able or {}, first.get("able", {}), path)
         journal = cls(path, [])
-        entries: tuple[list[Any], TypeAdapter[Any]] = (journal.entries, TypeAdapter(entry))
-        kinds: dict[frozenset[str], tuple[list[Any], TypeAdapter[Any]]] = {}
-        for kind, destination in (
-            (TimedOutRun, journal.invalid),
-            *(((note, journal.notes),) if note else ()),
-        ):
-            kinds[frozenset(field.name for field in fields(kind))] = (destination, TypeAdapter(kind))
+        lists: dict[type, list[Any]] = {entry: journal.entries, TimedOutRun: journal.invalid}
+        if note:
+            lists[note] = journal.notes
+        kinds = {frozenset(field.name for field in fields(kind)): kind for kind in lists}
+        adapters = {kind: TypeAdapter(kind) for kind in lists}
         for number, record in enumerate(records, 2):
-            destination, adapter = kinds.get(frozenset(record), entries)
+            kind = kinds.get(frozenset(record), entry)
             try:
-                destination.append(adapter.validate_python(record))
+                lists[kind].append(adapters[kind].validate_python(record))
             except ValidationError as exc:
                 raise InputError(validation_message(exc, "the line"), file=path, line=number) from exc
         return journal
@@ -323,9 +320,8 @@ class Session(Generic[Entry]):
         """
         directory = self.journal.path.parent
         tables.write(directory)
-        # invalid runs that have not been measured since
-        measured = {json.dumps(entry.journal_key) for entry in self.journal.entries}
-        invalid = [asdict(run) for run in self.journal.invalid if run.run not in measured]
+        measured_since = {json.dumps(entry.journal_key) for entry in self.journal.entries}
+        invalid = [asdict(run) for run in self.journal.invalid if run.run not in measured_since]
         about = {"machine": machine.describe_machine(), "suite": suite.model_dump(mode="json")}
         write_json(directory / "settings.json", {**about, "invalid": invalid, **settings})
         return self.finished
@@ -358,10 +354,9 @@ class Session(Generic[Entry]):
             runs = missing_runs[start : start + batch]
             progress = partial(self.screen.show_progress, total - len(missing_runs) + start, total)
             progress(runs[-1].description)
+            attempt = partial(make, runs)
             try:
-                entries, _ = repeat_while_disturbed(
-                    partial(make, runs), self.foreign, self.attempts, progress
-                )
+                entries, _ = repeat_while_disturbed(attempt, self.foreign, self.attempts, progress)
             except TimedOutError as exc:
                 for run in runs:
                     self.screen.print_note(f"invalid: {run.description}: {exc}")
@@ -391,12 +386,12 @@ def repeat_while_disturbed(
     at once.
     """
     made, least = make()
-    for attempt in count(1):
-        if least <= foreign or attempt >= attempts:
-            break
+    attempt = 1
+    while least > foreign and attempt < attempts:
         progress(f"waiting: others use {least:.0%} of the machine")
         time.sleep(PATIENCE)
         repeated, share = make()
         if share < least:
             made, least = repeated, share
+        attempt += 1
     return made, least

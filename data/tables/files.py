@@ -55,6 +55,7 @@ def read_bytes(path: Path, limit: int, expected: str) -> bytes:
 
 
 T = TypeVar("T")
+Compression = Literal["snappy", "zstd"]
 #: Maximum size of JSON in bytes; larger data should be tables or XML.
 MAX_BYTES = 256 * 2**20
 #: Maximum size of YAML in MiB; people write it by hand.
@@ -120,7 +121,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def write_tables(
-    directory: Path, tables: Mapping[str, DataFrame], compression: Literal["snappy", "zstd"] = "snappy"
+    directory: Path, tables: Mapping[str, DataFrame], compression: Compression = "snappy"
 ) -> None:
     """Write each table, without its index, to ``<name>.parquet`` in `directory` (created if missing).
 

@@ -6,7 +6,7 @@ Metadata that pandas or other programs have added is ignored, except the names o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,19 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from data.errors import InputError
+from data.errors import InputError, shorten
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
+
+    from data.tables.specs import Spec
 
 #: Maximum number of columns in a message, and of characters of a value or a type.
 SHOWN, LETTERS = 8, 40
 #: Prefix of the columns that pandas creates for an index without name.
 _INDEX = "__index_level_"
-
-
-#: pandas' type with gaps of whole numbers.
-_INTEGERS = {pa.int64(): pd.Int64Dtype()}
 
 
 @dataclass(frozen=True)
@@ -41,41 +39,28 @@ class Kind:
     gaps: bool = True
 
 
-def read_columns(
-    path: Path,
-    dtypes: Mapping[str, str],
-    *,
-    optional: Collection[str],
-    unwanted: Collection[str],
-    other_dtype: Callable[[str], str] | None,
-    blank: Collection[str],
-) -> pd.DataFrame:
-    """Return columns of a Parquet file, in the order of the file, with values converted to the given types.
+def read_columns(path: Path, spec: Spec) -> pd.DataFrame:
+    """Return the columns of a Parquet file that `spec` describes, converted, in the order of the file.
 
-    `dtypes` has the type (a key of `KINDS`) of each needed column; those in `optional` may be absent, and are
-    then absent from the result. All `unwanted` columns are ignored; so are index columns that pandas has
-    written, unless they are in `dtypes`. `other_dtype` is a function that returns the type of any other
-    column by name. If it is None, other columns are not converted (except times with a zone, to UTC), and
-    lists, structs, maps and text that is not UTF-8 are left out. `blank` are texts that count as missing in
-    any column of text. With missing values, a column of the type boolean has the type object.
+    Absent optional columns are absent from the result; index columns that pandas has written are ignored
+    unless they are in ``spec.dtypes``. Without ``spec.other_dtype``, other columns are not converted, except
+    times with a zone, to UTC. With missing values, a column of the type boolean has the type object.
     InputError if the file is missing or not Parquet, if a column is missing or repeated, if a value cannot be
     converted to its type, if one is missing in a column of the type int64 or bool, and if a column holds
     durations or times of day.
     """
     with open_parquet(path) as file:
-        kinds = _column_kinds(
-            file.schema_arrow, path, dtypes, optional=optional, unwanted=unwanted, other_dtype=other_dtype
-        )
+        kinds = _column_kinds(file.schema_arrow, path, spec)
         table = file.read(columns=list(kinds))
-    converted = {name: _convert_column(table, name, kind, blank, path) for name, kind in kinds.items()}
+    converted = {name: _convert_column(table, name, kind, spec.blank, path) for name, kind in kinds.items()}
     columns = {name: column for name, column in converted.items() if column is not None}
     if not columns:
         return pd.DataFrame(index=pd.RangeIndex(table.num_rows))
     frame = pa.table(columns).to_pandas(ignore_metadata=True)
     # whole numbers with gaps would become floats, which have 53 bits
     for name, column in columns.items():
-        if dtypes.get(name) == "Int64":
-            frame[name] = column.to_pandas(types_mapper=_INTEGERS.get)
+        if spec.dtypes.get(name) == "Int64":
+            frame[name] = column.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
     return frame
 
 
@@ -108,18 +93,10 @@ def read_written_table(path: Path, columns: list[str] | None = None, **options: 
         raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
 
 
-def _column_kinds(
-    schema: pa.Schema,
-    path: Path,
-    dtypes: Mapping[str, str],
-    *,
-    optional: Collection[str],
-    unwanted: Collection[str],
-    other_dtype: Callable[[str], str] | None,
-) -> dict[str, Kind | None]:
+def _column_kinds(schema: pa.Schema, path: Path, spec: Spec) -> dict[str, Kind | None]:
     """Return the kinds of the columns to read; None means without conversion."""
-    names = list(schema.names)
-    missing = [name for name in dtypes if name not in names and name not in optional]
+    names, dtypes, other_dtype = list(schema.names), spec.dtypes, spec.other_dtype
+    missing = [name for name in dtypes if name not in names and name not in spec.optional]
     if missing:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         present = ", ".join(names[:SHOWN]) or "none"
@@ -127,7 +104,7 @@ def _column_kinds(
     kinds, index = dict[str, Kind | None](), _index_columns(schema)
     for field in schema:
         has_dtype = field.name in dtypes
-        if field.name in unwanted or (field.name in index and not has_dtype):
+        if field.name in spec.unwanted or (field.name in index and not has_dtype):
             continue
         if field.name in kinds:
             raise InputError(f'has the column "{field.name}" twice', file=path)
@@ -142,7 +119,7 @@ def _column_kinds(
 
 
 def _other_type(name: str, dtype: pa.DataType, kind: Kind) -> str:
-    return f'the column "{name}" holds {_shorten_value(dtype)}; expected {kind.words}'
+    return f'the column "{name}" holds {shorten(str(dtype), LETTERS)}; expected {kind.words}'
 
 
 def _index_columns(schema: pa.Schema) -> set[str]:
@@ -222,13 +199,9 @@ def _shown_cell(column: pa.ChunkedArray, row: int) -> str:
     try:
         value = cell.cast(pa.large_binary() if _is_text(cell.type) else pa.large_string())[0].as_py()
     except pa.ArrowException:
-        return _shorten_value(cell.type)
-    return _shorten_value(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
-
-
-def _shorten_value(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= LETTERS else f"{text[:LETTERS]}..."
+        return shorten(str(cell.type), LETTERS)
+    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    return shorten(text, LETTERS)
 
 
 def _in_utc(column: pa.ChunkedArray) -> pa.ChunkedArray:
