@@ -289,7 +289,7 @@ class Bench:
         counts_so_far = started.counted.counts() if started.counted is not None else {}
         group = {name: count + self._counted.get(name, 0.0) for name, count in counts_so_far.items()}
         at, counts = time.perf_counter(), kernel_counts.machine_counts(self.cpu)
-        levels = {} if between else kernel_counts.machine_levels(self.cpu)
+        levels = {} if between else kernel_counts.machine_levels()
         program = started.processes
         return Snapshot(at, counts, program.detailed_counts(), group, levels, program.levels())
 

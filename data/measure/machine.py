@@ -104,12 +104,7 @@ def _set_niceness(nice: int, session: int | None) -> None:
 
 
 def describe_machine() -> dict[str, str]:
-    """Return texts about this machine by their names; a text is "unknown" if it cannot be read.
-
-    The names are hostname, processor (the model), processors (their number), memory (such as "16303428 kB"),
-    kernel, architecture, distribution, governor (of processor 0), nice (of this process), python (the
-    version) and stress-ng (the version, or "not installed").
-    """
+    """Return texts about this machine by their names; a text is "unknown" if it cannot be read."""
     return {
         "hostname": platform.node(),
         "processor": _read_field(Path("/proc/cpuinfo"), "model name"),
@@ -126,11 +121,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def machine_name() -> str:
-    """Return a short name of this kind of machine, such as ``AMD EPYC x2``: model and number of processors.
-
-    All logical processors count, even if this process may not use them. If the model is unknown, the name is
-    like ``unknown x2``.
-    """
+    """Return a name of this kind of machine, such as ``AMD EPYC x2``: model and number of processors."""
     return f"{_read_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
 
 
@@ -192,10 +183,7 @@ def _describe_users(users: tuple[str, ...]) -> str:
 
 
 def read_topology() -> Topology:
-    """Return the cores and caches of the processors that this process may run on.
-
-    Parts that the kernel does not show are ``unknown`` or missing; no error is raised.
-    """
+    """Return the cores and caches of the processors that this process may run on."""
     root = Path("/sys/devices/system/cpu")
     cpus = [root / f"cpu{number}" for number in sorted(os.sched_getaffinity(0))]
     siblings = dict.fromkeys(_read_text(cpu / "topology/thread_siblings_list") for cpu in cpus)

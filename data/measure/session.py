@@ -72,10 +72,7 @@ def read_suite(kind: type[Kind], path: Path) -> Kind:
 
 
 def require_unique(names: Sequence[str], what: str, path: Path) -> None:
-    """Raise an InputError if a name occurs more than once; the error has the first such name in `names`.
-
-    The message also has the noun `what` for a name, and the file `path`, which is not read.
-    """
+    """Raise an InputError that names the file `path` if a name occurs twice; `what` is a noun for a name."""
     for name in names:
         if names.count(name) > 1:
             raise InputError("occurs twice", file=path, place=f'{what} "{name}"')
@@ -87,11 +84,10 @@ PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
 def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     """Return the words of a suite's command: `template` with the names in braces replaced by `settings`.
 
-    Names are replaced before the words are split as in a shell: a setting with spaces gives several words.
-    ``{run} MODULE NAME WORK`` and ``{site} MODULE NAME WORK`` run a program of the directory `PROGRAMS`
-    (``{programs}``) with the Python of the setting ``python`` (default: this one); ``{site}`` with installed
-    libraries, ``{run}`` without. InputError, at `place`, if a name is no setting, or braces or quotes are not
-    closed.
+    A setting with spaces gives several words. ``{run} MODULE NAME WORK`` runs a program of the directory
+    `PROGRAMS` (``{programs}``) with the Python of the setting ``python`` (default: this one), and ``{site}``
+    does so with installed libraries. InputError, at `place`, if a name is no setting, or braces or quotes are
+    not closed.
     """
     quote = shlex.quote
     settings = {"python": f"{quote(sys.executable)} -s", "programs": quote(str(PROGRAMS)), **settings}
@@ -300,9 +296,7 @@ class Session(Generic[Entry]):
     ) -> Self:
         """Begin or resume the measurement of a suite in `directory`, with the journal ``journal.jsonl``.
 
-        `unit` is the plural of an entry's name in messages; `entry`, `note` and `able` are as for
-        `Journal.open_or_create`. InputError if the journal belongs to another suite or machine, was begun
-        with other abilities, or has an invalid line.
+        `entry`, `note`, `able` and the errors are those of `Journal.open_or_create`.
         """
         settings = machine.describe_machine()
         same = {name: settings[setting] for name, setting in suite.SAME.items()}
@@ -313,10 +307,9 @@ class Session(Generic[Entry]):
         return cls(journal, screen, unit, suite.foreign, suite.attempts, limits=limits)
 
     def write_results(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
-        """Write the tables, and ``settings.json`` with `settings`; return False after an early Ctrl-C.
+        """Write the tables, and ``settings.json`` with `settings` and the runs over their time limit.
 
-        True does not mean that all runs are valid: runs over their time limit are listed in
-        ``settings.json``.
+        Returns False after an early Ctrl-C.
         """
         directory = self.journal.path.parent
         tables.write(directory)
@@ -328,14 +321,10 @@ class Session(Generic[Entry]):
 
     def runs_to_measure(self, everything: Sequence[Plan]) -> list[Plan]:
         """Return the planned runs without an entry; invalid runs only if the time limit is higher now."""
-        measured = {entry.journal_key for entry in self.journal.entries}
         limit = self.limits.timeout or TimeLimits.LEAST
-        given_up = {run.run for run in self.journal.invalid if run.limit >= limit}
-        return [
-            run
-            for run in everything
-            if run.journal_key not in measured and json.dumps(run.journal_key) not in given_up
-        ]
+        done = {json.dumps(entry.journal_key) for entry in self.journal.entries}
+        done |= {run.run for run in self.journal.invalid if run.limit >= limit}
+        return [run for run in everything if json.dumps(run.journal_key) not in done]
 
     def measure_missing(
         self,
@@ -380,10 +369,9 @@ def repeat_while_disturbed(
 ) -> tuple[Made, float]:
     """Call `make` until others use at most the share `foreign`; return the least disturbed result.
 
-    `make` and this function return a result and the share of the machine that others used (0 to 1); of equal
-    shares, the first result counts. `make` is called at least once and at most `attempts` times; before each
-    further call, `progress` is called with the reason for waiting, and 2 s pass. Errors of `make` are raised
-    at once.
+    `make` and this function return a result and the share of the machine that others used (0 to 1). `make` is
+    called at most `attempts` times; before each further call, `progress` gets the reason for waiting, and
+    2 s pass.
     """
     made, least = make()
     attempt = 1

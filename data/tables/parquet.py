@@ -66,10 +66,7 @@ def read_columns(path: Path, spec: Spec) -> pd.DataFrame:
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file in a ``with`` statement; InputError if it is missing, invalid or cannot be read.
-
-    Any OSError, ValueError or error of Arrow that the block raises becomes an InputError that names the file.
-    """
+    """Open a Parquet file; any OSError, ValueError or error of Arrow in the block becomes an InputError."""
     import pyarrow.parquet as pq
 
     try:
@@ -80,10 +77,9 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def read_written_table(path: Path, columns: list[str] | None = None, **options: Any) -> pd.DataFrame:
-    """Return a Parquet file that perfjudge has written as a frame, or only `columns`, in the order given.
+    """Return a Parquet file that perfjudge has written as a frame, as `pandas.read_parquet` does.
 
-    `options` are those of `pandas.read_parquet`. FileNotFoundError if the file is missing; InputError if it
-    is damaged, unreadable or has no such column.
+    FileNotFoundError if the file is missing; InputError if it is damaged, unreadable or has no such column.
     """
     try:
         return pd.read_parquet(path, columns=columns, **options)
