@@ -66,10 +66,9 @@ class MeasuredCorun:
 def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
     """Return all measurements in their order: ``suite.solo`` blocks, each with one solo run of every task.
 
-    Every combination of ``suite.together`` tasks, which may be equal, is in one block. ``suite.repeat`` of
-    them are measured a second time, half the number of blocks later (after the last block comes the first).
-    The block, the order within a block and the order of tasks, which assigns processors, are drawn with the
-    suite's seed.
+    Every combination of ``suite.together`` tasks is in one block; ``suite.repeat`` of them are measured a
+    second time, half the number of blocks later. The block, the order within a block and the order of tasks,
+    which assigns processors, are drawn with the suite's seed.
     """
     shuffle = random.Random(suite.seed)
     names = [task.name for task in suite.tasks]
@@ -167,10 +166,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def available_processors(number: int, path: Path) -> list[int]:
-    """Return the numbers of all processors that this process may run on, ascending.
-
-    InputError, naming the suite's file `path`, if there are fewer than `number`.
-    """
+    """Return the processors that this process may run on; InputError if there are fewer than `number`."""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < number:
         raise InputError(f"together={number}, and there are {len(cpus)} processors to run on", file=path)
@@ -178,11 +174,7 @@ def available_processors(number: int, path: Path) -> list[int]:
 
 
 def available_counters(suite: CorunSuite, path: Path) -> Counters:
-    """Return the counters of a suite that work here: the events that perf counts, and control groups.
-
-    Events that perf cannot count are in ``lacking``; ``ungrouped`` is the reason why there are no control
-    groups, or empty. InputError if perf is missing or counts none of the events; `path` is the suite's file.
-    """
+    """Return the counters of a suite that work here; InputError if perf is missing or counts none of them."""
     problems = perf_stat.uncountable_events(suite.events)
     events = [event for event in suite.events if event not in problems]
     if not events:
@@ -203,7 +195,7 @@ Placement = tuple[str, Sequence[Sequence[str]]]
 
 
 class PlannedGroup(NamedTuple):
-    """One group of one placement: tasks that run at the same time."""
+    """One group of one placement: tasks that run at the same time; the numbers are from 1."""
 
     placement: str
     repetition: int
@@ -214,9 +206,7 @@ class PlannedGroup(NamedTuple):
 def plan_placements(placements: Sequence[Placement], repetitions: int, seed: int) -> list[PlannedGroup]:
     """Return all groups of all placements in random order, one repetition after the other.
 
-    Thus a slow period of the machine affects all placements. A placement is its name and its groups of tasks.
-    A planned group has the placement's name, the numbers of the repetition and of the group in its placement,
-    both from 1, and its tasks in random order; `seed` determines the result.
+    Thus a slow period of the machine affects all placements. `seed` determines the result.
     """
     shuffle = random.Random(seed)
     blocks = [
@@ -235,13 +225,8 @@ def collect_placements(
 ) -> None:
     """Run `placements` of tasks of a suite; at the end, write ``placements.parquet`` and ``settings.json``.
 
-    Each placement runs `repetitions` times. The table has a row per task and run: ``placement, repetition,
-    group, task, corunners`` (joined by ``+``), ``machine, corun_seconds, foreign`` (the share of the machine
-    that others used). While this share is above ``suite.foreign``, a group is measured again, up to
-    ``suite.attempts`` times in all; the least disturbed attempt counts. Groups with a task that exceeds its
-    time limit are left out, with a note on `screen`. Ctrl-C raises KeyboardInterrupt, and nothing is written.
-    InputError if there is no placement, the suite is invalid or does not contain a task, a program is missing
-    or fails, perf is missing or counts no event, or the machine has too few processors.
+    The table has a row per task and run, with the columns of `PLACEMENT_DTYPES`. Disturbed groups are
+    repeated as in `repeat_while_disturbed`. See `main` for the rest.
     """
     suite = corun_suite.load_suite(path)
     by_name = {task.name: task for task in suite.tasks}
@@ -281,12 +266,10 @@ def collect_placements(
 def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
     """Run placements and return the exit code: 0 at the end, 130 after Ctrl-C or a termination signal.
 
-    At the end, ``placements.parquet`` and ``settings.json`` are written to `directory`, which is created if
-    missing. Groups of tasks that exceeded their time limit are left out, with a note on stderr. If
-    interrupted, nothing is written, and files of earlier runs stay. `suite` is the suite's file; each
-    placement runs `repetitions` times, repeated where other programs disturb it. InputError for an invalid
-    suite, a task that is not in the suite, no placement, too few processors, and a program or perf that is
-    missing or fails.
+    `suite` is the suite's file; each placement runs `repetitions` times. ``placements.parquet`` and
+    ``settings.json`` are written to `directory`, unless interrupted. Groups of tasks that exceeded their time
+    limit are left out, with a note on stderr. InputError for an invalid suite, a task that is not in the
+    suite, no placement, too few processors, and a program or perf that is missing or fails.
     """
     end_in_good_order()
     try:

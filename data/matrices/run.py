@@ -137,10 +137,7 @@ def metric_unit(name: str) -> str:
 
 
 def may_be_negative(name: str) -> bool:
-    """Return whether a raw metric may be negative: True for a name that ends in ``.change``.
-
-    Such a metric is the change of a level. All others, such as counts and their peaks, are at least 0.
-    """
+    """Return whether a raw metric may be negative: whether it is the change of a level."""
     return name.endswith(CHANGE)
 
 
@@ -364,11 +361,7 @@ class _Started(Talking):
 
 
 def calibrate_unit(name: str, seconds: float, cpu: int) -> float:
-    """Return the duration in seconds of a unit of the workload or defect `name`, measured on processor `cpu`.
-
-    The measurement, in a new process, takes about `seconds`. InputError if the process fails, for example
-    because `name` is unknown.
-    """
+    """Return the seconds per unit of a workload or defect, timed in a process on processor `cpu`."""
     place = f'unit "{name}"'
     command = _program_command({"calibrate": name, "seconds": seconds})
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:

@@ -163,7 +163,7 @@ class Journal(Generic[Entry]):
         if note:
             lists[note] = journal.notes
         kinds = {frozenset(field.name for field in fields(kind)): kind for kind in lists}
-        adapters = {kind: TypeAdapter(kind) for kind in lists}
+        adapters: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in lists}
         for number, record in enumerate(records, 2):
             kind = kinds.get(frozenset(record), entry)
             try:
