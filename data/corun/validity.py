@@ -149,12 +149,11 @@ def _decide_samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
     times = runs.groupby(RUN)["t_seconds"]
     seconds = times.diff().fillna(runs["t_seconds"])
     usual = float(seconds.median())
-    longest = (
-        runs.assign(seconds=seconds).sort_values("seconds", kind="stable").groupby(RUN).tail(1).set_index(RUN)
-    )
+    ascending = runs.assign(seconds=seconds).sort_values("seconds", kind="stable")
+    longest = ascending.groupby(RUN).tail(1).set_index(RUN)
     gaps = [
-        f"has a gap of {gap:.1f} s before {end:.1f} s, where intervals last {usual:.1f} s"
-        for gap, end in zip(longest["seconds"], longest["t_seconds"], strict=True)
+        f"has a gap of {row.seconds:.1f} s before {row.t_seconds:.1f} s, where intervals last {usual:.1f} s"
+        for row in longest.itertuples()
     ]
     table = reason_table(RUN, messages_where(gaps, longest["seconds"] > GAP * usual))
     solo = tables.tasks[list(TASK_KEYS)].assign(corunners="", phase="solo")[RUN]

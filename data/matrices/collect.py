@@ -110,9 +110,8 @@ def _choose_defects(
         # a program that waits most of the time has a quota anyway
         return cause != QUOTA or case.pace == CLOSED
 
-    cases = [
-        case for case in suite.test_cases.values() if any(cause_fits_case(cause, case) for cause in causes)
-    ]
+    all_cases = suite.test_cases.values()
+    cases = [case for case in all_cases if any(cause_fits_case(cause, case) for cause in causes)]
     count = round(suite.abnormal * suite.versions * len(suite.test_cases))
     numbers = {case.name: shuffle.sample(range(1, suite.versions + 1), suite.versions) for case in cases}
     queues: dict[str, list[tuple[TestCase, int]]] = {}
@@ -155,10 +154,8 @@ def build_order(suite: MatrixSuite, planned: PlannedRun, costs: Mapping[str, flo
     draw = random.Random(f"{suite.seed} {planned.run_id}")
     seconds = suite.seconds * case.length
     transaction_seconds = seconds / case.transactions
-    units = {
-        name: transaction_seconds * case.load * share / costs[name]
-        for name, share in case.workload_shares.items()
-    }
+    shares = case.workload_shares.items()
+    units = {name: transaction_seconds * case.load * share / costs[name] for name, share in shares}
     period = 0.0 if case.pace == CLOSED else transaction_seconds
     work = Work(units, case.transactions, period, case.pace == POLLING)
     work = _with_defect(work, planned, seconds * case.load, costs)
@@ -376,10 +373,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     with Bench(cpu, suite.interval, counted) as bench, ExitStack() as stack:
         for name, problem in bench.missing.items():
             screen.print_note(f"leaving out {name}: {problem}")
-        causes, kinds = (
-            [name for name in names if name not in bench.missing]
-            for names in (suite.causes, suite.invalid_kinds)
-        )
+        causes = [name for name in suite.causes if name not in bench.missing]
+        kinds = [name for name in suite.invalid_kinds if name not in bench.missing]
         able = {"causes": causes, "kinds of invalid runs": kinds, "events": counted}
         session = Session.begin_or_resume(directory, suite, screen, "runs", MeasuredRun, note=Cost, able=able)
 

@@ -318,10 +318,8 @@ def _disk_counts() -> Numbers:
     for _, (_, name, *values) in read_rows(PROC / "diskstats"):
         if not NOT_DISKS.match(name) and not (Path("/sys/class/block") / name / "partition").exists():
             total.update(dict(zip(DISK, map(int, values), strict=False)))
-    return {
-        f"disk.{name}": value / SECTORS_PER_KIB if name.endswith("volume") else float(value)
-        for name, value in total.items()
-    }
+    scales = {name: SECTORS_PER_KIB if name.endswith("volume") else 1 for name in total}
+    return {f"disk.{name}": value / scales[name] for name, value in total.items()}
 
 
 def _network_counts() -> Numbers:

@@ -23,9 +23,7 @@ class Disturbance:
     def __init__(self, processor: int | None = None) -> None:
         self._line = "cpu" if processor is None else f"cpu{processor}"
         self._processors = (os.cpu_count() or 1) if processor is None else 1
-        self._begin = time.perf_counter()
-        self._busy = _busy_seconds(self._line)
-        self._ours = _own_seconds()
+        self._begin, self._foreign = time.perf_counter(), self._foreign_seconds()
 
     def foreign_share(self, ours: float = 0.0) -> float:
         """Return the share of processor time that others used since the start, from 0 to 1.
@@ -33,20 +31,14 @@ class Disturbance:
         `ours` is the processor time in seconds of measured programs that still run.
         """
         elapsed = time.perf_counter() - self._begin
-        foreign = (_busy_seconds(self._line) - self._busy) - (_own_seconds() + ours - self._ours)
-        return max(0.0, foreign) / (elapsed * self._processors)
+        return max(0.0, self._foreign_seconds() - self._foreign - ours) / (elapsed * self._processors)
 
-
-def _busy_seconds(line: str) -> float:
-    """Return the busy seconds since boot in a line of ``/proc/stat``, of the machine or of one processor."""
-    words = next(words for name, words in read_rows(PROC / "stat") if name == line)
-    times = dict(zip(CPU_TIMES, map(int, words), strict=False))
-    return (sum(times.values()) - times["idle"] - times["iowait"]) / TICKS_PER_SECOND
-
-
-def _own_seconds() -> float:
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    def _foreign_seconds(self) -> float:
+        """Return the busy seconds since boot, without those of this process and its ended children."""
+        times = dict(zip(CPU_TIMES, map(int, dict(read_rows(PROC / "stat"))[self._line]), strict=False))
+        busy = (sum(times.values()) - times["idle"] - times["iowait"]) / TICKS_PER_SECOND
+        usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return busy - sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 AUTOGROUP = Path("/proc/self/autogroup")

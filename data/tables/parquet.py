@@ -6,7 +6,7 @@ Metadata that pandas or other programs have added is ignored, except the names o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,6 @@ from data.errors import InputError, shorten
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
-
-    from data.tables.specs import Spec
 
 #: Maximum number of columns in a message, and of characters of a value or a type.
 SHOWN, LETTERS = 8, 40
@@ -39,27 +37,49 @@ class Kind:
     gaps: bool = True
 
 
-def read_columns(path: Path, spec: Spec) -> pd.DataFrame:
-    """Return the columns of a Parquet file that `spec` describes, converted, in the order of the file.
+def read_columns(
+    path: Path,
+    dtypes: Mapping[str, str],
+    *,
+    optional: Collection[str],
+    unwanted: Collection[str],
+    other_dtype: Callable[[str], str] | None,
+    blank: Collection[str],
+) -> pd.DataFrame:
+    """Return the columns of a Parquet file, converted, in the order of the file.
 
-    Absent optional columns are absent from the result; index columns that pandas has written are ignored
-    unless they are in ``spec.dtypes``. Without ``spec.other_dtype``, other columns are not converted, except
-    times with a zone, to UTC. With missing values, a column of the type boolean has the type object.
-    InputError if the file is missing or not Parquet, if a column is missing or repeated, if a value cannot be
-    converted to its type, if one is missing in a column of the type int64 or bool, and if a column holds
-    durations or times of day.
+    The parameters are those of `data.tables.specs.Spec`. Absent optional columns are absent from the result;
+    index columns that pandas has written are ignored unless they are in `dtypes`. Without `other_dtype`,
+    other columns are not converted, except times with a zone, to UTC. With missing values, a column of the
+    type boolean has the type object. InputError if the file is missing or not Parquet, if a column is missing
+    or repeated, if a value cannot be converted to its type, if one is missing in a column of the type int64
+    or bool, and if a column holds durations or times of day.
     """
     with open_parquet(path) as file:
-        kinds = _column_kinds(file.schema_arrow, path, spec)
+        schema, kinds = file.schema_arrow, dict[str, Kind | None]()
+        _require_columns(schema.names, [name for name in dtypes if name not in optional], path)
+        skipped = {*unwanted, *(_index_columns(schema) - dtypes.keys())}
+        for field in schema:
+            if field.name in skipped:
+                continue
+            if field.name in kinds:
+                raise InputError(f'has the column "{field.name}" twice', file=path)
+            dtype = dtypes.get(field.name) or (other_dtype and other_dtype(field.name))
+            kind = KINDS[dtype] if dtype else None
+            if _is_flat(field.type):
+                kinds[field.name] = kind
+            elif dtype or types.is_temporal(field.type):
+                # a duration or a time of day may be a measurement, and must not vanish
+                raise InputError(_other_type(field.name, field.type, kind or _UNTYPED), file=path)
         table = file.read(columns=list(kinds))
-    converted = {name: _convert_column(table, name, kind, spec.blank, path) for name, kind in kinds.items()}
+    converted = {name: _convert_column(table, name, kind, blank, path) for name, kind in kinds.items()}
     columns = {name: column for name, column in converted.items() if column is not None}
     if not columns:
         return pd.DataFrame(index=pd.RangeIndex(table.num_rows))
     frame = pa.table(columns).to_pandas(ignore_metadata=True)
     # whole numbers with gaps would become floats, which have 53 bits
     for name, column in columns.items():
-        if spec.dtypes.get(name) == "Int64":
+        if dtypes.get(name) == "Int64":
             frame[name] = column.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
     return frame
 
@@ -89,29 +109,12 @@ def read_written_table(path: Path, columns: list[str] | None = None, **options: 
         raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
 
 
-def _column_kinds(schema: pa.Schema, path: Path, spec: Spec) -> dict[str, Kind | None]:
-    """Return the kinds of the columns to read; None means without conversion."""
-    names, dtypes, other_dtype = list(schema.names), spec.dtypes, spec.other_dtype
-    missing = [name for name in dtypes if name not in names and name not in spec.optional]
+def _require_columns(names: list[str], needed: list[str], path: Path) -> None:
+    missing = [name for name in needed if name not in names]
     if missing:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         present = ", ".join(names[:SHOWN]) or "none"
         raise InputError(f"has no column {missing[0]!r}; found {present}{more}", file=path)
-    kinds, index = dict[str, Kind | None](), _index_columns(schema)
-    for field in schema:
-        has_dtype = field.name in dtypes
-        if field.name in spec.unwanted or (field.name in index and not has_dtype):
-            continue
-        if field.name in kinds:
-            raise InputError(f'has the column "{field.name}" twice', file=path)
-        dtype = dtypes[field.name] if has_dtype else other_dtype and other_dtype(field.name)
-        if _is_flat(field.type):
-            kinds[field.name] = KINDS[dtype] if dtype else None
-        elif dtype or types.is_temporal(field.type):
-            # a duration or a time of day may be a measurement, and must not vanish
-            kind = KINDS[dtype] if dtype else _UNTYPED
-            raise InputError(_other_type(field.name, field.type, kind), file=path)
-    return kinds
 
 
 def _other_type(name: str, dtype: pa.DataType, kind: Kind) -> str:

@@ -99,7 +99,15 @@ class Spec:
         # pyarrow, which only Parquet needs, is in an extra
         from data.tables.parquet import read_columns
 
-        return with_dtypes(read_columns(path, self), self.dtypes)
+        columns = read_columns(
+            path,
+            self.dtypes,
+            optional=self.optional,
+            unwanted=self.unwanted,
+            other_dtype=self.other_dtype,
+            blank=self.blank,
+        )
+        return with_dtypes(columns, self.dtypes)
 
     def _describe_row(self, row: Mapping[str, Any]) -> str:
         return " ".join(

@@ -63,15 +63,12 @@ def read_machines(path: Path) -> FingerprintTables:
     refuse_wrong_rows(table[machine] == "", lambda _: "names no machine", path)
     for column in columns:
         _require_known(column, path)
-    measured = {
-        column: parse_numbers(table[column], path, wrong=np.isnan, gaps=True)
-        for column in columns
-        if column not in PLAIN
-    }
+    names = [column for column in columns if column not in PLAIN]
+    measured = {name: parse_numbers(table[name], path, wrong=np.isnan, gaps=True) for name in names}
     whole = {
-        column: parse_numbers(table[column], path, "a whole number", not_whole, gaps=True)
-        for column in WHOLE
-        if column in columns
+        name: parse_numbers(table[name], path, "a whole number", not_whole, gaps=True)
+        for name in WHOLE
+        if name in columns
     }
     repetitions = whole["repetition"].fillna(1).astype("int64") if "repetition" in whole else 1
     keyed = pd.DataFrame(measured, index=table.index).assign(machine=table[machine], repetition=repetitions)
