@@ -55,12 +55,12 @@ def add_champions(shipped: Path) -> None:
         champion = version_of(name, CHAMPION)
         if champion is None:
             continue
-        with locate_model(lambda: "", champion) as located:
-            if sum(path.stat().st_size for path in located.directory.rglob("*")) <= LIMIT:
-                shutil.copytree(located.directory, shipped / "models" / name, ignore=UNUSED)
+        with locate_model(lambda: "", champion) as (directory, _):
+            if sum(path.stat().st_size for path in directory.rglob("*")) <= LIMIT:
+                shutil.copytree(directory, shipped / "models" / name, ignore=UNUSED)
                 tags = {key: champion.tags.get(key, "") for key in ("model", "data_digest", "seed", DIGEST)}
                 # skops stores the names of types as text
-                stored = (located.directory / MODEL).read_bytes()
+                stored = (directory / MODEL).read_bytes()
                 package = "xgboost" if b"xgboost" in stored else "numpy"
                 index[name] = tags | {"reason": "it came with perfjudge", PACKAGE: package}
     if NEEDED not in index:

@@ -28,9 +28,9 @@ _LONGEST = 500
 
 @dataclass(frozen=True)
 class AnsweringModel:
-    """The version in use: its address, card with ``ref``, loaded model (None until needed), start time."""
+    """The version in use, its card with ``ref``, loaded model (None until needed), and start time."""
 
-    address: str | Version
+    version: Version
     metadata: Any
     loaded: Any
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -41,7 +41,8 @@ class LoadFailure:
     """Why the model in use is not the version that the alias names."""
 
     reason: str
-    version: Version | None
+    #: ``identity_key`` of the version that failed; None if the alias could not be resolved.
+    identity: object
     #: Seconds until the next attempt, and its time by `time.monotonic`.
     wait: float
     retry_at: float
@@ -151,14 +152,15 @@ class HotReloadingModel:
 
     def ensure_loaded(self) -> Any:
         """Return the model, loading it if needed; InputError if that fails."""
-        current = self._current
-        if current is None or current.loaded is None:
+        model = self.loaded_model
+        if model is None:
             with self._lock:
-                current = self._current
-                if current is None or current.loaded is None:
-                    current = self._current = self._load_first()
+                model = self.loaded_model
+                if model is None:
+                    self._current = self._load_first()
+                    model = self._current.loaded
                     self.after_load()
-        return current.loaded
+        return model
 
     def follow_processes(self) -> None:
         """Load the model if another process of this server has loaded it, so that requests need not wait."""
@@ -170,21 +172,21 @@ class HotReloadingModel:
         """Resolve the alias, if any, and switch to its version; record failures in `load_failure`."""
         if not follows_alias(self.uri):
             return
+        before = self._current
         try:
             version = resolve_address(self.loader.name, self.uri)
         except Exception as exc:  # noqa: BLE001 - the current model stays, whatever is wrong
             # without a model, requests are refused with this reason
-            if self._current is not None:
-                self._record_failure(exc, None, self._current)
+            if before is not None:
+                self._record_failure(exc, None, before)
             return
-        assert isinstance(version, Version)
-        before = self._current
-        if before is not None and _version_identity(before.address) == version.identity_key:
+        failure = self._failure_of(version)
+        if before is not None and before.version.identity_key == version.identity_key:
             # a version that could not be loaded on request is tried again at the next request
-            if self.loaded_model is not None or not self._has_failed(version):
+            if self.loaded_model is not None or failure is None:
                 self._clear_failure(version)
             return
-        if self._has_failed(version) and self._failure is not None and monotonic() < self._failure.retry_at:
+        if failure is not None and monotonic() < failure.retry_at:
             return
         try:
             self._current = self._read_version(version, whole=self.eager or self.loaded_model is not None)
@@ -196,58 +198,55 @@ class HotReloadingModel:
             LOG.info("%s answers in place of %s", version.uri, before.metadata.ref.uri)
         self._clear_failure(version)
 
-    def _has_failed(self, version: Version | None) -> bool:
-        return self._failure is not None and _version_identity(self._failure.version) == _version_identity(
-            version
-        )
+    def _failure_of(self, version: Version | None) -> LoadFailure | None:
+        identity = None if version is None else version.identity_key
+        return self._failure if self._failure is not None and self._failure.identity == identity else None
 
     def _load_first(self) -> AnsweringModel:
         """Load the current or the named version, or else the last one that another process has loaded."""
-        address = None if self._current is None else self._current.address
+        version = None if self._current is None else self._current.version
         try:
-            address = address or resolve_address(self.loader.name, self.uri)
-            current = self._read_version(address, whole=True)
+            version = version or resolve_address(self.loader.name, self.uri)
+            current = self._read_version(version, whole=True)
         except InputError as exc:
-            version = address if isinstance(address, Version) else None
             remembered = self._stored_version()
-            if remembered is not None and _version_identity(remembered) != _version_identity(version):
+            if remembered and (version is None or remembered.identity_key != version.identity_key):
                 current = self._read_version(remembered, whole=True)
                 self._record_failure(exc, version, current)
                 return current
             if self._current is not None:
                 self._record_failure(exc, version, None)
             raise
-        if isinstance(address, Version) and self._has_failed(address):
-            self._clear_failure(address)
+        if self._failure_of(version) is not None:
+            self._clear_failure(version)
         return current
 
-    def _read_version(self, address: str | Version, *, whole: bool) -> AnsweringModel:
+    def _read_version(self, version: Version, *, whole: bool) -> AnsweringModel:
         """Read a version; unless `whole`, only its card, if the loader can."""
         if not whole and self.loader.card is not None:
-            return AnsweringModel(address, self.loader.card(address), None)
-        model = self.loader.load_and_test(address, self.params)
-        if self.version_file is not None and isinstance(address, Version):
+            return AnsweringModel(version, self.loader.card(version), None)
+        model = self.loader.load_and_test(version, self.params)
+        if self.version_file is not None and version.version:
             with suppress(OSError):
-                write_json(self.version_file, asdict(address))
-        return AnsweringModel(address, model, model)
+                write_json(self.version_file, asdict(version))
+        return AnsweringModel(version, model, model)
 
     def _stored_version(self) -> Version | None:
-        try:
-            return (
-                None if self.version_file is None else Version(**json.loads(self.version_file.read_bytes()))
-            )
-        except (OSError, ValueError, TypeError):
-            return None
+        if self.version_file is not None:
+            with suppress(OSError, ValueError, TypeError):
+                return Version(**json.loads(self.version_file.read_bytes()))
+        return None
 
     def _record_failure(
         self, exc: Exception, version: Version | None, current: AnsweringModel | None
     ) -> None:
         """Record why `current` answers instead of the alias's version; log a new failure once."""
         reason = " ".join(f"{exc}".split())[:_LONGEST] or type(exc).__name__
-        repeated = self._has_failed(version)
-        wait = min(2 * self._failure.wait, _LATE) if self._failure is not None and repeated else _SOON
-        self._failure = LoadFailure(reason, version, wait, monotonic() + wait)
-        if not repeated:
+        before = self._failure_of(version)
+        wait = _SOON if before is None else min(2 * before.wait, _LATE)
+        identity = None if version is None else version.identity_key
+        self._failure = LoadFailure(reason, identity, wait, monotonic() + wait)
+        if before is None:
             answering = "nothing" if current is None else current.metadata.ref.uri
             LOG.warning("%s: %s; %s answers meanwhile", self.loader.name(), reason, answering)
 
@@ -255,10 +254,6 @@ class HotReloadingModel:
         if self._failure is not None:
             self._failure = None
             LOG.warning("%s: all is well again, %s answers", self.loader.name(), version.uri)
-
-
-def _version_identity(address: str | Version | None) -> object:
-    return address.identity_key if isinstance(address, Version) else address
 
 
 def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[str, HotReloadingModel]:

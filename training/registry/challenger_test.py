@@ -105,30 +105,23 @@ def promote_candidate(candidate: Candidate) -> str:
     the registry does not answer.
     """
     sync_if_moved(candidate.name)
-    champion = version_of(candidate.name, CHAMPION)
-    if champion is not None and champion.has_files:
-        reason = _earlier_reason(candidate, champion)
-        # the champion is only read if something that reading depends on has changed
-        readable = reason is not None and champion.tags.get("readable") == _reading_digest(
-            candidate, champion
-        )
-        if (
-            reason is not None
-            and not readable
-            and not _reading_problem(candidate.means().read, champion.open_files)
-        ):
-            readable = True
-            _note_readable(candidate, champion)
-        if readable:
-            return f"{_version_title(champion)} stays champion: {reason}"
-    elif champion is None:
-        refused = version_of(candidate.name, CHALLENGER)
-        if (
-            refused is not None
-            and refused.has_files
-            and refused.tags.get("evidence") == candidate.evidence_digest
-        ):
-            return f"there is no champion, {_version_title(refused)} is challenger: {refused.tags['reason']}"
+    champion, challenger = (version_of(candidate.name, alias) for alias in (CHAMPION, CHALLENGER))
+    if challenger is not None and not (
+        challenger.has_files and challenger.tags.get("evidence") == candidate.evidence_digest
+    ):
+        challenger = None
+    if champion is None:
+        if challenger is not None:
+            reason = challenger.tags["reason"]
+            return f"there is no champion, {_version_title(challenger)} is challenger: {reason}"
+    elif champion.has_files:
+        earlier_reason = None
+        if champion.tags.get("evidence") == candidate.evidence_digest:
+            earlier_reason = champion_reason(champion)
+        elif challenger is not None and challenger.tags.get("judged_against") == champion.version:
+            earlier_reason = challenger_reason(challenger)
+        if earlier_reason is not None and _is_readable(candidate, champion):
+            return f"{_version_title(champion)} stays champion: {earlier_reason}"
     return _run_challenger_test(candidate, champion)
 
 
@@ -136,15 +129,14 @@ def _version_title(version: Version) -> str:
     return f"{version.name} v{version.version} ({version.tags['model']})"
 
 
-def _earlier_reason(candidate: Candidate, champion: Version) -> str | None:
-    """Return the reason if this evidence was already judged against this champion, else None."""
-    if champion.tags.get("evidence") == candidate.evidence_digest:
-        return champion_reason(champion)
-    challenger = version_of(candidate.name, CHALLENGER)
-    if challenger is None or not challenger.has_files:
-        return None
-    judged = (challenger.tags.get("evidence"), challenger.tags.get("judged_against"))
-    return challenger_reason(challenger) if judged == (candidate.evidence_digest, champion.version) else None
+def _is_readable(candidate: Candidate, champion: Version) -> bool:
+    """Return whether the champion can be read, which is only tried if that may have changed."""
+    if champion.tags.get("readable") == _reading_digest(candidate, champion):
+        return True
+    if _reading_problem(candidate.means().read, champion.open_files):
+        return False
+    _note_readable(candidate, champion)
+    return True
 
 
 def _reading_digest(candidate: Candidate, champion: Version) -> str:
@@ -216,21 +208,21 @@ def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version
     refused = means.refused(candidate.directory)
     if refused:
         return CHALLENGER, refused
-    if champion is None:
-        return CHAMPION, "no champion was registered before"
-    if not champion.has_files:
-        return CHAMPION, f"the files of v{champion.version} are gone"
+    if champion is None or not champion.has_files:
+        gone = (
+            f"the files of v{champion.version} are gone" if champion else "no champion was registered before"
+        )
+        return CHAMPION, gone
     try:
         with champion.open_files() as directory:
             means.read(directory)
             compared = means.compare(directory)
     except UNREADABLE as exc:
         return CHAMPION, f"v{champion.version} cannot be read any more ({_one_line(exc)})"
-    if not isinstance(compared, Compared):
-        no_cases = CHAMPION, f"v{champion.version} was judged on other cases"
-        return (
-            (CHALLENGER, f"cannot be compared with v{champion.version}: {compared}") if compared else no_cases
-        )
+    if compared is None:
+        return CHAMPION, f"v{champion.version} was judged on other cases"
+    if isinstance(compared, str):
+        return CHALLENGER, f"cannot be compared with v{champion.version}: {compared}"
     difference = compared.difference
     word = "better" if difference.is_better else "not significantly better"
     reason = (
