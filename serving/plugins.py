@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from data.errors import InputError
@@ -234,24 +235,14 @@ class FamilyPlugin:
     describe_cases: Callable[[Path, Sequence[str]], Mapping[str, tuple[str, ...]]] | None = None
 
 
-def import_attribute(name: str) -> Any:
-    """Import and return the attribute with this dotted name, ``MODULE.ATTRIBUTE``.
-
-    ImportError if the module is missing, AttributeError if the attribute is, ValueError for a name without
-    dot.
-    """
-    module, _, attribute = name.rpartition(".")
-    return getattr(import_module(module), attribute)
-
-
 def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
-    """Return a function that imports and calls the function `name`, with `first_arguments` first.
+    """Return a function that imports and calls ``MODULE:FUNCTION``, `name`, with `first_arguments` first.
 
-    `name` has the form ``MODULE.FUNCTION``. All arguments of a call, also by keyword, are passed on after
-    `first_arguments`. Nothing is imported or checked before a call. A call with a wrong `name` raises
-    ImportError, AttributeError or ValueError, as `import_attribute` does.
+    All arguments of a call, also by keyword, are passed on after `first_arguments`. Nothing is imported or
+    checked before a call. A call with a wrong `name` raises ImportError, AttributeError or ValueError, as
+    `pkgutil.resolve_name` does.
     """
-    return lambda *arguments, **keywords: import_attribute(name)(*first_arguments, *arguments, **keywords)
+    return lambda *arguments, **keywords: resolve_name(name)(*first_arguments, *arguments, **keywords)
 
 
 def family_plugin(family: str) -> FamilyPlugin:
