@@ -17,7 +17,7 @@ from data.errors import InputError
 from data.stage import exit_on_error
 from data.tables.files import write_json
 from serving.installation import PIPELINES, PROJECT_FILES
-from serving.plugins import all_endpoints
+from serving.plugins import registered_names
 from training.registry.champions import CHAMPION, DIGEST, PACKAGE, locate_model, version_of
 from training.registry.stored import MODEL
 
@@ -51,7 +51,7 @@ def add_champions(shipped: Path) -> None:
     InputError without the champion `NEEDED`.
     """
     index = {}
-    for name in dict.fromkeys(endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader):
+    for name in registered_names():
         champion = version_of(name, CHAMPION)
         if champion is None:
             continue

@@ -274,6 +274,12 @@ def all_endpoints() -> Iterator[Endpoint]:
     return (endpoint for plugin in all_plugins() for endpoint in plugin.endpoints())
 
 
+def registered_names() -> list[str]:
+    """Return the main names of the endpoints' models, each once."""
+    names = (endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None)
+    return list(dict.fromkeys(names))
+
+
 def endpoint_of_model(name: str) -> Endpoint:
     """Return the endpoint that uses a registered model, the last one if there are several.
 

@@ -156,8 +156,8 @@ class RequestMiddleware:
         verdicts = context.count_verdicts()
         self._state.metrics.count_request(context, route, verdicts)
         self._state.drift.queue_inputs(context)
-        if context.endpoint is not None and context.answered is not None:
-            self._state.recent.add_answer(context.endpoint, context.answered)
+        if context.answered is not None:
+            self._state.recent.add_answer(context.answered)
         if self._state.shadow is not None:
             self._state.shadow.add_request(context)
         request_context.log_request(context, route, verdicts)

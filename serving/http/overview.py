@@ -28,7 +28,7 @@ from serving.http.browser_pages import page_response, report_response
 from serving.http.drift import FEWEST, ModelDrift
 from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
-from serving.plugins import Endpoint, all_endpoints, all_pages, all_plugins, served_models
+from serving.plugins import Endpoint, all_endpoints, all_pages, all_plugins, registered_names, served_models
 from serving.reports.charts import percent, with_noun
 from serving.reports.rendering import render
 from serving.reports.separation import join_names
@@ -43,6 +43,7 @@ from training.registry.champions import (
     tracking_uri,
 )
 from training.registry.promotion_history import challenger_reason, champion_reason
+from training.registry.runs import headline_scores
 
 if TYPE_CHECKING:
     from serving.http.bodies import Answered
@@ -54,11 +55,15 @@ DELAY = 1.0
 
 
 class RecentVerdict(NamedTuple):
-    """A verdict: Unix time in seconds, endpoint, and its line of text."""
+    """A verdict: Unix time in seconds, and its line of text."""
 
     at: float
-    endpoint: str
     line: VerdictLine
+
+    @property
+    def time(self) -> str:
+        """The time in UTC as text."""
+        return f"{datetime.fromtimestamp(self.at, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 class RecentVerdicts:
@@ -69,7 +74,7 @@ class RecentVerdicts:
         self._shared = None if shared is None else Path(shared)
         self._write_pending = False
 
-    def add_answer(self, endpoint: Endpoint, answered: Answered) -> None:
+    def add_answer(self, answered: Answered) -> None:
         """Keep the first `OF_ONE` verdicts of an answer, if it has any; this takes microseconds."""
         if answered.judged is None:
             return
@@ -77,7 +82,7 @@ class RecentVerdicts:
         for line in answered.judged.first_lines(OF_ONE):
             suite, name, reason = (text[:LETTERS] for text in (line.suite, line.name, line.reason))
             short = VerdictLine(line.verdict, line.probability, suite, name, reason)
-            self._verdicts.append(RecentVerdict(now, endpoint.path, short))
+            self._verdicts.append(RecentVerdict(now, short))
         if self._shared is not None and not self._write_pending:
             self._write_pending = True
             writing = Timer(DELAY, self._write_verdicts, [self._shared])
@@ -89,9 +94,7 @@ class RecentVerdicts:
         self._write_pending = False
         # a page with fewer verdicts is better than a failing server
         with suppress(OSError):
-            verdicts = [
-                verdict._asdict() | {"line": asdict(verdict.line)} for verdict in tuple(self._verdicts)
-            ]
+            verdicts = [[verdict.at, asdict(verdict.line)] for verdict in tuple(self._verdicts)]
             write_json(directory / f"recent-{os.getpid()}.json", verdicts)
 
     def newest_verdicts(self) -> list[RecentVerdict]:
@@ -101,15 +104,13 @@ class RecentVerdicts:
             # another process may have ended, and its file with it
             with suppress(OSError, ValueError):
                 if path.name != f"recent-{os.getpid()}.json":
-                    verdicts += [
-                        RecentVerdict(verdict["at"], verdict["endpoint"], VerdictLine(**verdict["line"]))
-                        for verdict in json.loads(path.read_text(encoding="utf-8"))
-                    ]
+                    stored = json.loads(path.read_text(encoding="utf-8"))
+                    verdicts += [RecentVerdict(at, VerdictLine(**line)) for at, line in stored]
         return sorted(verdicts, key=lambda verdict: -verdict.at)[:KEPT]
 
 
 #: Displayed scores in order, with their names.
-_CALLED = {
+_SCORES = {
     "balanced_accuracy": "balanced accuracy",
     "false_negative_rate": "missed",
     "false_positive_rate": "false alarms",
@@ -145,15 +146,14 @@ def figures_of(family: str, root: Path) -> dict[str, Any]:
     return {"family": family, "champion": champion, "splits": splits, "report": paths.page.is_file()}
 
 
-def _formatted_scores(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+def _formatted_scores(scores: dict[str, Any]) -> Sequence[tuple[str, str]]:
     """Return names and formatted values of scores: pooled over all folds, or else means over folds."""
-    figures = []
-    for key, called in _CALLED.items():
-        value = scores.get(key)
-        if isinstance(value, Mapping):
-            value = value.get("mean") if value.get("pooled") is None else value["pooled"]
-        if value is not None:
-            figures.append((called, f"{value:.3f}" if key in _PLAIN else percent(value)))
+    values = {**scores, **headline_scores(scores)}
+    figures = [
+        (name, f"{values[key]:.3f}" if key in _PLAIN else percent(values[key]))
+        for key, name in _SCORES.items()
+        if values.get(key) is not None
+    ]
     return figures[:_MOST]
 
 
@@ -174,9 +174,7 @@ def promotion_entries() -> Iterator[dict[str, Any]]:
     replaced it by this champion, or if there is no champion and it was compared with none. A name with None
     for both, or whose registry does not answer, is omitted.
     """
-    for name in dict.fromkeys(
-        endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None
-    ):
+    for name in registered_names():
         # the list of models reports a registry that does not answer
         with suppress(InputError):
             champion = _contender_entry(served_version(f"models:/{name}@{CHAMPION}"), champion_reason)
@@ -200,31 +198,24 @@ def recommendations(
     if troubled:
         yield f"Mend {join_names(troubled)} first: requests to it get no answer, or one of an older version."
     for model, feature in drifted_features.items():
-        yield (
-            f"Do not rely on {model} for current requests: {feature} is far from its training data. "
-            f"Label some of them and retrain, or find out why it changed."
-        )
-    fails, unsure = (sum(line.verdict == word for line in verdicts) for word in ("fail", "unsure"))
-    if fails:
-        yield f"Look at {with_noun(fails, 'fail')} among the recent verdicts: each has its reasons."
-    if unsure:
-        yield (
-            f"Look at {with_noun(unsure, 'unsure verdict')} yourself and label them: the model learns most "
-            f"from them."
-        )
+        problem = f"{feature} is far from its training data"
+        advice = "Label some of them and retrain, or find out why it changed."
+        yield f"Do not rely on {model} for current requests: {problem}. {advice}"
+    counts = Counter(line.verdict for line in verdicts)
+    if counts["fail"]:
+        yield f"Look at {with_noun(counts['fail'], 'fail')} among the recent verdicts: each has its reasons."
+    if counts["unsure"]:
+        unsure = with_noun(counts["unsure"], "unsure verdict")
+        yield f"Look at {unsure} yourself and label them: the model learns most from them."
     if not (troubled or drifted_features):
         yield "Nothing is wrong with the models: request verdicts from them, or give them more labels."
-    yield (
-        "Before you change a threshold or a model, read the report of its family, which shows the costs of "
-        "each choice."
-    )
+    advice = "read the report of its family, which shows the costs of each choice"
+    yield f"Before you change a threshold or a model, {advice}."
 
 
-#: Maximum number of features listed per model.
-_FEATURES = 5
-#: The largest population stability index without drift, and the smallest with much of it (Siddiqi, Credit
-#: Risk Scorecards, Wiley 2006, chapter 9).
-_NEAR, _FAR = 0.1, 0.25
+#: The smallest population stability index with much drift (Siddiqi, Credit Risk Scorecards, Wiley 2006,
+#: chapter 9).
+_FAR = 0.25
 
 
 def _model_line(model: HotReloadingModel, says: str) -> dict[str, Any]:
@@ -239,16 +230,6 @@ def _endpoint_example(endpoint: Endpoint) -> dict[str, Any]:
     example = next(iter(endpoint.request.model_json_schema().get("examples", ())), None)
     body = "" if example is None else json.dumps(example, ensure_ascii=True)
     return {"endpoint": endpoint, "body": body.replace("'", "\\u0027")}
-
-
-def _drift_line(drift: ModelDrift) -> dict[str, Any]:
-    features = []
-    for feature in drift.features[:_FEATURES]:
-        index = feature.index
-        distance = "near" if index <= _NEAR else "some way off" if index <= _FAR else "far off"
-        features.append((feature.feature, index, distance))
-    about = {"name": drift.ref.name, "version": drift.ref.version, "rows": drift.rows}
-    return {**about, "n_missing": max(0, FEWEST - drift.rows), "features": features}
 
 
 def add_start_page(app: FastAPI) -> None:
@@ -271,8 +252,7 @@ def add_start_page(app: FastAPI) -> None:
 def _render_overview(app: FastAPI, url: str) -> str:
     purposes = {model.key: model.says for model in served_models()}
     models = [_model_line(model, purposes.get(key, "")) for key, model in app.state.models.items()]
-    drift = [_drift_line(drift) for drift in app.state.drift.by_model().values()]
-    farthest = [(model["name"], model["features"][0]) for model in drift if model["features"]]
+    drift: list[ModelDrift] = list(app.state.drift.by_model().values())
     recent: list[RecentVerdict] = app.state.recent.newest_verdicts()
     measured, shadow, labels = [], None, Counter[str]()
     for family in FAMILIES:
@@ -297,17 +277,16 @@ def _render_overview(app: FastAPI, url: str) -> str:
         models=models,
         promotions=list(promotion_entries()),
         measured=measured,
-        recent=[
-            (f"{datetime.fromtimestamp(verdict.at, UTC):%Y-%m-%d %H:%M:%S}", verdict) for verdict in recent
-        ],
+        recent=recent,
         labels=labels,
         unseen=sum(new_labels) if new_labels else None,
         drift=drift,
+        fewest=FEWEST,
         shadow=shadow,
         points=list(
             recommendations(
                 [model["name"] or model["says"] for model in models if model["load_failure"]],
-                {name: feature for name, (feature, index, _) in farthest if index > _FAR},
+                {each.ref.name: name for each in drift for name, index in each.features[:1] if index > _FAR},
                 [verdict.line for verdict in recent],
             )
         ),

@@ -42,13 +42,13 @@ def source_of(root: Path, program: str) -> dict[str, str]:
         mlflow_tags.MLFLOW_SOURCE_TYPE: "LOCAL",
         mlflow_tags.MLFLOW_SOURCE_NAME: program,
     }
-    commit = _git_output(root, "rev-parse", "HEAD")
+    commit = git_output(root, "rev-parse", "HEAD")
     if not commit:
         return ran
-    changed = _git_output(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *_WRITTEN)
+    changed = git_output(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *_WRITTEN)
     return ran | {
         mlflow_tags.MLFLOW_GIT_COMMIT: commit,
-        mlflow_tags.MLFLOW_GIT_BRANCH: _git_output(root, "rev-parse", "--abbrev-ref", "HEAD"),
+        mlflow_tags.MLFLOW_GIT_BRANCH: git_output(root, "rev-parse", "--abbrev-ref", "HEAD"),
         mlflow_tags.MLFLOW_GIT_DIRTY: str(bool(changed)).lower(),
     }
 
@@ -61,7 +61,8 @@ def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
     return tags.get(mlflow_tags.MLFLOW_GIT_COMMIT, ""), dirty
 
 
-def _git_output(root: Path, *words: str) -> str:
+def git_output(root: Path, *words: str) -> str:
+    """Return the output of git in `root`; empty if it fails or takes over 30 s, or git is not installed."""
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=30
@@ -167,10 +168,10 @@ def _training_obstacle(commit: str, changed: bool | None, data: SourceData) -> s
     """Return why a commit cannot train a version again, and how to avoid that; empty if it can."""
     if commit and changed is False and data.path:
         root, check = project_root(), ("rev-parse", "--quiet", "--verify")
-        if not _git_output(root, *check, f"{commit}^{{commit}}"):
+        if not git_output(root, *check, f"{commit}^{{commit}}"):
             return f"this repository has no commit {commit[:12]}; run git fetch, and trace it again"
         tracked = any(
-            _git_output(root, *check, f"{commit}:./{path}") for path in (data.path, f"{data.path}.dvc")
+            git_output(root, *check, f"{commit}:./{path}") for path in (data.path, f"{data.path}.dvc")
         )
         problem = "" if tracked else f"its data {data.path} is in no commit, neither in git nor in DVC"
     elif not commit:
