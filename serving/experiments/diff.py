@@ -38,9 +38,8 @@ def format_value(parameter: Any) -> str:
         return "\N{EN DASH}"
     if isinstance(parameter, list):
         return ", ".join(map(str, parameter))
-    return (
-        f"{parameter:,}" if isinstance(parameter, int) and not isinstance(parameter, bool) else str(parameter)
-    )
+    is_count = isinstance(parameter, int) and not isinstance(parameter, bool)
+    return f"{parameter:,}" if is_count else str(parameter)
 
 
 def shorten_digests(change: ValueChange) -> ValueChange:

@@ -54,10 +54,8 @@ class GivenAnswer:
 
         InputError if the file cannot be read or names no registered version.
         """
-        try:
+        with naming_unreadable(path):
             content = path.read_bytes()
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=path) from exc
         text = content.decode(errors="replace").lstrip("\ufeff \t\r\n")
         if text.startswith("{"):
             return cls._from_json(text, content, path)
@@ -84,8 +82,9 @@ class GivenAnswer:
 
 
 _XML = "application/xml"
-#: Options of the risk guarantee that are recorded in an answer.
-_GUARANTEES = ("max_false_negative_rate", "max_false_positive_rate")
+#: Options that are recorded in an answer, and the costs in the order of the option ``costs``.
+_RECORDED = ("min_effect_size", "max_false_negative_rate", "max_false_positive_rate")
+_COSTS = ("false_negative", "false_positive", "review")
 #: Maximum number of differences in the text.
 TOLD = 10
 
@@ -144,16 +143,11 @@ def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any
 
 
 def _recorded_options(original: GivenAnswer) -> dict[str, Any]:
-    decided = original.model.get("decided") or {}
-    options = {
-        "min_effect_size": original.model.get("min_effect_size"),
-        **{name: decided.get(name) for name in _GUARANTEES},
-    }
-    if costs := decided.get("costs"):
-        options["costs"] = ":".join(
-            repr(costs[name]) for name in ("false_negative", "false_positive", "review")
-        )
-    return {name: value for name, value in options.items() if value is not None}
+    recorded = {**original.model, **(original.model.get("decided") or {})}
+    options = {name: recorded[name] for name in _RECORDED if recorded.get(name) is not None}
+    if costs := recorded.get("costs"):
+        options["costs"] = ":".join(repr(costs[name]) for name in _COSTS)
+    return options
 
 
 def _replay_by_endpoint(
@@ -161,18 +155,12 @@ def _replay_by_endpoint(
 ) -> bytes | None:
     """Return the answer of the endpoint; None if the source cannot be the body of such a request."""
     handler = endpoint.handlers.get({"json": JSON, "xml": _XML}.get(original.shown, ""))
-    if (
-        handler is None
-        or endpoint.loader is None
-        or not source.is_file()
-        or source.stat().st_size > endpoint.limit
-    ):
+    is_body = source.is_file() and source.stat().st_size <= endpoint.limit
+    if handler is None or endpoint.loader is None or not is_body:
         return None
     names = {} if endpoint.model is None else endpoint.model.params
-    model = endpoint.loader.load(
-        original.model_uri, **{name: options[name] for name in names if name in options}
-    )
-    return handler(source.read_bytes(), model).content
+    applicable = {name: options[name] for name in names if name in options}
+    return handler(source.read_bytes(), endpoint.loader.load(original.model_uri, **applicable)).content
 
 
 def _replay_by_command(
@@ -188,15 +176,14 @@ def _replay_by_command(
 
 
 def _compare_answers(original: GivenAnswer, content: bytes) -> ReplayCheck:
-    before, after = (dict(_answer_values(original.shown, answer)) for answer in (original.content, content))
-
-    def shown_value(values: Mapping[str, Any], place: str) -> str:
-        return repr(values[place]) if place in values else "not there"
-
+    before, after = (
+        {place: repr(value) for place, value in _answer_values(original.shown, answer)}
+        for answer in (original.content, content)
+    )
     differences = [
-        f"{place}: was {shown_value(before, place)}, is {shown_value(after, place)}"
+        f"{place}: was {before.get(place, 'not there')}, is {after.get(place, 'not there')}"
         for place in {**before, **after}
-        if shown_value(before, place) != shown_value(after, place)
+        if before.get(place) != after.get(place)
     ]
     return ReplayCheck(len(before), tuple(differences))
 
@@ -254,6 +241,7 @@ def add_origin_endpoint(app: FastAPI) -> None:
 
 #: Maximum number of parameters and scores in a line.
 _SOME = 12
+_DIRTY = {True: ", and changes that are in no commit", False: ", nothing changed"}
 
 
 def trace_answer(
@@ -304,9 +292,7 @@ def _origin_lines(described: Origin, same_files: bool, check: ReplayCheck | None
         yield f"              {counts}"
     commit = "unknown"
     if code.commit:
-        dirty = {True: ", and changes that are in no commit", False: ", nothing changed", None: ""}[
-            code.dirty
-        ]
+        dirty = "" if code.dirty is None else _DIRTY[code.dirty]
         commit = f"commit {code.commit} ({code.branch}){dirty}; run by {code.by or 'somebody'}"
     yield f"  code        {commit}"
     yield f"  parameters  {_first_values(described.params)}"
