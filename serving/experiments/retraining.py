@@ -67,23 +67,14 @@ class RetrainingPlan:
         yield "promote and champions also write to MLflow; git's index and params.yaml stay as they are"
 
 
-def plan_retraining(root: Path, targets: Sequence[str]) -> RetrainingPlan:
-    """Return what ``dvc repro`` of the stages `targets` (empty: all) would do in the project `root`.
-
-    The plan has the stages in the order of running, also earlier ones that `targets` need. Each has its name,
-    the reasons why it runs (empty: it only runs if an earlier stage writes other files, or `targets` does not
-    name it), the seconds of its last run (None: unknown), and the files that it wrote then. A plan without
-    stages: nothing to do. Nothing is changed.
-    InputError if DVC cannot read the project, or does not know a stage; ModuleNotFoundError without DVC.
-    """
+def _plan_retraining(root: Path, targets: Sequence[str]) -> RetrainingPlan:
     import_module("dvc")
     earlier = ["--with-deps"] if targets else []
     status: Mapping[str, Any] = json.loads(_dvc_output(root, "status", "--json", *earlier, *targets))
-    names = _RUN.findall(_dvc_output(root, "repro", "--dry", "--force-downstream", *targets))
     lock = yaml_content(root / LOCK) if (root / LOCK).is_file() else None
     locked: Mapping[str, Any] = (lock or {}).get("stages", {})
     stages = []
-    for name in names:
+    for name in _RUN.findall(_dvc_output(root, "repro", "--dry", "--force-downstream", *targets)):
         recorded = root / DURATIONS / name
         seconds = float(recorded.read_text(encoding="utf-8")) if recorded.is_file() else None
         files = tuple(out["path"] for out in locked.get(name, {}).get("outs", ()))
@@ -121,7 +112,7 @@ def retrain(root: Path, targets: Sequence[str], *, dry_run: bool, as_json: bool)
     `targets` empty: all stages of the project `root`. Returns 0, or 2 if a stage failed. InputError if DVC
     cannot read the project, or does not know a stage; ModuleNotFoundError without DVC.
     """
-    plan = plan_retraining(root, targets)
+    plan = _plan_retraining(root, targets)
     if as_json:
         content = {"stages": [asdict(stage) for stage in plan.stages], "seconds": plan.seconds}
         sys.stdout.write(json.dumps(content | {"files": plan.files}, indent=1) + "\n")

@@ -125,15 +125,10 @@ _MOST = 4
 _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 
 
-def figures_of(family: str, root: Path) -> dict[str, Any]:
-    """Return a family's champion and scores; InputError if the family was not evaluated under `root`.
+def _champion_figures(family: str, root: Path) -> dict[str, Any]:
+    """Return a family's champion, whether it has a report page, and by split the champion's scores as text.
 
-    The keys are ``family``, ``champion`` (its name), ``splits`` and ``report`` (whether the report page
-    exists). ``splits`` maps the name and scheme of each split (``name: scheme``) to the champion's scores
-    there: a list of at most four tuples of displayed score name (as "missed") and formatted value (as
-    "4.2 %"), in the order of display. Splits without the champion are left out. InputError, too, if the
-    evaluation's file is not JSON; LookupError, TypeError, ValueError or AttributeError if its content has
-    another format.
+    InputError if the family was not evaluated under `root`.
     """
     paths = FamilyPaths(family, root)
     metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")
@@ -165,14 +160,10 @@ def _contender_entry(version: Version | None, reason: Callable[[Version], str]) 
     return {"version": version.version, "model": model, "reason": reason(version), "against": against}
 
 
-def promotion_entries() -> Iterator[dict[str, Any]]:
+def _promotion_entries() -> Iterator[dict[str, Any]]:
     """Yield for each name of the endpoints' models its champion, and the challenger that it beat or replaced.
 
-    The keys are ``name``, and ``champion`` and ``refused``: a dict of the texts ``version, model`` (kind of
-    model), ``reason`` (why it is champion or not) and ``against`` (version it was compared with, "" for
-    none), or None. ``refused`` is the challenger if it lost the test against this champion, if a person
-    replaced it by this champion, or if there is no champion and it was compared with none. A name with None
-    for both, or whose registry does not answer, is omitted.
+    A name with neither, or whose registry does not answer, is omitted.
     """
     for name in registered_names():
         # the list of models reports a registry that does not answer
@@ -186,12 +177,11 @@ def promotion_entries() -> Iterator[dict[str, Any]]:
                 yield {"name": name, "champion": champion, "refused": refused}
 
 
-def recommendations(
-    troubled: Sequence[str], drifted_features: Mapping[str, str], verdicts: Sequence[VerdictLine]
+def _recommendations(
+    troubled: Sequence[str], drifted_features: Mapping[str, str], verdicts: Sequence[RecentVerdict]
 ) -> Iterator[str]:
     """Yield recommendations as sentences: on models, on recent fails and unsure verdicts, and a general one.
 
-    The general one is always there, as the last. If no model is in trouble or drifts, a sentence says so.
     `troubled` are names of models that do not answer, or only in an older version; `drifted_features` maps
     each model that drifts to its feature with the largest drift; `verdicts` are the recent ones.
     """
@@ -201,7 +191,7 @@ def recommendations(
         problem = f"{feature} is far from its training data"
         advice = "Label some of them and retrain, or find out why it changed."
         yield f"Do not rely on {model} for current requests: {problem}. {advice}"
-    counts = Counter(line.verdict for line in verdicts)
+    counts = Counter(recent.line.verdict for recent in verdicts)
     if counts["fail"]:
         yield f"Look at {with_noun(counts['fail'], 'fail')} among the recent verdicts: each has its reasons."
     if counts["unsure"]:
@@ -258,7 +248,7 @@ def _render_overview(app: FastAPI, url: str) -> str:
     for family in FAMILIES:
         # each family has its own format of the file
         with suppress(InputError, LookupError, TypeError, ValueError, AttributeError):
-            measured.append(figures_of(family, project_root()))
+            measured.append(_champion_figures(family, project_root()))
     for plugin in all_plugins():
         if plugin.labels is not None:
             with suppress(InputError):
@@ -275,7 +265,7 @@ def _render_overview(app: FastAPI, url: str) -> str:
         "overview.html",
         url=url,
         models=models,
-        promotions=list(promotion_entries()),
+        promotions=list(_promotion_entries()),
         measured=measured,
         recent=recent,
         labels=labels,
@@ -284,10 +274,10 @@ def _render_overview(app: FastAPI, url: str) -> str:
         fewest=FEWEST,
         shadow=shadow,
         points=list(
-            recommendations(
+            _recommendations(
                 [model["name"] or model["says"] for model in models if model["load_failure"]],
                 {each.ref.name: name for each in drift for name, index in each.features[:1] if index > _FAR},
-                [verdict.line for verdict in recent],
+                recent,
             )
         ),
         doors=[_endpoint_example(endpoint) for endpoint in all_endpoints()],

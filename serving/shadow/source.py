@@ -44,14 +44,11 @@ def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool,
         versions.append(version)
     champion, challenger = versions
     counts = OpinionCounts()
-    counts.compare_opinions(
-        *(
-            endpoint.shadow.opinions_in_answer(
-                JSON, rejudge_source(judging, source, version.uri, "json", keep_going=keep_going, **options)
-            )
-            for version in versions
-        )
+    answers = (
+        rejudge_source(judging, source, version.uri, "json", keep_going=keep_going, **options)
+        for version in versions
     )
+    counts.compare_opinions(*(endpoint.shadow.opinions_in_answer(JSON, answer) for answer in answers))
     contenders = Contenders(champion.name, champion.version, challenger.version, str(source))
     figures.record_counts(figures.figures_file(), contenders, counts, replace=True)
     (agreement,) = (
