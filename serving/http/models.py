@@ -120,11 +120,6 @@ class HotReloadingModel:
         return False
 
     @property
-    def since(self) -> datetime | None:
-        """Time when the version in use began to answer; None while no model is known."""
-        return None if self._current is None else self._current.since
-
-    @property
     def load_failure(self) -> str | None:
         """Reason why the version that the alias names is not used; None if it is."""
         return None if self._failure is None else self._failure.reason

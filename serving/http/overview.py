@@ -212,7 +212,7 @@ def _model_line(model: HotReloadingModel, says: str) -> dict[str, Any]:
     entry = model.models_entry or {}
     about = {key: str(entry.get(key, "")) for key in ("name", "version", "estimator")}
     missing = None if entry else "there is none; make one with: uv run dvc repro"
-    return {**about, "says": says, "since": model.since, "load_failure": model.load_failure or missing}
+    return {**about, "says": says, "since": entry.get("since"), "load_failure": model.load_failure or missing}
 
 
 def _endpoint_example(endpoint: Endpoint) -> dict[str, Any]:

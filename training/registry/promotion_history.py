@@ -50,10 +50,6 @@ BY_HAND = "the alias was moved in MLflow"
 LONGEST = 2000
 
 
-class MovedError(InputError):
-    """The alias names another version than the one that the decision was about."""
-
-
 def current_user() -> str:
     """Return the current user's name, or the user's number if there is no name, as in many containers."""
     try:
@@ -204,7 +200,7 @@ def promote_version(name: str, version: str, record: ChampionRecord, former: str
 
     The version must exist, which is not checked. `record` names the same version, with reason and user.
     `former` is the version that was champion at the decision (empty: no champion, and the version loses the
-    alias "challenger"), another than `version`; raises MovedError if it is not champion any more, InputError
+    alias "challenger"), another than `version`; InputError if it is not champion any more, or
     if nothing is registered as `name`. The caller must not hold `lock_aliases`, or the wait never ends.
     """
     store = client()
@@ -215,7 +211,7 @@ def promote_version(name: str, version: str, record: ChampionRecord, former: str
         if now != former:
             reason = f" ({moves[-1].summary_line})" if moves and moves[-1].version == now else ""
             change = f"v{now} is champion of {name} meanwhile" if now else f"{name} has no champion any more"
-            raise MovedError(f"{change}{reason}; review the champion, then decide again")
+            raise InputError(f"{change}{reason}; review the champion, then decide again")
         if former:
             reason = f"{record.by} preferred v{version}: {record.reason}"
             make_challenger(store, name, former, {REPLACED: reason, "judged_against": version})

@@ -183,9 +183,8 @@ def _reproducible_archive(archive: bytes) -> bytes:
             if name != _SCHEMA:
                 address, dot, suffix = name.partition(".")
                 content = old.read(name)
-                contents[number_of(address) + dot + suffix] = (
-                    _without_padding(content) if suffix == "npy" else content
-                )
+                clean = _without_padding(content) if suffix == "npy" else content
+                contents[number_of(address) + dot + suffix] = clean
         for name in sorted(contents):
             new.writestr(ZipInfo(name), contents[name])
     return written.getvalue()
