@@ -32,10 +32,7 @@ _NAMED = (
 
 @dataclass(frozen=True)
 class GivenAnswer:
-    """An answer, its form (`shown`), and its model's name and version.
-
-    `model` is the field of that name in JSON, empty for other forms.
-    """
+    """An answer, its form (`shown`), its model's name and version, and the field `model` of JSON."""
 
     name: str
     version: str
@@ -111,13 +108,11 @@ class ReplayCheck:
 def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any]) -> ReplayCheck:
     """Judge a source again by the version that gave an answer, and return how the second answer differs.
 
-    `source` is the body of the request or the input of ``perfjudge judge``. `options` are those of the
-    original answer, with underscores in their names (others are ignored); the minimum effect size, the risk
-    guarantee and the costs are by default those that the answer records in JSON. The source is judged by the
-    HTTP endpoint, if it can be a request and the answer is JSON or XML, and by the command, unless the first
-    answer is equal; the answer with fewer differences counts. InputError if neither can judge the source (it
-    names the source), the version cannot be loaded, or no endpoint has a model of this name; ModelError if
-    the model fails.
+    `source` is the body of the request or the input of ``perfjudge judge``, `options` are those of the
+    original answer; those that a JSON answer records may be missing. The source is judged by the HTTP
+    endpoint, if it can be a request and the answer is JSON or XML, and by the command, unless the first
+    answer is equal; the answer with fewer differences counts. InputError if neither can judge the source;
+    ModelError if the model fails.
     """
     endpoint = endpoint_of_model(original.name)
     with naming_unreadable(source):
@@ -254,13 +249,10 @@ def trace_answer(
 ) -> tuple[str, bool]:
     """Return a text on the origin of a model version (JSON: `as_json`), and whether nothing has changed.
 
-    `answer_or_name` is the path of a file with an answer; if `version` is given (a number, with or without
-    "v"), it is a registered name. `source` is the input of the answer, which the version judges again with
-    `options`; those that a JSON answer records may be omitted. The second result is False if the repeated
-    answer differs, or if a JSON answer has another digest than the registered files; with `version` it is
-    True. InputError if the answer or version does not exist, the answer names no registered version, `source`
-    is given with `version` or cannot be judged, or the registry does not answer; ModelError if the model
-    fails.
+    `answer_or_name` is the path of a file with an answer; with `version` (a number, with or without "v"), it
+    is a registered name. `source` is the input of the answer, which the version judges again with `options`.
+    The second result is False if the repeated answer differs, or a JSON answer has another digest than the
+    registered files. InputError if the answer or version does not exist, or `source` cannot be judged.
     """
     if version is not None:
         if source is not None:

@@ -84,16 +84,14 @@ def open_state(
         if name.startswith(_MODELS):
             yield _state_of_version(name, project, root)
         else:
-            commit, notes = fetch_files(name, project, root)
+            commit, notes = _fetch_files(name, project, root)
             yield _read_state(name, commit, root, notes)
 
 
-def fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
+def _fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
     """Copy the files of a commit or experiment to `root`; return the commit, and notes on missing files.
 
-    The commit is its full hash. The notes are empty, or one text with advice. Copied are params.yaml and, of
-    evaluated families, metrics, summary and out-of-fold predictions. Raises InputError if neither git nor DVC
-    knows the name, or `project` is no DVC project; ImportError without the package DVC.
+    Copied are params.yaml and, of evaluated families, metrics, summary and out-of-fold predictions.
     """
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
@@ -234,7 +232,7 @@ def _state_of_version(name: str, project: Path, root: Path) -> ProjectState:
     notes = [] if commit else ["it was trained outside of git: its params.yaml is not known"]
     try:
         if commit:
-            fetch_files(commit, project, root)
+            _fetch_files(commit, project, root)
     except InputError as error:
         notes.append(str(error))
     if dirty:
