@@ -7,15 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from data.errors import InputError
-from data.stage import missing_package
-from training.registry.champions import DIGEST, FOREIGN, Address, Version, files_digest, locate_model
+from training.registry.champions import DIGEST, Address, Version, files_digest, locate_model
 from training.registry.stored import StoredCard
 
 if TYPE_CHECKING:
     from serving.http.schemas import ModelAnswer
-
-T = TypeVar("T")
 
 
 class Carded(Protocol):
@@ -67,25 +63,6 @@ class Served(Generic[Model]):
         return self.model.card
 
 
-def locate_and_read(name: Callable[[], str], uri: Address, read: Callable[[Path, Version], T]) -> T:
-    """Locate a model and return the result of `read`: the model, or only its card.
-
-    `uri` is a directory with ``model.skops`` and ``card.json``, ``models:/name@alias``,
-    ``models:/name/version`` or a `Version`; None: the champion of the name that `name` returns. `read` takes
-    the directory and the version; a copy of files on a server exists only during the call.
-    InputError if the model is missing, unreadable or changed since its registration, an optional package is
-    missing, or the registry does not answer; without a champion, the message names the command to make one.
-    """
-    try:
-        with locate_model(name, uri) as (directory, version):
-            return read(directory, version)
-    except FOREIGN as exc:
-        if remedy := missing_package(exc):
-            raise InputError(f"{name()}: {remedy}") from exc
-        place = uri.uri if isinstance(uri, Version) else uri
-        raise InputError(f"holds no {name()} model that training wrote", file=place) from exc
-
-
 @dataclass(frozen=True)
 class Source(Generic[Model]):
     """Functions to find and read models of one kind.
@@ -114,18 +91,12 @@ class Source(Generic[Model]):
 
     def load(self, uri: Address = None) -> Served[Model]:
         """Return a model (None: the champion) and its origin; InputError if missing or unreadable."""
-
-        def read_model(directory: Path, version: Version) -> Served[Model]:
+        with locate_model(self.name, uri) as (directory, version):
             model = self.read(directory)
             return Served(model, self.make_ref(directory, version, model.card))
 
-        return locate_and_read(self.name, uri, read_model)
-
     def load_card(self, uri: Address = None) -> Head:
         """Return card and origin of a model (None: the champion); InputError if missing or unreadable."""
-
-        def read_card(directory: Path, version: Version) -> Head:
+        with locate_model(self.name, uri) as (directory, version):
             card = self.card(directory)
             return Head(card, self.make_ref(directory, version, card))
-
-        return locate_and_read(self.name, uri, read_card)

@@ -340,20 +340,27 @@ def _shipped_tags() -> dict[str, dict[str, str]]:
 
 @contextmanager
 def locate_model(name: Callable[[], str], uri: Address) -> Iterator[tuple[Path, Version]]:
-    """Yield the directory of a model's files, and its version (see `resolve_address`).
+    """Yield the directory of a model's files, and its version (see `resolve_address`), to read the model.
 
     Files on a server are copied, and the copy is deleted when the ``with`` block ends. `uri` is
-    ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory (its files are not checked), None for the
-    champion of ``name()``, or a `Version`. Versions are looked up in the registry, then in the installed
-    wheel. Raises InputError if the model or its files do not exist or cannot be downloaded, the files have
-    changed since registration, or the registry does not answer.
+    ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of ``name()``, or a
+    `Version`. Versions are looked up in the registry, then in the installed wheel. Raises InputError if the
+    model or its files do not exist or cannot be downloaded, the files have changed since registration, or the
+    registry does not answer; also for an exception of the block that an unreadable model or a missing
+    optional package causes (`FOREIGN`).
     """
-    model = resolve_address(name, uri)
-    if model.version and not model.has_files:
-        gone = f"the files of {model.uri} are gone; make another version with: dvc repro"
-        raise InputError(gone, file=model.directory)
-    with model.open_files() as directory:
-        yield directory, model
+    try:
+        model = resolve_address(name, uri)
+        if model.version and not model.has_files:
+            gone = f"the files of {model.uri} are gone; make another version with: dvc repro"
+            raise InputError(gone, file=model.directory)
+        with model.open_files() as directory:
+            yield directory, model
+    except FOREIGN as exc:
+        if remedy := missing_package(exc):
+            raise InputError(f"{name()}: {remedy}") from exc
+        place = uri.uri if isinstance(uri, Version) else uri
+        raise InputError(f"holds no {name()} model that training wrote", file=place) from exc
 
 
 def _shown_address() -> str:
