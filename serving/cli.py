@@ -81,10 +81,7 @@ def main_options(
 @app.command()
 @add_options(_judging)
 def judge(  # noqa: PLR0917 - typer passes options by name
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="INPUT", help="Measurements in any supported format."),
-    ],
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="Measurements in any supported format.")],
     model: Model = None,
     shown: Shown = None,
     fail_on_regression: FailOnRegression = False,

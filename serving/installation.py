@@ -29,10 +29,8 @@ def describe_version() -> str:
     """Return version and commit of perfjudge, and a line for each champion: name, version, model and digest.
 
     In an installed wheel, the names are those of the champions inside it; in a checkout, those of the models
-    of the endpoints, but not of retrospective models. A line describes the champion that answers under the
-    name, which may be a registered one instead of the wheel's; without a champion there is no line. Commit
-    and digest have 12 digits or are ``unknown``. InputError if the registry cannot be read, or if params.yaml
-    is invalid.
+    of the endpoints. A line describes the champion that answers under the name, which may be a registered one
+    instead of the wheel's. InputError if the registry cannot be read, or if params.yaml is invalid.
     """
     commit_file = SHIPPED / "commit.txt"
     if commit_file.is_file():

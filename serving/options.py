@@ -23,12 +23,10 @@ Model = Annotated[
     ),
 ]
 Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Output file. Default: standard output."),
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file. Default: standard output.")
 ]
 Shown = Annotated[
-    Format | None,
-    typer.Option("--format", help="Output format. Default: by the suffix of -o, else table."),
+    Format | None, typer.Option("--format", help="Output format. Default: by the suffix of -o, else table.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 FailOnRegression = Annotated[

@@ -193,8 +193,7 @@ def resolve_address(host: str, port: int, tokens: str | None) -> Address:
 def require_token(tokens: Tokens | None, method: str, path: str, authorization: bytes) -> Token | None:
     """Return the token of a request; None if the server has no `tokens`, or `path` needs none.
 
-    ``/healthz`` and ``/readyz`` need none. `authorization` is the value of the request's header
-    ``Authorization``: a bearer token, or for GET, HEAD and PUT also basic authentication with the token as
+    `authorization` is a bearer token, or for GET, HEAD and PUT also basic authentication with the token as
     password. RefusedError with 401 without a valid token, with 403 if its scopes do not include ``read``
     (GET, HEAD, OPTIONS, POST) or ``label`` (others).
     """

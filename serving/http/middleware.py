@@ -29,7 +29,7 @@ from serving.shadow.figures import ShadowCollector
 from serving.shadow.request_log import RequestLog
 
 LOG = logging.getLogger("perfjudge")
-#: Seconds between updates of the metrics of models and drift.
+#: Seconds between updates of the metrics of models and drift, and of the verdicts for other processes.
 EVERY = 1.0
 #: Status in the log for requests whose client closed the connection (nginx's convention).
 GONE = 499
@@ -167,6 +167,7 @@ class RequestMiddleware:
             try:
                 self._state.metrics.update_gauges(self._state.models)
                 await to_thread.run_sync(self._state.drift.count_queued)
+                await to_thread.run_sync(self._state.recent.share_verdicts)
             except Exception:
                 LOG.exception("counting failed")
             await asyncio.sleep(EVERY)

@@ -54,27 +54,14 @@ class HotReloadingModel:
 
     The current version keeps answering until the next one is loaded and has passed a test request. Requests
     keep the model that they began with.
-
-    Attributes
-    ----------
-    uri : str or None
-        The model's address; None: the champion.
-    params : mapping
-        Further keyword arguments for loading.
-    version_file : Path or None
-        File in which the processes of one server share the last version that was loaded.
-    swaps : int
-        Number of times a version replaced another one.
-    after_load : callable
-        Called when `ensure_loaded` has loaded the model.
     """
 
     loader: Loader
-    uri: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    version_file: Path | None = None
-    swaps: int = 0
-    after_load: Callable[[], object] = lambda: None
+    uri: str | None = None  # the model's address; None: the champion
+    params: Mapping[str, Any] = field(default_factory=dict)  # further keyword arguments for loading
+    version_file: Path | None = None  # where the processes of one server share the last version loaded
+    swaps: int = 0  # number of times a version replaced another one
+    after_load: Callable[[], object] = lambda: None  # called when `ensure_loaded` has loaded the model
     _current: AnsweringModel | None = None
     _failure: LoadFailure | None = None
     _lock: Lock = field(default_factory=Lock)
@@ -85,18 +72,17 @@ class HotReloadingModel:
     ) -> HotReloadingModel:
         """Return a registered model that is configured by the given options of ``perfjudge serve``.
 
-        `options` has the address under ``model.key``, and further parameters. `shared` is the directory that
-        the processes of one server share. InputError if the options name a model that does not exist; for
-        an `eager` model, and for a missing champion, only `ensure_loaded` raises it.
+        InputError if `options` name a model that does not exist; for an `eager` model, and for a missing
+        champion, only `ensure_loaded` raises it.
         """
         params = {name: options[name] for name in model.params if options.get(name) is not None}
         version_file = None if shared is None else Path(shared) / f"{model.key}.json"
-        reloading_model = cls(loader, options.get(model.key), params, version_file)
+        uri = options.get(model.key)
+        reloading_model = cls(loader, uri, params, version_file)
         if not reloading_model.eager:
-            with suppress(*(() if reloading_model.uri else (InputError,))):
-                reloading_model._current = reloading_model._read_version(
-                    resolve_address(loader.name, reloading_model.uri), whole=False
-                )
+            with suppress(*(() if uri else (InputError,))):
+                version = resolve_address(loader.name, uri)
+                reloading_model._current = reloading_model._read_version(version, whole=False)
         return reloading_model
 
     @property
@@ -255,9 +241,8 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
     """Return the models of all endpoints by their key; cards are read here, models when first used.
 
     `options` are the given options of ``perfjudge serve`` by name, `shared` is the directory that the
-    processes of one server share (None: there is one process). InputError if an option names a model that
-    does not exist or whose card cannot be read. Models of comparisons, whose cards cannot be read alone, and
-    models that no option names (champions) raise it only in `ensure_loaded`.
+    processes of one server share (None: there is one process). InputError as `HotReloadingModel.from_options`
+    raises it.
     """
     needed = {
         endpoint.model.key: (endpoint.model, endpoint.loader)

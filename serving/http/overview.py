@@ -12,7 +12,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from threading import Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
 
 #: Maximum number of recent verdicts, of verdicts of one answer, and of characters of their names and reasons.
 KEPT, OF_ONE, LETTERS = 50, 10, 200
-#: Seconds until a verdict is written to the file for other processes.
-DELAY = 1.0
 
 
 class RecentVerdict(NamedTuple):
@@ -72,7 +69,7 @@ class RecentVerdicts:
     def __init__(self, shared: str | None = None) -> None:
         self._verdicts = deque[RecentVerdict](maxlen=KEPT)
         self._shared = None if shared is None else Path(shared)
-        self._write_pending = False
+        self._changed = False
 
     def add_answer(self, answered: Answered) -> None:
         """Keep the first `OF_ONE` verdicts of an answer, if it has any; this takes microseconds."""
@@ -83,19 +80,18 @@ class RecentVerdicts:
             suite, name, reason = (text[:LETTERS] for text in (line.suite, line.name, line.reason))
             short = VerdictLine(line.verdict, line.probability, suite, name, reason)
             self._verdicts.append(RecentVerdict(now, short))
-        if self._shared is not None and not self._write_pending:
-            self._write_pending = True
-            writing = Timer(DELAY, self._write_verdicts, [self._shared])
-            writing.daemon = True
-            writing.start()
+        self._changed = True
 
-    def _write_verdicts(self, directory: Path) -> None:
+    def share_verdicts(self) -> None:
+        """Write the verdicts to a file for the other processes, if there are new ones."""
+        if self._shared is None or not self._changed:
+            return
         # verdicts that arrive while the file is written are in the next one
-        self._write_pending = False
+        self._changed = False
         # a page with fewer verdicts is better than a failing server
         with suppress(OSError):
             verdicts = [[verdict.at, asdict(verdict.line)] for verdict in tuple(self._verdicts)]
-            write_json(directory / f"recent-{os.getpid()}.json", verdicts)
+            write_json(self._shared / f"recent-{os.getpid()}.json", verdicts)
 
     def newest_verdicts(self) -> list[RecentVerdict]:
         """Return the last verdicts of all processes, newest first, at most `KEPT`."""

@@ -200,10 +200,7 @@ class DrainingServer(Server):
             server.close()
         protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
         make_protocol = partial(
-            protocol,
-            config=self.config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
+            protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         for connection in [accepted for listening in duplicates for accepted in _accept_waiting(listening)]:
             await loop.connect_accepted_socket(make_protocol, connection)

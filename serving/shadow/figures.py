@@ -159,11 +159,7 @@ class ShadowReport:
 
 
 def figures_file() -> Path:
-    """Return the path of ``shadow.db``, a SQLite file: next to a local registry, or else in the project.
-
-    A registry is local if MLflow uses a SQLite file; else the directory is `project_root()`. The file
-    ``shadow.db`` need not exist.
-    """
+    """Return the path of ``shadow.db``, a SQLite file: next to a local registry, or else in the project."""
     local = local_store()
     return (project_root() if local is None else local.parent) / "shadow.db"
 
@@ -212,9 +208,7 @@ def record_lost(path: Path, reason: str, count: int) -> None:
 def read_report(path: Path, *, running: bool = False) -> ShadowReport:
     """Return all results of shadow mode in the SQLite file `path`; if it does not exist, they are empty.
 
-    The result has `running` (whether this server runs challengers), the numbers of lost requests by reason,
-    the agreement by versions and source, the latest judged first, and the 50 latest disagreements, newest
-    first. InputError if the file cannot be read or is read-only.
+    InputError if the file cannot be read or is read-only.
     """
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
@@ -233,10 +227,8 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     """Return the agreement of two versions of model `name`, an entry per source, the latest judged first.
 
-    Each version may have been champion for a time; the entry then names the latest champion. Its source is
-    ``http``, with the cases of both times added up, or the path of a judged input, with the latest result
-    only. `versions` holds the numbers of both as text. Reads `figures_file`; empty if the file does not exist
-    or cannot be read.
+    Each version may have been champion for a time; the entry then names the latest champion, and cases from
+    requests of both times are added up. Empty if `figures_file` does not exist or cannot be read.
     """
     by_source: dict[str, ShadowFigures] = {}
     with suppress(InputError):
@@ -289,11 +281,7 @@ def _open_database(path: Path, how: str) -> Iterator[sqlite3.Connection]:
 
 
 def add_shadow_endpoint(app: FastAPI) -> None:
-    """Add the endpoint ``GET /v1/shadow``, which answers with a `ShadowReport`, to `app`.
-
-    Each request reads the counts of shadow mode from the file that `figures_file()` returns: the report is
-    empty if the file does not exist, and the status is 422 if it cannot be read or is read-only.
-    """
+    """Add the endpoint ``GET /v1/shadow`` to `app`: a `ShadowReport`, or 422 if its file cannot be read."""
 
     @app.get("/v1/shadow", responses=schemas.refusal_responses(422))
     def shadow() -> ShadowReport:
