@@ -24,11 +24,11 @@ from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import write_json
 from serving.http.browser_pages import page_response, report_response
-from serving.http.drift import FEWEST, ModelDrift
+from serving.http.drift import FEWEST
 from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
 from serving.plugins import Endpoint, all_endpoints, all_pages, all_plugins, registered_names, served_models
-from serving.reports.charts import percent, with_noun
+from serving.reports.charts import percent
 from serving.reports.rendering import render
 from serving.reports.separation import join_names
 from serving.reports.verdict_lines import VerdictLine
@@ -173,37 +173,6 @@ def _promotion_entries() -> Iterator[dict[str, Any]]:
                 yield {"name": name, "champion": champion, "refused": refused}
 
 
-def _recommendations(
-    troubled: Sequence[str], drifted_features: Mapping[str, str], verdicts: Sequence[RecentVerdict]
-) -> Iterator[str]:
-    """Yield recommendations as sentences: on models, on recent fails and unsure verdicts, and a general one.
-
-    `troubled` are names of models that do not answer, or only in an older version; `drifted_features` maps
-    each model that drifts to its feature with the largest drift; `verdicts` are the recent ones.
-    """
-    if troubled:
-        yield f"Mend {join_names(troubled)} first: requests to it get no answer, or one of an older version."
-    for model, feature in drifted_features.items():
-        problem = f"{feature} is far from its training data"
-        advice = "Label some of them and retrain, or find out why it changed."
-        yield f"Do not rely on {model} for current requests: {problem}. {advice}"
-    counts = Counter(recent.line.verdict for recent in verdicts)
-    if counts["fail"]:
-        yield f"Look at {with_noun(counts['fail'], 'fail')} among the recent verdicts: each has its reasons."
-    if counts["unsure"]:
-        unsure = with_noun(counts["unsure"], "unsure verdict")
-        yield f"Look at {unsure} yourself and label them: the model learns most from them."
-    if not (troubled or drifted_features):
-        yield "Nothing is wrong with the models: request verdicts from them, or give them more labels."
-    advice = "read the report of its family, which shows the costs of each choice"
-    yield f"Before you change a threshold or a model, {advice}."
-
-
-#: The smallest population stability index with much drift (Siddiqi, Credit Risk Scorecards, Wiley 2006,
-#: chapter 9).
-_FAR = 0.25
-
-
 def _model_line(model: HotReloadingModel, says: str) -> dict[str, Any]:
     entry = model.models_entry or {}
     about = {key: str(entry.get(key, "")) for key in ("name", "version", "estimator")}
@@ -238,8 +207,7 @@ def add_start_page(app: FastAPI) -> None:
 def _render_overview(app: FastAPI, url: str) -> str:
     purposes = {model.key: model.says for model in served_models()}
     models = [_model_line(model, purposes.get(key, "")) for key, model in app.state.models.items()]
-    drift: list[ModelDrift] = list(app.state.drift.by_model().values())
-    recent: list[RecentVerdict] = app.state.recent.newest_verdicts()
+    broken = [model["name"] or model["says"] for model in models if model["load_failure"]]
     measured, shadow, labels = [], None, Counter[str]()
     for family in FAMILIES:
         # each family has its own format of the file
@@ -263,19 +231,13 @@ def _render_overview(app: FastAPI, url: str) -> str:
         models=models,
         promotions=list(_promotion_entries()),
         measured=measured,
-        recent=recent,
+        recent=app.state.recent.newest_verdicts(),
         labels=labels,
         unseen=sum(new_labels) if new_labels else None,
-        drift=drift,
+        drift=list(app.state.drift.by_model().values()),
         fewest=FEWEST,
         shadow=shadow,
-        points=list(
-            _recommendations(
-                [model["name"] or model["says"] for model in models if model["load_failure"]],
-                {each.ref.name: name for each in drift for name, index in each.features[:1] if index > _FAR},
-                recent,
-            )
-        ),
+        broken=join_names(broken) if broken else "",
         doors=[_endpoint_example(endpoint) for endpoint in all_endpoints()],
         tracking=_tracking_link(),
         tokens=app.state.settings.tokens is not None,

@@ -23,20 +23,7 @@ from training.registry.champions import local_store, project_root
 KEPT, TOLD, LETTERS = 1000, 50, 200
 #: The source of cases from requests.
 HTTP = "http"
-_TABLES = """
-CREATE TABLE IF NOT EXISTS verdict_pairs (
-    name TEXT, champion TEXT, challenger TEXT, source TEXT, champion_verdict TEXT, challenger_verdict TEXT,
-    count INTEGER NOT NULL, since TEXT NOT NULL, until TEXT NOT NULL,
-    PRIMARY KEY (name, champion, challenger, source, champion_verdict, challenger_verdict)
-);
-CREATE TABLE IF NOT EXISTS disagreements (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL,
-    name TEXT, champion TEXT, challenger TEXT, source TEXT,
-    case_id TEXT, about TEXT, champion_verdict TEXT, challenger_verdict TEXT,
-    champion_probability REAL, challenger_probability REAL
-);
-CREATE TABLE IF NOT EXISTS lost (reason TEXT PRIMARY KEY, count INTEGER NOT NULL);
-"""
+_TABLES = Path(__file__).with_name("tables.sql").read_text("utf-8")
 
 
 @dataclass(frozen=True)
