@@ -93,16 +93,13 @@ def promote_candidate(candidate: Candidate) -> str:
     """Make the candidate champion if it is better; return the outcome and its reason in one line.
 
     It becomes champion if the whole interval of the difference is above zero; also if there is no champion,
-    if the champion's files are gone or unreadable, or if both have no common cases. Otherwise it becomes
-    challenger, which a person may promote; also if the common cases cannot be compared, if another version
-    has become champion meanwhile, or if the family refuses it, which precedes all else. Each test logs and
-    registers the candidate in MLflow.
+    if the champion's files are gone or unreadable, or if both have no common cases. Otherwise, or if the
+    family refuses it, it becomes challenger, which a person may promote. Each test logs and registers the
+    candidate in MLflow.
 
-    There is no test, and the earlier outcome is returned, if the champion can still be read, and has the
-    candidate's evidence (card.json and metrics.json), or the challenger has it and was compared with this
-    champion; or if there is no champion and the challenger has this evidence. That takes milliseconds, as the
-    stage runs with every ``dvc repro``. Raises InputError if the candidate or metrics.json cannot be read, or
-    the registry does not answer.
+    The same evidence (card.json and metrics.json) is tested only once against a champion that can still be
+    read; then the earlier outcome is returned within milliseconds, as every ``dvc repro`` runs the stage.
+    InputError if the candidate or metrics.json cannot be read, or the registry does not answer.
     """
     sync_if_moved(candidate.name)
     champion, challenger = (version_of(candidate.name, alias) for alias in (CHAMPION, CHALLENGER))
@@ -286,9 +283,8 @@ def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str)
     On the rows that both have, by the columns `keys`, it returns the difference (negative: the candidate is
     worse) with a bootstrap interval; None if there are no such rows; or text that names the missing label if
     all have the same one. Both tables have ``verdict``, the candidate's also ``status`` (the label), each
-    "fail" or not, and ``group``, whose rows are drawn together. `how` has the number and seed of the draws
-    and the confidence; `cases` are the rows in words, for the reason, such as "the same unseen pairs". The
-    function raises IndexError if no draw has both labels.
+    "fail" or not, and ``group``, whose rows are drawn together. `cases` are the rows in words, such as "the
+    same unseen pairs". The function raises IndexError if no draw has both labels.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | str | None:
@@ -310,10 +306,10 @@ def compare_by_errors(keys: Sequence[str], how: BootstrapSettings, cases: str) -
     """Return a function of two tables, (candidate, champion), that compares mean relative errors.
 
     On the rows that both have, by the columns `keys`, it returns the champion's mean error minus the
-    candidate's (negative: the candidate is worse) with a bootstrap interval; it returns None if there are no
-    common rows. An error is the absolute value of predicted / measured - 1. Both tables have ``predicted``;
-    the candidate's also has ``measured`` and ``group``; rows of one group are drawn together. `how` has the
-    number and seed of the draws and the confidence; `cases` are the rows in words, for the result's reason.
+    candidate's (negative: the candidate is worse) with a bootstrap interval; None if there are no such rows.
+    An error is the absolute value of predicted / measured - 1. Both tables have ``predicted``; the
+    candidate's also has ``measured`` and ``group``, whose rows are drawn together. `cases` are the rows in
+    words.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:
