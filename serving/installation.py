@@ -45,10 +45,8 @@ def describe_version() -> str:
         names = registered_names()
     for name in names:
         if (champion := served_version(f"models:/{name}@{CHAMPION}")) is not None:
-            digest = champion.tags.get(DIGEST, "unknown")
-            lines.append(
-                f"{name} {champion.version} ({champion.tags.get('model', '')}, sha256 {digest[:12]})"
-            )
+            model, digest = champion.tags.get("model", ""), champion.tags.get(DIGEST, "unknown")
+            lines.append(f"{name} {champion.version} ({model}, sha256 {digest[:12]})")
     return "\n".join(lines)
 
 

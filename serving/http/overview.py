@@ -220,11 +220,8 @@ def _render_overview(app: FastAPI, url: str) -> str:
     # without this part if its file cannot be read
     with suppress(InputError):
         shadow = figures.read_report(figures.figures_file(), running=app.state.settings.shadow is not None)
-    new_labels = [
-        count
-        for part in all_pages()
-        if part.count_new_labels is not None and (count := part.count_new_labels(app)) is not None
-    ]
+    counts = [part.count_new_labels(app) for part in all_pages() if part.count_new_labels is not None]
+    new_labels = [count for count in counts if count is not None]
     return render(
         "overview.html",
         url=url,
