@@ -15,7 +15,7 @@ from typing import Any
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import create_model
+from pydantic import BaseModel, create_model
 from threadpoolctl import threadpool_limits
 
 from data.errors import InputError
@@ -194,7 +194,9 @@ def _complete_openapi(app: FastAPI) -> None:
         if app.openapi_schema is None:
             document = generated()
             components = document["components"]["schemas"]
-            for model in (*(endpoint.request for endpoint in all_endpoints()), ProblemDetails):
+            models: list[type[BaseModel]] = [endpoint.request for endpoint in all_endpoints()]
+            models.append(ProblemDetails)
+            for model in models:
                 schema = model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
                 components.update(schema.pop("$defs", {}))
                 components[model.__name__] = schema
