@@ -153,15 +153,14 @@ class HotReloadingModel:
         """Resolve the alias, if any, and switch to its version; record failures in `load_failure`."""
         if not follows_alias(self.uri):
             return
-        before = self._current
         try:
             version = resolve_address(self.loader.name, self.uri)
         except Exception as exc:  # noqa: BLE001 - the current model stays, whatever is wrong
             # without a model, requests are refused with this reason
-            if before is not None:
-                self._record_failure(exc, None, before)
+            if self._current is not None:
+                self._record_failure(exc, None, self._current)
             return
-        failure = self._failure_of(version)
+        before, failure = self._current, self._failure_of(version)
         if before is not None and before.version.identity_key == version.identity_key:
             # a version that could not be loaded on request is tried again at the next request
             if self.loaded_model is not None or failure is None:
