@@ -17,7 +17,7 @@ from data.errors import InputError
 from data.stage import exit_on_error
 from data.tables.files import write_json
 from serving.installation import PIPELINES, PROJECT_FILES
-from serving.plugins import all_endpoints
+from serving.plugins import registered_names
 from training.registry.champions import CHAMPION, DIGEST, PACKAGE, locate_model, version_of
 from training.registry.stored import MODEL
 
@@ -51,16 +51,16 @@ def add_champions(shipped: Path) -> None:
     InputError without the champion `NEEDED`.
     """
     index = {}
-    for name in dict.fromkeys(endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader):
+    for name in registered_names():
         champion = version_of(name, CHAMPION)
         if champion is None:
             continue
-        with locate_model(lambda: "", champion) as located:
-            if sum(path.stat().st_size for path in located.directory.rglob("*")) <= LIMIT:
-                shutil.copytree(located.directory, shipped / "models" / name, ignore=UNUSED)
+        with locate_model(lambda: "", champion) as (directory, _):
+            if sum(path.stat().st_size for path in directory.rglob("*")) <= LIMIT:
+                shutil.copytree(directory, shipped / "models" / name, ignore=UNUSED)
                 tags = {key: champion.tags.get(key, "") for key in ("model", "data_digest", "seed", DIGEST)}
                 # skops stores the names of types as text
-                stored = (located.directory / MODEL).read_bytes()
+                stored = (directory / MODEL).read_bytes()
                 package = "xgboost" if b"xgboost" in stored else "numpy"
                 index[name] = tags | {"reason": "it came with perfjudge", PACKAGE: package}
     if NEEDED not in index:

@@ -180,8 +180,8 @@ def shipped_comparisons() -> list[dict[str, Any]]:
 
 def rows_for_mlflow() -> list[str]:
     """Return request bodies for MLflow's server, each with the vector of one shipped comparison."""
-    with locate_model(lambda: "regression-comparison", None) as champion:
-        names = json.loads((champion.directory / "extra_files/card.json").read_text())["features"]
+    with locate_model(lambda: "regression-comparison", None) as (directory, _):
+        names = json.loads((directory / "extra_files/card.json").read_text())["features"]
     vectors = pd.read_parquet("data/processed/comparisons/features.parquet")[names].astype(float)
     rows = vectors.astype(object).where(vectors.notna(), None).to_numpy().tolist()
     return [json.dumps({"dataframe_split": {"columns": names, "data": [row]}}) for row in rows]

@@ -6,7 +6,7 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 from typer.main import get_command
@@ -17,20 +17,13 @@ from data.tables.files import name_write_errors
 from serving.experiments.commands import add_commands as add_experiments
 from serving.options import (
     AsJson,
-    BodySeconds,
     Directory,
     FailOnRegression,
     Format,
     KeepGoing,
-    LogFormat,
-    LogLevel,
     Model,
     Output,
-    Scopes,
-    Seconds,
-    Shadow,
     Shown,
-    Tokens,
     add_options,
 )
 from serving.plugins import all_pages, all_plugins, served_models
@@ -88,10 +81,7 @@ def main_options(
 @app.command()
 @add_options(_judging)
 def judge(  # noqa: PLR0917 - typer passes options by name
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="INPUT", help="Measurements in any supported format."),
-    ],
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="Measurements in any supported format.")],
     model: Model = None,
     shown: Shown = None,
     fail_on_regression: FailOnRegression = False,
@@ -145,12 +135,35 @@ def serve(  # noqa: PLR0917 - typer passes options by name
     watch: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Seconds between checks for new champions.")
     ] = 2.0,
-    tokens: Tokens = None,
-    timeout: Seconds = 60.0,
-    body_timeout: BodySeconds = 30.0,
-    log_level: LogLevel = None,
-    log_format: LogFormat = None,
-    shadow: Shadow = False,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="PERFJUDGE_TOKENS_FILE",
+            help="Token file written by `perfjudge token`."
+            " Required if --host is reachable from other machines.",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Time limit of an answer.")
+    ] = 60.0,
+    body_timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Time limit for receiving a request body.")
+    ] = 30.0,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"] | None,
+        typer.Option(help="Log level. Default: warning at a terminal, else info (a line per request)."),
+    ] = None,
+    log_format: Annotated[
+        Literal["json", "text"] | None,
+        typer.Option(help="Log format. Default: text at a terminal, else json."),
+    ] = None,
+    shadow: Annotated[
+        bool,
+        typer.Option(
+            "--shadow", help="Also judge each request with the challenger, and count verdicts that differ."
+        ),
+    ] = False,
     **options: Any,
 ) -> int:
     """Serve models over HTTP.
@@ -179,7 +192,10 @@ def token(
     tokens: Annotated[
         Path, typer.Option("--tokens", metavar="FILE", help="Token file, to which a line is added.")
     ],
-    scopes: Scopes = "read",
+    scopes: Annotated[
+        Literal["read", "label", "read,label"],
+        typer.Option(help="label: storing labels; read: all other requests; read,label: all requests."),
+    ] = "read",
 ) -> int:
     """Create and print a token for clients of a server.
 

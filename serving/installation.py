@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -23,44 +22,32 @@ from training.registry.champions import (
     shipped_champions,
     template_root,
 )
+from training.registry.origins import git_output
 
 
 def describe_version() -> str:
     """Return version and commit of perfjudge, and a line for each champion: name, version, model and digest.
 
     In an installed wheel, the names are those of the champions inside it; in a checkout, those of the models
-    of the endpoints, but not of retrospective models. A line describes the champion that answers under the
-    name, which may be a registered one instead of the wheel's; without a champion there is no line. Commit
-    and digest have 12 digits or are ``unknown``. InputError if the registry cannot be read, or if params.yaml
-    is invalid.
+    of the endpoints. A line describes the champion that answers under the name, which may be a registered one
+    instead of the wheel's. InputError if the registry cannot be read, or if params.yaml is invalid.
     """
     commit_file = SHIPPED / "commit.txt"
     if commit_file.is_file():
         commit = commit_file.read_text("utf-8").strip()
     else:
-        commit = _git_output(Path(__file__).parents[1], "rev-parse", "HEAD") or "unknown"
+        commit = git_output(Path(__file__).parents[1], "rev-parse", "HEAD") or "unknown"
     lines = [f"perfjudge {version('perfjudge')} (commit {commit[:12]})"]
     names = [champion.name for champion in shipped_champions()]
     if not names:
-        from serving.plugins import all_endpoints
+        from serving.plugins import registered_names
 
-        names = [endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader]
-    for name in dict.fromkeys(names):
+        names = registered_names()
+    for name in names:
         if (champion := served_version(f"models:/{name}@{CHAMPION}")) is not None:
-            digest = champion.tags.get(DIGEST, "unknown")
-            lines.append(
-                f"{name} {champion.version} ({champion.tags.get('model', '')}, sha256 {digest[:12]})"
-            )
+            model, digest = champion.tags.get("model", ""), champion.tags.get(DIGEST, "unknown")
+            lines.append(f"{name} {champion.version} ({model}, sha256 {digest[:12]})")
     return "\n".join(lines)
-
-
-def _git_output(directory: Path, *words: str) -> str:
-    """Return the output of git in `directory`; empty if it fails or git is not installed."""
-    try:
-        done = subprocess.run(["git", "-C", directory, *words], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
 
 
 #: Files and folders of new projects, besides `PIPELINES`: paths in the repository and the template.
@@ -142,13 +129,13 @@ def _write_pipeline(template: Path, target: Path) -> None:
 
 def _start_repository(project: Path, parent: Path) -> None:
     """Make `project` a git repository with one commit, unless `parent` is inside of one; DVC needs none."""
-    if _git_output(parent, "rev-parse", "--is-inside-work-tree") == "true":
+    if git_output(parent, "rev-parse", "--is-inside-work-tree") == "true":
         return
-    _git_output(project, "init", "--quiet")
+    git_output(project, "init", "--quiet")
     if (project / ".git").is_dir():
         person = ("-c", "user.name=perfjudge", "-c", "user.email=perfjudge@localhost")
-        _git_output(project, "add", ".")
-        _git_output(project, *person, "commit", "--quiet", "--message", "Create the project")
+        git_output(project, "add", ".")
+        git_output(project, *person, "commit", "--quiet", "--message", "Create the project")
     else:
         config = project / ".dvc" / "config"
         write_text(config, config.read_text("utf-8").replace("[core]", "[core]\n    no_scm = true", 1))

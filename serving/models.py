@@ -7,15 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from data.errors import InputError
-from data.stage import missing_package
-from training.registry.champions import FOREIGN, Address, Located, Version, locate_model
+from training.registry.champions import DIGEST, Address, Version, files_digest, locate_model
 from training.registry.stored import StoredCard
 
 if TYPE_CHECKING:
     from serving.http.schemas import ModelAnswer
-
-T = TypeVar("T")
 
 
 class Carded(Protocol):
@@ -67,25 +63,6 @@ class Served(Generic[Model]):
         return self.model.card
 
 
-def locate_and_read(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) -> T:
-    """Locate a model and return the result of `read`: the model, or only its card.
-
-    `uri` is a directory with ``model.skops`` and ``card.json``, ``models:/name@alias``,
-    ``models:/name/version`` or a `Version`; None: the champion of the name that `name` returns. `read` takes
-    the directory and the address as one object; a copy of files on a server exists only during the call.
-    InputError if the model is missing, unreadable or changed since its registration, an optional package is
-    missing, or the registry does not answer; without a champion, the message names the command to make one.
-    """
-    try:
-        with locate_model(name, uri) as model:
-            return read(model)
-    except FOREIGN as exc:
-        if remedy := missing_package(exc):
-            raise InputError(f"{name()}: {remedy}") from exc
-        place = uri.uri if isinstance(uri, Version) else uri
-        raise InputError(f"holds no {name()} model that training wrote", file=place) from exc
-
-
 @dataclass(frozen=True)
 class Source(Generic[Model]):
     """Functions to find and read models of one kind.
@@ -99,33 +76,27 @@ class Source(Generic[Model]):
     card: Callable[[Path], StoredCard]
     name_attribute: str = "model"
 
-    def make_ref(self, location: Located, card: Any) -> ModelRef:
-        """Return the reference of a located model with this card.
+    def make_ref(self, directory: Path, version: Version, card: Any) -> ModelRef:
+        """Return the reference of a model with this card, whose files are in `directory`.
 
-        The version is the registered one, or for a directory the first 12 digits of the data's digest.
+        A model without registered version gets its name from the card, and as version the first 12 digits of
+        the data's digest.
         """
-        version = location.version or card.data_digest[:12]
         return ModelRef(
-            location.registered_name(getattr(card, self.name_attribute)),
-            version,
-            location.uri,
-            location.digest,
+            version.name or getattr(card, self.name_attribute),
+            version.version or card.data_digest[:12],
+            version.uri,
+            version.tags.get(DIGEST) or files_digest(directory),
         )
 
     def load(self, uri: Address = None) -> Served[Model]:
         """Return a model (None: the champion) and its origin; InputError if missing or unreadable."""
-
-        def read_model(location: Located) -> Served[Model]:
-            model = self.read(location.directory)
-            return Served(model, self.make_ref(location, model.card))
-
-        return locate_and_read(self.name, uri, read_model)
+        with locate_model(self.name, uri) as (directory, version):
+            model = self.read(directory)
+            return Served(model, self.make_ref(directory, version, model.card))
 
     def load_card(self, uri: Address = None) -> Head:
         """Return card and origin of a model (None: the champion); InputError if missing or unreadable."""
-
-        def read_card(location: Located) -> Head:
-            card = self.card(location.directory)
-            return Head(card, self.make_ref(location, card))
-
-        return locate_and_read(self.name, uri, read_card)
+        with locate_model(self.name, uri) as (directory, version):
+            card = self.card(directory)
+            return Head(card, self.make_ref(directory, version, card))

@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 Command = Callable[..., int]
-
-
 #: Which values are better, and how verdicts are printed.
 Better = Literal["lower", "higher"]
 Format = Literal["table", "json", "xml", "markdown", "junit"]
@@ -25,12 +23,10 @@ Model = Annotated[
     ),
 ]
 Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Output file. Default: standard output."),
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file. Default: standard output.")
 ]
 Shown = Annotated[
-    Format | None,
-    typer.Option("--format", help="Output format. Default: by the suffix of -o, else table."),
+    Format | None, typer.Option("--format", help="Output format. Default: by the suffix of -o, else table.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 FailOnRegression = Annotated[
@@ -44,47 +40,6 @@ Seed = Annotated[
     typer.Option("--seed", min=0, max=2**32 - 1, metavar="N", help="Random seed. Default: 20261121."),
 ]
 Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Output directory.")]
-#: Options of ``perfjudge serve``.
-Tokens = Annotated[
-    Path | None,
-    typer.Option(
-        "--tokens",
-        metavar="FILE",
-        envvar="PERFJUDGE_TOKENS_FILE",
-        help="Token file written by `perfjudge token`. Required if --host is reachable from other machines.",
-    ),
-]
-Seconds = Annotated[
-    float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Time limit of an answer.")
-]
-BodySeconds = Annotated[
-    float,
-    typer.Option(
-        "--body-timeout", min=0.1, metavar="SECONDS", help="Time limit for receiving a request body."
-    ),
-]
-Shadow = Annotated[
-    bool,
-    typer.Option(
-        "--shadow", help="Also judge each request with the challenger, and count verdicts that differ."
-    ),
-]
-LogLevel = Annotated[
-    Literal["debug", "info", "warning", "error"] | None,
-    typer.Option(
-        "--log-level", help="Log level. Default: warning at a terminal, else info (a line per request)."
-    ),
-]
-LogFormat = Annotated[
-    Literal["json", "text"] | None,
-    typer.Option("--log-format", help="Log format. Default: text at a terminal, else json."),
-]
-Scopes = Annotated[
-    Literal["read", "label", "read,label"],
-    typer.Option(
-        "--scopes", help="label: storing labels; read: all other requests; read,label: all requests."
-    ),
-]
 
 
 def add_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:

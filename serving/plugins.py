@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from data.errors import InputError
@@ -31,29 +32,18 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True)
 class Loader:
-    """Functions to read and describe a registered model.
+    """Functions to read and describe a registered model."""
 
-    Attributes
-    ----------
-    name, others : callable
-        Return the registered name of the model, and further names of such models.
-    load : callable
-        Takes an address (None: the champion) and the given options; returns the model, with a ``ref``.
-    describe_model : callable
-        Takes a model or card; returns its ``/v1/models`` entry without the ``ref``, of the type ``shape``.
-    card : callable or None
-        Takes an address; returns the card with its ``ref``. None: the server loads the model first.
-    trial : callable or None
-        Sends a test request to a model; raises if it cannot answer.
-    """
-
-    name: Callable[[], str]
+    name: Callable[[], str]  # returns the registered name
+    #: Takes an address (None: the champion) and the given options; returns the model, with a ``ref``.
     load: Callable[..., Any]
+    #: Takes a model or card; returns its ``/v1/models`` entry without the ``ref``, of the type ``shape``.
     describe_model: Callable[[Any], Mapping[str, Any]]
     shape: type[BaseModel]
+    #: Takes an address; returns the card with its ``ref``. None: the server loads the model first.
     card: Callable[[Any], Any] | None = None
-    trial: Callable[[Any], None] | None = None
-    others: Callable[[], Sequence[str]] = tuple
+    trial: Callable[[Any], None] | None = None  # sends a test request; raises if the model cannot answer
+    others: Callable[[], Sequence[str]] = tuple  # returns further names of such models
 
     def load_and_test(self, address: Any, params: Options | None = None) -> Any:
         """Return the model at `address` (None: the champion), loaded with the options `params`.
@@ -107,51 +97,30 @@ class OpinionReaders:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An endpoint with the method POST.
-
-    Attributes
-    ----------
-    request, answer : type
-        Models of the JSON bodies.
-    handlers : mapping
-        Handlers by the media type of the body: JSON first, then others, whose answers have the second type.
-    limit : int
-        Maximum size of a body in bytes.
-    model, loader : Registered, Loader or None
-        The model that the endpoint needs, and its loader; without the model, the answer is 503.
-    alone : bool
-        Whether only one request at a time is handled, because one keeps every core busy.
-    other_body_schema, other_answer_schema : mapping
-        The JSON Schemas of bodies and of answers of the other types.
-    handle_batch : callable or None
-        Answers several JSON bodies at once; each answer equals the one to a single body.
-    batch_in_thread : bool
-        Whether batches run in a thread, because a body takes milliseconds; else in the event loop.
-    refusals : tuple of int
-        Statuses of refusals that no other endpoint has.
-    shadow : ShadowPlugin or None
-        Functions for a challenger in shadow mode; None: not supported.
-    champion_optional : bool
-        Whether the endpoint also answers without a champion, with None for the model.
-    """
+    """An endpoint with the method POST."""
 
     path: str
     name: str
     says: str
+    #: request, answer: models of the JSON bodies.
     request: type[BaseModel]
     answer: type[BaseModel]
+    #: By the media type of the body: JSON first, then others, whose answers have the second type.
     handlers: Mapping[str, Handle]
-    limit: int
+    limit: int  # maximum size of a body in bytes
+    #: model, loader: the model that the endpoint needs; without the model, the answer is 503.
     model: Registered | None = None
     loader: Loader | None = None
-    alone: bool = False
+    alone: bool = False  # only one request at a time is handled, because one keeps every core busy
+    #: other_body_schema, other_answer_schema: JSON Schemas of bodies and of answers of the other types.
     other_body_schema: Mapping[str, Any] = field(default_factory=dict)
     other_answer_schema: Mapping[str, Any] = field(default_factory=dict)
+    #: Answers several JSON bodies at once; each answer equals the one to a single body.
     handle_batch: HandleBatch | None = None
-    batch_in_thread: bool = False
-    refusals: tuple[int, ...] = ()
-    shadow: OpinionReaders | None = None
-    champion_optional: bool = False
+    batch_in_thread: bool = False  # because a body takes milliseconds; else batches run in the event loop
+    refusals: tuple[int, ...] = ()  # statuses of refusals that no other endpoint has
+    shadow: OpinionReaders | None = None  # functions for a challenger in shadow mode; None: not supported
+    champion_optional: bool = False  # also answers without a champion, with None for the model
 
     @property
     def other_media_types(self) -> list[str]:
@@ -234,24 +203,14 @@ class FamilyPlugin:
     describe_cases: Callable[[Path, Sequence[str]], Mapping[str, tuple[str, ...]]] | None = None
 
 
-def import_attribute(name: str) -> Any:
-    """Import and return the attribute with this dotted name, ``MODULE.ATTRIBUTE``.
-
-    ImportError if the module is missing, AttributeError if the attribute is, ValueError for a name without
-    dot.
-    """
-    module, _, attribute = name.rpartition(".")
-    return getattr(import_module(module), attribute)
-
-
 def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
-    """Return a function that imports and calls the function `name`, with `first_arguments` first.
+    """Return a function that imports and calls ``MODULE:FUNCTION``, `name`, with `first_arguments` first.
 
-    `name` has the form ``MODULE.FUNCTION``. All arguments of a call, also by keyword, are passed on after
-    `first_arguments`. Nothing is imported or checked before a call. A call with a wrong `name` raises
-    ImportError, AttributeError or ValueError, as `import_attribute` does.
+    All arguments of a call, also by keyword, are passed on after `first_arguments`. Nothing is imported or
+    checked before a call. A call with a wrong `name` raises ImportError, AttributeError or ValueError, as
+    `pkgutil.resolve_name` does.
     """
-    return lambda *arguments, **keywords: import_attribute(name)(*first_arguments, *arguments, **keywords)
+    return lambda *arguments, **keywords: resolve_name(name)(*first_arguments, *arguments, **keywords)
 
 
 def family_plugin(family: str) -> FamilyPlugin:
@@ -281,6 +240,12 @@ def all_pages() -> Iterator[Pages]:
 def all_endpoints() -> Iterator[Endpoint]:
     """Yield the endpoints of all families, family by family; several may use the same model."""
     return (endpoint for plugin in all_plugins() for endpoint in plugin.endpoints())
+
+
+def registered_names() -> list[str]:
+    """Return the main names of the endpoints' models, each once."""
+    names = (endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None)
+    return list(dict.fromkeys(names))
 
 
 def endpoint_of_model(name: str) -> Endpoint:

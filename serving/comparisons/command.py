@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from data.comparisons import formats, posted
@@ -19,7 +20,7 @@ from serving.answering import OutputOptions, PrintableJudgement, print_notes, pr
 from serving.comparisons import render
 from serving.comparisons.judge import BaseRateOption, judge_sides
 from serving.comparisons.model import load_judge
-from serving.plugins import Counts, import_attribute
+from serving.plugins import Counts
 
 
 def judge_source(
@@ -65,7 +66,7 @@ def judge_source(
             judgement, versions(), explain=bool(explain) or wanted.shown == "markdown"
         ),
         lambda: render.as_json(judgement, explain=bool(explain)),
-        lambda: import_attribute("serving.comparisons.xml.report.as_xml")(judgement, read_tables()),
+        lambda: resolve_name("serving.comparisons.xml.report:as_xml")(judgement, read_tables()),
     )
     if kind == "comparison-xml" and source.is_file():
         from data.comparisons.formats.comparison_xml import with_status

@@ -12,10 +12,17 @@ from numpy.typing import NDArray
 
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
-from serving.models import ModelRef, Served, Source, locate_and_read
+from serving.models import ModelRef, Served, Source
 from training.corun.estimators.pressure import Named
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
-from training.registry.champions import CHAMPION, Address, Located, project_params, served_version
+from training.registry.champions import (
+    CHAMPION,
+    Address,
+    Version,
+    locate_model,
+    project_params,
+    served_version,
+)
 
 #: Number of co-runs up to which compiled arrays are faster than reading the model.
 FEW = 5000
@@ -46,22 +53,25 @@ def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
     the model or the tables are missing or invalid. The trained model itself is read only when it first
     predicts, which raises the InputError for a damaged one.
     """
-    static = locate_and_read(static_name, uri, _read_static)
+    with locate_model(static_name, uri) as (directory, version):
+        static = _read_static(directory, version)
     if extra_tasks is None:
         return static
     return replace(static, known_tasks=static.known_tasks.with_others(CorunTables.read(extra_tasks)))
 
 
-def _read_static(location: Located) -> Static:
+def _read_static(directory: Path, version: Version) -> Static:
     # read later by its version, so that card and model belong together
     def read_later(read: Callable[[Path], TrainedImpact]) -> Callable[[], TrainedImpact]:
-        return cache(
-            lambda: locate_and_read(static_name, location.address, lambda located: read(located.directory))
-        )
+        def read_version() -> TrainedImpact:
+            with locate_model(static_name, version) as (files, _):
+                return read(files)
 
-    card, known_tasks = ImpactCard.read(location.directory), KnownTasks.read(location.directory)
+        return cache(read_version)
+
+    card, known_tasks = ImpactCard.read(directory), KnownTasks.read(directory)
     quick, load = read_later(TrainedImpact.read_quick), read_later(TrainedImpact.read)
-    return Static(card, known_tasks, IMPACTS.make_ref(location, card), quick, load)
+    return Static(card, known_tasks, IMPACTS.make_ref(directory, version, card), quick, load)
 
 
 def static_name() -> str:

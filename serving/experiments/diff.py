@@ -28,54 +28,47 @@ from training.registry.experiments import (
 _DIGITS = 12
 
 
-def format_value(parameter: Any) -> str:
-    """Return a parameter or a count as text.
-
-    None becomes a dash, the items of a list are joined by ", ", an int gets commas (``12,000``), and any
-    other value, such as a bool, is its ``str``.
-    """
-    if parameter is None:
+def _format_value(value: Any) -> str:
+    """Return a parameter or a count as text: None as a dash, a list joined by ", ", an int with commas."""
+    if value is None:
         return "\N{EN DASH}"
-    if isinstance(parameter, list):
-        return ", ".join(map(str, parameter))
-    return (
-        f"{parameter:,}" if isinstance(parameter, int) and not isinstance(parameter, bool) else str(parameter)
-    )
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if is_count else str(value)
 
 
-def shorten_digests(change: ValueChange) -> ValueChange:
-    """Return a change named ``digest`` with both values cut to 12 characters (None: empty); else `change`."""
-    if change.name != "digest":
-        return change
-    return ValueChange(change.name, str(change.before or "")[:_DIGITS], str(change.after or "")[:_DIGITS])
-
-
-def format_score(change: ScoreChange, number: float) -> str:
-    """Return the score `number` as text: 0.064 is ``6.4 %`` if lower is better, otherwise ``0.064``."""
-    return f"{number:.3f}" if not change.lower_is_better else percent(number)
-
-
-def format_score_change(change: ScoreChange) -> str:
-    """Return the change of a score, after minus before, and its interval: ``+0.012 (+0.003 to +0.021)``.
-
-    If lower is better, the numbers are percentage points: ``+1.2 (+0.3 to +2.1 points)``. Minus is U+2212.
-    """
-    difference = change.difference
-    numbers = difference.observed, difference.low, difference.high
-    if not change.lower_is_better:
-        observed, low, high = (f"{number:+.3f}" for number in numbers)
+def _change_texts(change: ValueChange) -> tuple[str, str, str]:
+    """Return the name and both values of a change as text; of a digest, 12 characters (None: empty)."""
+    values = change.before, change.after
+    if change.name == "digest":
+        before, after = (str(value or "")[:_DIGITS] for value in values)
     else:
-        observed, low, high = (f"{100 * number:+.1f}" for number in numbers)
-        high += " points"
-    return f"{observed} ({low} to {high})".replace("-", "\N{MINUS SIGN}")
+        before, after = map(_format_value, values)
+    return change.name, before, after
 
 
-def format_statement(judgement: Statement) -> str:
-    """Return a verdict with its value and threshold as text: ``pass: 0.113 (threshold 0.420)``.
+def _score_texts(change: ScoreChange) -> tuple[str, str, str, str, str]:
+    """Return the name of a score, both values, their difference with its interval, and its direction.
 
-    A value equal to the threshold or above is that of a ``fail``. Without threshold, the value has four
-    significant digits: ``within: 1.234``; without value, the text is the verdict alone.
+    If lower is better, they are ``6.4 %`` and ``+1.2 (+0.3 to +2.1 points)``, otherwise ``0.064`` and
+    ``+0.012 (+0.003 to +0.021)``. Minus is U+2212.
     """
+    values, difference = (change.before, change.after), change.difference
+    differences = difference.observed, difference.low, difference.high
+    if change.lower_is_better:
+        before, after = map(percent, values)
+        observed, low, high = (f"{100 * number:+.1f}" for number in differences)
+        high += " points"
+    else:
+        before, after = (f"{number:.3f}" for number in values)
+        observed, low, high = (f"{number:+.3f}" for number in differences)
+    interval = f"{observed} ({low} to {high})".replace("-", "\N{MINUS SIGN}")
+    return change.score, before, after, interval, change.direction
+
+
+def _format_statement(judgement: Statement) -> str:
+    """Return a verdict with its value and threshold as text: ``pass: 0.113 (threshold 0.420)``."""
     if judgement.value is None:
         return judgement.verdict
     if judgement.threshold is None:
@@ -83,22 +76,14 @@ def format_statement(judgement: Statement) -> str:
     return f"{judgement.verdict}: {judgement.value:.3f} (threshold {judgement.threshold:.3f})"
 
 
-def compared_names(best: EntryComparison) -> str:
-    """Return a text such as ``verdicts: forest → logistic, 120 common cases``; equal names are given once.
-
-    The parts are the subject, the names of the compared entries, before and after, and the number of cases.
-    """
+def _compared_names(best: EntryComparison) -> str:
+    """Return a text such as ``verdicts: forest → logistic, 120 common cases``; equal names are given once."""
     names = best.after if best.before == best.after else f"{best.before} \N{RIGHTWARDS ARROW} {best.after}"
     return f"{best.what}: {names}, {with_noun(best.common, 'common case')}"
 
 
-def flips_summary(best: EntryComparison) -> str:
-    """Return a text such as ``3 verdicts flipped: 2 became right, 1 wrong``, or ``no verdict flipped``.
-
-    Every change of a verdict is a flip, also from ``unsure`` to ``pass``. Only the later verdict decides
-    whether the case became right or wrong; for this, any verdict except ``fail`` counts as ``pass``. Verdicts
-    on predicted numbers are ``within`` (right) and ``outside`` the tolerance.
-    """
+def _flips_summary(best: EntryComparison) -> str:
+    """Return a text such as ``3 verdicts flipped: 2 became right, 1 wrong``, or ``no verdict flipped``."""
     righted = sum(flipped_case.righted for flipped_case in best.flipped)
     wronged = len(best.flipped) - righted
     if not best.flipped:
@@ -106,13 +91,8 @@ def flips_summary(best: EntryComparison) -> str:
     return f"{with_noun(len(best.flipped), 'verdict')} flipped: {righted} became right, {wronged} wrong"
 
 
-def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
-    """Yield a text for each part that is equal in both states; nothing if none is.
-
-    The texts are ``the same data``, ``every verdict of the champion`` (if its scores are equal, too), and a
-    number such as ``3 of 7 entries``: the models or rules with equal scores, though perhaps other verdicts.
-    Only cases of both states are compared; champions and entries without such cases count as changed.
-    """
+def _unchanged_parts(family: FamilyDifference) -> Iterator[str]:
+    """Yield a text for each part that is equal in both states, such as ``3 of 7 entries``."""
     if not family.data:
         yield "the same data"
     if family.champions and all(best.is_unchanged for best in family.champions):
@@ -125,16 +105,6 @@ def unchanged_parts(family: FamilyDifference) -> Iterator[str]:
 #: Maximum number of flips in the text; the page and JSON have all.
 MOST = 20
 _SCORES = ("entry", "score", "before", "after", "difference", "which is")
-
-
-def difference_text(difference: ExperimentsDifference) -> str:
-    """Return the differences as lines of text and tables, with at most 20 flipped verdicts per champion.
-
-    The text has the names of both states, changed parameters, then by family the changed data, changed scores
-    (changed figures of summary.json if predictions of a state are missing) and flipped verdicts, then notes
-    and the settings of the intervals. It states where parameters or data are equal.
-    """
-    return "\n".join(_difference_lines(difference)) + "\n"
 
 
 def _difference_lines(difference: ExperimentsDifference) -> Iterator[str]:
@@ -159,25 +129,23 @@ def _difference_lines(difference: ExperimentsDifference) -> Iterator[str]:
 
 
 def _changes_table(kind: str, changes: Iterable[ValueChange]) -> str:
-    rows = [(change.name, format_value(change.before), format_value(change.after)) for change in changes]
-    return text_table((kind, "before", "after"), rows).rstrip()
+    return text_table((kind, "before", "after"), map(_change_texts, changes)).rstrip()
 
 
 def _family_lines(family: FamilyDifference) -> Iterator[str]:
     yield ""
     yield f"{family.family}: {'the same data' if not family.data else 'other data'}"
     if family.data:
-        yield _changes_table("data", map(shorten_digests, family.data))
+        yield _changes_table("data", family.data)
     if not family.compared and family.figures:
         yield _changes_table("figure", family.figures)
     elif not family.compared:
         yield "The figures of summary.json are the same."
     for best in family.champions:
-        yield f"{compared_names(best)}; {flips_summary(best)}"
-    rows = [row for best in family.champions for row in _score_rows(best, "champion")]
-    rows += [
-        row for entry in family.entries if not entry.is_unchanged for row in _score_rows(entry, entry.after)
-    ]
+        yield f"{_compared_names(best)}; {_flips_summary(best)}"
+    named = [(best, "champion") for best in family.champions]
+    named += [(entry, entry.after) for entry in family.entries if not entry.is_unchanged]
+    rows = [(name, *_score_texts(change)) for entry, name in named for change in entry.scores]
     if any(row[-1] != "the same" for row in rows):
         yield text_table(_SCORES, rows, numbers=_SCORES[2:5]).rstrip()
     for best in family.champions:
@@ -189,48 +157,24 @@ def _family_lines(family: FamilyDifference) -> Iterator[str]:
         yield f"only in one of them: {', '.join(family.only)}"
 
 
-def _score_rows(best: EntryComparison, entry: str) -> list[tuple[str, ...]]:
-    return [
-        (
-            entry,
-            row.score,
-            format_score(row, row.before),
-            format_score(row, row.after),
-            format_score_change(row),
-            row.direction,
-        )
-        for row in best.scores
-    ]
-
-
 def _flip_rows(best: EntryComparison) -> Iterator[tuple[str, ...]]:
     for flipped_case in best.flipped[:MOST]:
         mark = "" if flipped_case.righted else " (wrong)"
-        statements = format_statement(flipped_case.before), f"{format_statement(flipped_case.after)}{mark}"
+        statements = _format_statement(flipped_case.before), f"{_format_statement(flipped_case.after)}{mark}"
         yield flipped_case.case, flipped_case.label, *statements, "; ".join(flipped_case.words)
 
 
 #: Functions of the page's template, by the names in it.
 _WORDS = {
-    "value": format_value,
-    "cut": shorten_digests,
-    "score": format_score,
-    "gap": format_score_change,
-    "statement": format_statement,
-    "named": compared_names,
-    "flipped": flips_summary,
-    "unchanged": unchanged_parts,
+    "change": _change_texts,
+    "score": _score_texts,
+    "statement": _format_statement,
+    "named": _compared_names,
+    "flipped": _flips_summary,
+    "unchanged": _unchanged_parts,
 }
-
-
-def difference_page(difference: ExperimentsDifference) -> str:
-    """Return the differences, with all flipped verdicts, as one self-contained HTML page."""
-    return render("experiments.html", found=difference, words=_WORDS)
-
-
 #: Maximal number of flips per champion whose measurements are described.
 EXPLAINED = 200
-_FORMS = {"text": difference_text, "html": difference_page}
 
 
 def write_difference(before: str, after: str, shown: str, output: Path | None) -> int:
@@ -240,37 +184,34 @@ def write_difference(before: str, after: str, shown: str, output: Path | None) -
     `shown` is text, html or json; `output` None is standard output. The project is the checkout of perfjudge,
     or the working directory if perfjudge is installed. InputError if a state does not exist or has no
     evaluation, or the states have no family in common; OSError if predictions of a registered version are
-    missing, or writing fails.
-    """
-    difference = compare_named_states(before, after, project_root())
-    write_output(as_json(difference) if shown == "json" else _FORMS[shown](difference), output)
-    return 0
-
-
-def compare_named_states(before: str, after: str, project: Path) -> ExperimentsDifference:
-    """Return the differences `after` - `before` of two states of a project, with flipped cases described.
-
-    `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``.
-    InputError if a state does not exist or has no evaluation, or the states have no family in common; OSError
-    if predictions of a registered version are missing. For each pair of champions, the first 200 flipped
-    cases are described; descriptions that fail become notes. Progress is shown on stderr.
+    missing, or writing fails. For each pair of champions, the first 200 flipped cases are described;
+    descriptions that fail become notes. Progress is shown on stderr.
     """
     from rich.console import Console
 
+    project = project_root()
     with (
         Console(stderr=True).status("reading") as status,
         open_state(before, project, status.update) as old,
         open_state(after, project, status.update) as new,
     ):
         status.update("comparing")
-        return _with_descriptions(compare_states(old, new), new.root)
+        difference = _with_descriptions(compare_states(old, new), new.root)
+    if shown == "json":
+        content = as_json(difference)
+    elif shown == "html":
+        content = render("experiments.html", found=difference, words=_WORDS)
+    else:
+        content = "\n".join(_difference_lines(difference)) + "\n"
+    write_output(content, output)
+    return 0
 
 
 def _with_descriptions(difference: ExperimentsDifference, root: Path) -> ExperimentsDifference:
     families, notes = [], list(difference.notes)
     for family in difference.families:
         describe = family_plugin(family.family).describe_cases
-        cases = [flipped_case.case for best in family.champions for flipped_case in best.flipped[:EXPLAINED]]
+        cases = [flipped.case for best in family.champions for flipped in best.flipped[:EXPLAINED]]
         try:
             words = describe(root, cases) if describe is not None and cases else {}
         except InputError as error:
@@ -278,11 +219,10 @@ def _with_descriptions(difference: ExperimentsDifference, root: Path) -> Experim
             notes.append(f"{family.family}: the measurements cannot be described ({error.problem})")
         champions = []
         for best in family.champions:
-            flipped_cases = (
-                replace(flipped_case, words=words.get(flipped_case.case, flipped_case.words))
-                for flipped_case in best.flipped
+            described = (
+                replace(flipped, words=words.get(flipped.case, flipped.words)) for flipped in best.flipped
             )
-            champions.append(replace(best, flipped=tuple(flipped_cases)))
+            champions.append(replace(best, flipped=tuple(described)))
         families.append(replace(family, champions=tuple(champions)))
     return replace(difference, families=tuple(families), notes=tuple(notes))
 

@@ -33,62 +33,37 @@ class PlannedStage:
     files: tuple[str, ...]  # outputs of its last run
 
 
-@dataclass(frozen=True)
-class RetrainingPlan:
-    """The stages that ``dvc repro`` would run, in their order."""
-
-    stages: tuple[PlannedStage, ...]
-
-    @property
-    def seconds(self) -> float:
-        """The sum of the known durations."""
-        return sum(stage.seconds or 0.0 for stage in self.stages)
-
-    @property
-    def files(self) -> list[str]:
-        """Files and directories that may change, sorted."""
-        return sorted({str(LOCK), *(file for stage in self.stages for file in stage.files)})
-
-    def lines(self) -> Iterator[str]:
-        """Yield the plan as lines of text."""
-        changed = sum(bool(stage.changes) for stage in self.stages)
-        unknown = sum(stage.seconds is None for stage in self.stages)
-        time = f"about {self.seconds:.0f} s by their last runs"
-        time += f", without {with_noun(unknown, 'stage')} of unknown duration" if unknown else ""
-        others = len(self.stages) - changed
-        after = f", then up to {others} that use their results" if others else ""
-        yield f"{with_noun(changed, 'stage')} would run{after}: {time}"
-        width = max((len(stage.name) for stage in self.stages), default=0)
-        for stage in self.stages:
-            seconds = "?" if stage.seconds is None else f"{stage.seconds:.0f} s"
-            reasons = ", ".join(stage.changes) or "if its inputs change"
-            yield f"  {stage.name:<{width}} {seconds:>7}  {reasons}"
-        yield f"files that may change: {', '.join(self.files)}"
-        yield "promote and champions also write to MLflow; git's index and params.yaml stay as they are"
+def _plan_lines(stages: Sequence[PlannedStage], seconds: float, files: Sequence[str]) -> Iterator[str]:
+    changed = sum(bool(stage.changes) for stage in stages)
+    unknown = sum(stage.seconds is None for stage in stages)
+    time = f"about {seconds:.0f} s by their last runs"
+    time += f", without {with_noun(unknown, 'stage')} of unknown duration" if unknown else ""
+    others = len(stages) - changed
+    after = f", then up to {others} that use their results" if others else ""
+    yield f"{with_noun(changed, 'stage')} would run{after}: {time}"
+    width = max((len(stage.name) for stage in stages), default=0)
+    for stage in stages:
+        duration = "?" if stage.seconds is None else f"{stage.seconds:.0f} s"
+        reasons = ", ".join(stage.changes) or "if its inputs change"
+        yield f"  {stage.name:<{width}} {duration:>7}  {reasons}"
+    yield f"files that may change: {', '.join(files)}"
+    yield "promote and champions also write to MLflow; git's index and params.yaml stay as they are"
 
 
-def plan_retraining(root: Path, targets: Sequence[str]) -> RetrainingPlan:
-    """Return what ``dvc repro`` of the stages `targets` (empty: all) would do in the project `root`.
-
-    The plan has the stages in the order of running, also earlier ones that `targets` need. Each has its name,
-    the reasons why it runs (empty: it only runs if an earlier stage writes other files, or `targets` does not
-    name it), the seconds of its last run (None: unknown), and the files that it wrote then. A plan without
-    stages: nothing to do. Nothing is changed.
-    InputError if DVC cannot read the project, or does not know a stage; ModuleNotFoundError without DVC.
-    """
+def _plan_stages(root: Path, targets: Sequence[str]) -> list[PlannedStage]:
+    """Return the stages that ``dvc repro`` would run in their order, also those that `targets` need."""
     import_module("dvc")
     earlier = ["--with-deps"] if targets else []
     status: Mapping[str, Any] = json.loads(_dvc_output(root, "status", "--json", *earlier, *targets))
-    names = _RUN.findall(_dvc_output(root, "repro", "--dry", "--force-downstream", *targets))
     lock = yaml_content(root / LOCK) if (root / LOCK).is_file() else None
     locked: Mapping[str, Any] = (lock or {}).get("stages", {})
     stages = []
-    for name in names:
+    for name in _RUN.findall(_dvc_output(root, "repro", "--dry", "--force-downstream", *targets)):
         recorded = root / DURATIONS / name
         seconds = float(recorded.read_text(encoding="utf-8")) if recorded.is_file() else None
         files = tuple(out["path"] for out in locked.get(name, {}).get("outs", ()))
         stages.append(PlannedStage(name, tuple(_changes(status.get(name, ()))), seconds, files))
-    return RetrainingPlan(tuple(stages))
+    return stages
 
 
 def _changes(entries: Sequence[str | Mapping[str, Any]]) -> Iterator[str]:
@@ -121,12 +96,14 @@ def retrain(root: Path, targets: Sequence[str], *, dry_run: bool, as_json: bool)
     `targets` empty: all stages of the project `root`. Returns 0, or 2 if a stage failed. InputError if DVC
     cannot read the project, or does not know a stage; ModuleNotFoundError without DVC.
     """
-    plan = plan_retraining(root, targets)
+    stages = _plan_stages(root, targets)
+    seconds = sum(stage.seconds or 0.0 for stage in stages)
+    files = sorted({str(LOCK), *(file for stage in stages for file in stage.files)})
     if as_json:
-        content = {"stages": [asdict(stage) for stage in plan.stages], "seconds": plan.seconds}
-        sys.stdout.write(json.dumps(content | {"files": plan.files}, indent=1) + "\n")
+        content = {"stages": [asdict(stage) for stage in stages], "seconds": seconds, "files": files}
+        sys.stdout.write(json.dumps(content, indent=1) + "\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for line in plan.lines())
+        sys.stdout.writelines(f"{line}\n" for line in _plan_lines(stages, seconds, files))
     if dry_run:
         return 0
     sys.stdout.flush()

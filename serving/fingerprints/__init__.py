@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Literal, get_args
 
 import typer
 
 from data.errors import InputError
 from serving.options import AsJson, Better, KeepGoing, Output, Seed
-from serving.plugins import FamilyPlugin, Importing, deferred_function, import_attribute
+from serving.plugins import FamilyPlugin, Importing, deferred_function
 
 group = typer.Typer(
     help="Infer resource utilisation profiles (IRUPs) of applications.",
@@ -31,13 +32,13 @@ Direction = Annotated[
     Better, typer.Option("--better", help="Whether lower or higher values of the metric are better.")
 ]
 PLUGIN = FamilyPlugin(
-    page=deferred_function("serving.fingerprints.page.page"),
+    page=deferred_function("serving.fingerprints.page:page"),
     importing=Importing(
         "fingerprints",
-        deferred_function("serving.fingerprints.command.imported"),
-        lambda: import_attribute("data.fingerprints.formats.FORMATS"),
+        deferred_function("serving.fingerprints.command:imported"),
+        lambda: resolve_name("data.fingerprints.formats:FORMATS"),
     ),
-    endpoints=deferred_function("serving.fingerprints.command.fingerprint_endpoints"),
+    endpoints=deferred_function("serving.fingerprints.command:fingerprint_endpoints"),
     commands=lambda app: app.add_typer(group, name="irup"),
 )
 

@@ -170,14 +170,10 @@ def _add_state_endpoints(app: FastAPI) -> None:
         for model in app.state.models.values():
             if model.eager and model.loaded_model is None:
                 await to_thread.run_sync(require_model, model)
-        models = [
-            health for model in app.state.models.values() if (health := model.readiness_entry) is not None
-        ]
-        load_failures = [
-            message
-            for describe_failure in app.state.failure_checks
-            if (message := describe_failure()) is not None
-        ]
+        entries = [model.readiness_entry for model in app.state.models.values()]
+        models = [entry for entry in entries if entry is not None]
+        messages = [describe_failure() for describe_failure in app.state.failure_checks]
+        load_failures = [message for message in messages if message is not None]
         healthy = not load_failures and all(model["load_failure"] is None for model in models)
         return {"status": "ok" if healthy else "degraded", "models": models, "load_failures": load_failures}
 
@@ -198,10 +194,8 @@ def _complete_openapi(app: FastAPI) -> None:
         if app.openapi_schema is None:
             document = generated()
             components = document["components"]["schemas"]
-            models: list[type[BaseModel]] = [
-                *(endpoint.request for endpoint in all_endpoints()),
-                ProblemDetails,
-            ]
+            models: list[type[BaseModel]] = [endpoint.request for endpoint in all_endpoints()]
+            models.append(ProblemDetails)
             for model in models:
                 schema = model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
                 components.update(schema.pop("$defs", {}))

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 from data.errors import InputError
+from data.tables.files import naming_unreadable
 from serving.http.schemas import RefusedError
 
 LOG = logging.getLogger("perfjudge")
@@ -57,15 +58,13 @@ def read_tokens(path: Path) -> list[Token]:
 
 
 def _read_token_file(path: Path) -> list[Token]:
-    try:
+    with naming_unreadable(path):
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
             raise InputError("is not a regular file", file=path)
         if mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise InputError("others than its owner may write it; expected chmod go-w", file=path)
         return list(_parse_tokens(path.read_text("utf-8", "replace"), path))
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
 
 
 def add_token(path: Path, name: str, scopes: str) -> str:
@@ -194,8 +193,7 @@ def resolve_address(host: str, port: int, tokens: str | None) -> Address:
 def require_token(tokens: Tokens | None, method: str, path: str, authorization: bytes) -> Token | None:
     """Return the token of a request; None if the server has no `tokens`, or `path` needs none.
 
-    ``/healthz`` and ``/readyz`` need none. `authorization` is the value of the request's header
-    ``Authorization``: a bearer token, or for GET, HEAD and PUT also basic authentication with the token as
+    `authorization` is a bearer token, or for GET, HEAD and PUT also basic authentication with the token as
     password. RefusedError with 401 without a valid token, with 403 if its scopes do not include ``read``
     (GET, HEAD, OPTIONS, POST) or ``label`` (others).
     """

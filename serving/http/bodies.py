@@ -131,10 +131,7 @@ def _limit_size(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
         yield chunk
 
 
-_UNPACK: dict[str, Callable[[bytes, int], bytes]] = {
-    "gzip": _unpack_gzip,
-    "x-gzip": _unpack_gzip,
-}
+_UNPACK: dict[str, Callable[[bytes, int], bytes]] = dict.fromkeys(("gzip", "x-gzip"), _unpack_gzip)
 if find_spec("zstandard"):
     _UNPACK["zstd"] = _unpack_zstd
 

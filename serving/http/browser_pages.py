@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Mapping
-from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +12,7 @@ from fastapi import FastAPI, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import FileResponse, HTMLResponse
 
-from serving.reports.rendering import report_script
+from serving.reports.rendering import hash_source, report_script
 
 _INLINE = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
 _SAFE = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-cache"}
@@ -33,7 +31,7 @@ def page_response(
     """
     sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **extra_sources}.items()}
     for kind, text in _INLINE.findall(html):
-        sources.setdefault(f"{kind}-src", []).append(_hash_source(text))
+        sources.setdefault(f"{kind}-src", []).append(hash_source(text))
     return _html_response(html, status, {kind: " ".join(allowed) for kind, allowed in sources.items()})
 
 
@@ -43,17 +41,13 @@ def report_response(html: str) -> HTMLResponse:
     Its content security policy allows inline styles, which the charts use, images in ``data:`` addresses, and
     of scripts only `serving.reports.rendering.report_script`.
     """
-    sources = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": _hash_source(report_script())}
+    sources = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": hash_source(report_script())}
     return _html_response(html, 200, sources)
 
 
 def _html_response(html: str, status: int, sources: Mapping[str, str]) -> HTMLResponse:
     policy = "; ".join(f"{kind} {allowed}" for kind, allowed in sources.items())
     return HTMLResponse(html, status, {**_SAFE, "content-security-policy": policy})
-
-
-def _hash_source(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 PATH = "/docs"

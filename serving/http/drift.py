@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
@@ -37,23 +37,15 @@ WAITING, AT_ONCE = 20_000, 1000
 
 
 @dataclass(frozen=True)
-class FeatureDrift:
-    """The population stability index of one feature."""
-
-    feature: str
-    index: float
-
-
-@dataclass(frozen=True)
 class ModelDrift:
     """Drift of one model version: the number of its input rows, and its features by descending index.
 
-    ``features`` is empty if there are fewer than `FEWEST` rows.
+    ``features`` has name and population stability index of each; empty with fewer than `FEWEST` rows.
     """
 
     ref: ModelRef
     rows: int
-    features: tuple[FeatureDrift, ...]
+    features: Sequence[tuple[str, float]]
 
 
 @dataclass(frozen=True)
@@ -171,10 +163,10 @@ class Drift(Collector):
         for key, drift in self.by_model().items():
             named = key, drift.ref.name, drift.ref.version
             rows.add_metric(named, drift.rows)
-            for feature in drift.features[:1]:
-                largest.add_metric(named, feature.index)
-            for feature in drift.features[:MOST]:
-                index.add_metric((*named, feature.feature), feature.index)
+            for feature, stability in drift.features[:MOST]:
+                index.add_metric((*named, feature), stability)
+            for _, stability in drift.features[:1]:
+                largest.add_metric(named, stability)
         yield from (rows, largest, index)
 
     def _bins_of(self, key: str, served: Any) -> Bins | None:
@@ -196,11 +188,11 @@ def _joined_drift(parts: list[InputCounts]) -> ModelDrift:
     rows = int(counts[0].sum())
     if rows < FEWEST:
         return ModelDrift(first.ref, rows, ())
+    trained = first.deciles.items()
     features = [
-        FeatureDrift(name, _stability_index(trained, row))
-        for (name, trained), row in zip(first.deciles.items(), counts, strict=True)
+        (name, _stability_index(bins, row)) for (name, bins), row in zip(trained, counts, strict=True)
     ]
-    return ModelDrift(first.ref, rows, tuple(sorted(features, key=lambda feature: -feature.index)))
+    return ModelDrift(first.ref, rows, sorted(features, key=lambda feature: -feature[1]))
 
 
 def _stability_index(trained: Deciles, counts: NDArray[np.int64]) -> float:

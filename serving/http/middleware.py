@@ -29,7 +29,7 @@ from serving.shadow.figures import ShadowCollector
 from serving.shadow.request_log import RequestLog
 
 LOG = logging.getLogger("perfjudge")
-#: Seconds between updates of the metrics of models and drift.
+#: Seconds between updates of the metrics of models and drift, and of the verdicts for other processes.
 EVERY = 1.0
 #: Status in the log for requests whose client closed the connection (nginx's convention).
 GONE = 499
@@ -156,8 +156,8 @@ class RequestMiddleware:
         verdicts = context.count_verdicts()
         self._state.metrics.count_request(context, route, verdicts)
         self._state.drift.queue_inputs(context)
-        if context.endpoint is not None and context.answered is not None:
-            self._state.recent.add_answer(context.endpoint, context.answered)
+        if context.answered is not None:
+            self._state.recent.add_answer(context.answered)
         if self._state.shadow is not None:
             self._state.shadow.add_request(context)
         request_context.log_request(context, route, verdicts)
@@ -167,6 +167,7 @@ class RequestMiddleware:
             try:
                 self._state.metrics.update_gauges(self._state.models)
                 await to_thread.run_sync(self._state.drift.count_queued)
+                await to_thread.run_sync(self._state.recent.share_verdicts)
             except Exception:
                 LOG.exception("counting failed")
             await asyncio.sleep(EVERY)

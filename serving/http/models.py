@@ -28,9 +28,9 @@ _LONGEST = 500
 
 @dataclass(frozen=True)
 class AnsweringModel:
-    """The version in use: its address, card with ``ref``, loaded model (None until needed), start time."""
+    """The version in use, its card with ``ref``, loaded model (None until needed), and start time."""
 
-    address: str | Version
+    version: Version
     metadata: Any
     loaded: Any
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -41,7 +41,8 @@ class LoadFailure:
     """Why the model in use is not the version that the alias names."""
 
     reason: str
-    version: Version | None
+    #: ``identity_key`` of the version that failed; None if the alias could not be resolved.
+    identity: object
     #: Seconds until the next attempt, and its time by `time.monotonic`.
     wait: float
     retry_at: float
@@ -53,27 +54,14 @@ class HotReloadingModel:
 
     The current version keeps answering until the next one is loaded and has passed a test request. Requests
     keep the model that they began with.
-
-    Attributes
-    ----------
-    uri : str or None
-        The model's address; None: the champion.
-    params : mapping
-        Further keyword arguments for loading.
-    version_file : Path or None
-        File in which the processes of one server share the last version that was loaded.
-    swaps : int
-        Number of times a version replaced another one.
-    after_load : callable
-        Called when `ensure_loaded` has loaded the model.
     """
 
     loader: Loader
-    uri: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    version_file: Path | None = None
-    swaps: int = 0
-    after_load: Callable[[], object] = lambda: None
+    uri: str | None = None  # the model's address; None: the champion
+    params: Mapping[str, Any] = field(default_factory=dict)  # further keyword arguments for loading
+    version_file: Path | None = None  # where the processes of one server share the last version loaded
+    swaps: int = 0  # number of times a version replaced another one
+    after_load: Callable[[], object] = lambda: None  # called when `ensure_loaded` has loaded the model
     _current: AnsweringModel | None = None
     _failure: LoadFailure | None = None
     _lock: Lock = field(default_factory=Lock)
@@ -84,18 +72,17 @@ class HotReloadingModel:
     ) -> HotReloadingModel:
         """Return a registered model that is configured by the given options of ``perfjudge serve``.
 
-        `options` has the address under ``model.key``, and further parameters. `shared` is the directory that
-        the processes of one server share. InputError if the options name a model that does not exist; for
-        an `eager` model, and for a missing champion, only `ensure_loaded` raises it.
+        InputError if `options` name a model that does not exist; for an `eager` model, and for a missing
+        champion, only `ensure_loaded` raises it.
         """
         params = {name: options[name] for name in model.params if options.get(name) is not None}
         version_file = None if shared is None else Path(shared) / f"{model.key}.json"
-        reloading_model = cls(loader, options.get(model.key), params, version_file)
+        uri = options.get(model.key)
+        reloading_model = cls(loader, uri, params, version_file)
         if not reloading_model.eager:
-            with suppress(*(() if reloading_model.uri else (InputError,))):
-                reloading_model._current = reloading_model._read_version(
-                    resolve_address(loader.name, reloading_model.uri), whole=False
-                )
+            with suppress(*(() if uri else (InputError,))):
+                version = resolve_address(loader.name, uri)
+                reloading_model._current = reloading_model._read_version(version, whole=False)
         return reloading_model
 
     @property
@@ -117,11 +104,6 @@ class HotReloadingModel:
         with suppress(InputError):
             return served_version(f"models:/{self.loader.name()}@{CHAMPION}") is None
         return False
-
-    @property
-    def since(self) -> datetime | None:
-        """Time when the version in use began to answer; None while no model is known."""
-        return None if self._current is None else self._current.since
 
     @property
     def load_failure(self) -> str | None:
@@ -151,14 +133,15 @@ class HotReloadingModel:
 
     def ensure_loaded(self) -> Any:
         """Return the model, loading it if needed; InputError if that fails."""
-        current = self._current
-        if current is None or current.loaded is None:
+        model = self.loaded_model
+        if model is None:
             with self._lock:
-                current = self._current
-                if current is None or current.loaded is None:
-                    current = self._current = self._load_first()
+                model = self.loaded_model
+                if model is None:
+                    self._current = self._load_first()
+                    model = self._current.loaded
                     self.after_load()
-        return current.loaded
+        return model
 
     def follow_processes(self) -> None:
         """Load the model if another process of this server has loaded it, so that requests need not wait."""
@@ -177,14 +160,13 @@ class HotReloadingModel:
             if self._current is not None:
                 self._record_failure(exc, None, self._current)
             return
-        assert isinstance(version, Version)
-        before = self._current
-        if before is not None and _version_identity(before.address) == version.identity_key:
+        before, failure = self._current, self._failure_of(version)
+        if before is not None and before.version.identity_key == version.identity_key:
             # a version that could not be loaded on request is tried again at the next request
-            if self.loaded_model is not None or not self._has_failed(version):
+            if self.loaded_model is not None or failure is None:
                 self._clear_failure(version)
             return
-        if self._has_failed(version) and self._failure is not None and monotonic() < self._failure.retry_at:
+        if failure is not None and monotonic() < failure.retry_at:
             return
         try:
             self._current = self._read_version(version, whole=self.eager or self.loaded_model is not None)
@@ -196,58 +178,55 @@ class HotReloadingModel:
             LOG.info("%s answers in place of %s", version.uri, before.metadata.ref.uri)
         self._clear_failure(version)
 
-    def _has_failed(self, version: Version | None) -> bool:
-        return self._failure is not None and _version_identity(self._failure.version) == _version_identity(
-            version
-        )
+    def _failure_of(self, version: Version | None) -> LoadFailure | None:
+        identity = None if version is None else version.identity_key
+        return self._failure if self._failure is not None and self._failure.identity == identity else None
 
     def _load_first(self) -> AnsweringModel:
         """Load the current or the named version, or else the last one that another process has loaded."""
-        address = None if self._current is None else self._current.address
+        version = None if self._current is None else self._current.version
         try:
-            address = address or resolve_address(self.loader.name, self.uri)
-            current = self._read_version(address, whole=True)
+            version = version or resolve_address(self.loader.name, self.uri)
+            current = self._read_version(version, whole=True)
         except InputError as exc:
-            version = address if isinstance(address, Version) else None
             remembered = self._stored_version()
-            if remembered is not None and _version_identity(remembered) != _version_identity(version):
+            if remembered and (version is None or remembered.identity_key != version.identity_key):
                 current = self._read_version(remembered, whole=True)
                 self._record_failure(exc, version, current)
                 return current
             if self._current is not None:
                 self._record_failure(exc, version, None)
             raise
-        if isinstance(address, Version) and self._has_failed(address):
-            self._clear_failure(address)
+        if self._failure_of(version) is not None:
+            self._clear_failure(version)
         return current
 
-    def _read_version(self, address: str | Version, *, whole: bool) -> AnsweringModel:
+    def _read_version(self, version: Version, *, whole: bool) -> AnsweringModel:
         """Read a version; unless `whole`, only its card, if the loader can."""
         if not whole and self.loader.card is not None:
-            return AnsweringModel(address, self.loader.card(address), None)
-        model = self.loader.load_and_test(address, self.params)
-        if self.version_file is not None and isinstance(address, Version):
+            return AnsweringModel(version, self.loader.card(version), None)
+        model = self.loader.load_and_test(version, self.params)
+        if self.version_file is not None and version.version:
             with suppress(OSError):
-                write_json(self.version_file, asdict(address))
-        return AnsweringModel(address, model, model)
+                write_json(self.version_file, asdict(version))
+        return AnsweringModel(version, model, model)
 
     def _stored_version(self) -> Version | None:
-        try:
-            return (
-                None if self.version_file is None else Version(**json.loads(self.version_file.read_bytes()))
-            )
-        except (OSError, ValueError, TypeError):
-            return None
+        if self.version_file is not None:
+            with suppress(OSError, ValueError, TypeError):
+                return Version(**json.loads(self.version_file.read_bytes()))
+        return None
 
     def _record_failure(
         self, exc: Exception, version: Version | None, current: AnsweringModel | None
     ) -> None:
         """Record why `current` answers instead of the alias's version; log a new failure once."""
         reason = " ".join(f"{exc}".split())[:_LONGEST] or type(exc).__name__
-        repeated = self._has_failed(version)
-        wait = min(2 * self._failure.wait, _LATE) if self._failure is not None and repeated else _SOON
-        self._failure = LoadFailure(reason, version, wait, monotonic() + wait)
-        if not repeated:
+        before = self._failure_of(version)
+        wait = _SOON if before is None else min(2 * before.wait, _LATE)
+        identity = None if version is None else version.identity_key
+        self._failure = LoadFailure(reason, identity, wait, monotonic() + wait)
+        if before is None:
             answering = "nothing" if current is None else current.metadata.ref.uri
             LOG.warning("%s: %s; %s answers meanwhile", self.loader.name(), reason, answering)
 
@@ -257,17 +236,12 @@ class HotReloadingModel:
             LOG.warning("%s: all is well again, %s answers", self.loader.name(), version.uri)
 
 
-def _version_identity(address: str | Version | None) -> object:
-    return address.identity_key if isinstance(address, Version) else address
-
-
 def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[str, HotReloadingModel]:
     """Return the models of all endpoints by their key; cards are read here, models when first used.
 
     `options` are the given options of ``perfjudge serve`` by name, `shared` is the directory that the
-    processes of one server share (None: there is one process). InputError if an option names a model that
-    does not exist or whose card cannot be read. Models of comparisons, whose cards cannot be read alone, and
-    models that no option names (champions) raise it only in `ensure_loaded`.
+    processes of one server share (None: there is one process). InputError as `HotReloadingModel.from_options`
+    raises it.
     """
     needed = {
         endpoint.model.key: (endpoint.model, endpoint.loader)

@@ -12,7 +12,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from threading import Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,11 +24,11 @@ from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import write_json
 from serving.http.browser_pages import page_response, report_response
-from serving.http.drift import FEWEST, ModelDrift
+from serving.http.drift import FEWEST
 from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
-from serving.plugins import Endpoint, all_endpoints, all_pages, all_plugins, served_models
-from serving.reports.charts import percent, with_noun
+from serving.plugins import Endpoint, all_endpoints, all_pages, all_plugins, registered_names, served_models
+from serving.reports.charts import percent
 from serving.reports.rendering import render
 from serving.reports.separation import join_names
 from serving.reports.verdict_lines import VerdictLine
@@ -43,22 +42,25 @@ from training.registry.champions import (
     tracking_uri,
 )
 from training.registry.promotion_history import challenger_reason, champion_reason
+from training.registry.runs import headline_scores
 
 if TYPE_CHECKING:
     from serving.http.bodies import Answered
 
 #: Maximum number of recent verdicts, of verdicts of one answer, and of characters of their names and reasons.
 KEPT, OF_ONE, LETTERS = 50, 10, 200
-#: Seconds until a verdict is written to the file for other processes.
-DELAY = 1.0
 
 
 class RecentVerdict(NamedTuple):
-    """A verdict: Unix time in seconds, endpoint, and its line of text."""
+    """A verdict: Unix time in seconds, and its line of text."""
 
     at: float
-    endpoint: str
     line: VerdictLine
+
+    @property
+    def time(self) -> str:
+        """The time in UTC as text."""
+        return f"{datetime.fromtimestamp(self.at, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 class RecentVerdicts:
@@ -67,9 +69,9 @@ class RecentVerdicts:
     def __init__(self, shared: str | None = None) -> None:
         self._verdicts = deque[RecentVerdict](maxlen=KEPT)
         self._shared = None if shared is None else Path(shared)
-        self._write_pending = False
+        self._changed = False
 
-    def add_answer(self, endpoint: Endpoint, answered: Answered) -> None:
+    def add_answer(self, answered: Answered) -> None:
         """Keep the first `OF_ONE` verdicts of an answer, if it has any; this takes microseconds."""
         if answered.judged is None:
             return
@@ -77,22 +79,19 @@ class RecentVerdicts:
         for line in answered.judged.first_lines(OF_ONE):
             suite, name, reason = (text[:LETTERS] for text in (line.suite, line.name, line.reason))
             short = VerdictLine(line.verdict, line.probability, suite, name, reason)
-            self._verdicts.append(RecentVerdict(now, endpoint.path, short))
-        if self._shared is not None and not self._write_pending:
-            self._write_pending = True
-            writing = Timer(DELAY, self._write_verdicts, [self._shared])
-            writing.daemon = True
-            writing.start()
+            self._verdicts.append(RecentVerdict(now, short))
+        self._changed = True
 
-    def _write_verdicts(self, directory: Path) -> None:
+    def share_verdicts(self) -> None:
+        """Write the verdicts to a file for the other processes, if there are new ones."""
+        if self._shared is None or not self._changed:
+            return
         # verdicts that arrive while the file is written are in the next one
-        self._write_pending = False
+        self._changed = False
         # a page with fewer verdicts is better than a failing server
         with suppress(OSError):
-            verdicts = [
-                verdict._asdict() | {"line": asdict(verdict.line)} for verdict in tuple(self._verdicts)
-            ]
-            write_json(directory / f"recent-{os.getpid()}.json", verdicts)
+            verdicts = [[verdict.at, asdict(verdict.line)] for verdict in tuple(self._verdicts)]
+            write_json(self._shared / f"recent-{os.getpid()}.json", verdicts)
 
     def newest_verdicts(self) -> list[RecentVerdict]:
         """Return the last verdicts of all processes, newest first, at most `KEPT`."""
@@ -101,15 +100,13 @@ class RecentVerdicts:
             # another process may have ended, and its file with it
             with suppress(OSError, ValueError):
                 if path.name != f"recent-{os.getpid()}.json":
-                    verdicts += [
-                        RecentVerdict(verdict["at"], verdict["endpoint"], VerdictLine(**verdict["line"]))
-                        for verdict in json.loads(path.read_text(encoding="utf-8"))
-                    ]
+                    stored = json.loads(path.read_text(encoding="utf-8"))
+                    verdicts += [RecentVerdict(at, VerdictLine(**line)) for at, line in stored]
         return sorted(verdicts, key=lambda verdict: -verdict.at)[:KEPT]
 
 
 #: Displayed scores in order, with their names.
-_CALLED = {
+_SCORES = {
     "balanced_accuracy": "balanced accuracy",
     "false_negative_rate": "missed",
     "false_positive_rate": "false alarms",
@@ -124,15 +121,10 @@ _MOST = 4
 _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 
 
-def figures_of(family: str, root: Path) -> dict[str, Any]:
-    """Return a family's champion and scores; InputError if the family was not evaluated under `root`.
+def _champion_figures(family: str, root: Path) -> dict[str, Any]:
+    """Return a family's champion, whether it has a report page, and by split the champion's scores as text.
 
-    The keys are ``family``, ``champion`` (its name), ``splits`` and ``report`` (whether the report page
-    exists). ``splits`` maps the name and scheme of each split (``name: scheme``) to the champion's scores
-    there: a list of at most four tuples of displayed score name (as "missed") and formatted value (as
-    "4.2 %"), in the order of display. Splits without the champion are left out. InputError, too, if the
-    evaluation's file is not JSON; LookupError, TypeError, ValueError or AttributeError if its content has
-    another format.
+    InputError if the family was not evaluated under `root`.
     """
     paths = FamilyPaths(family, root)
     metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")
@@ -145,15 +137,14 @@ def figures_of(family: str, root: Path) -> dict[str, Any]:
     return {"family": family, "champion": champion, "splits": splits, "report": paths.page.is_file()}
 
 
-def _formatted_scores(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+def _formatted_scores(scores: dict[str, Any]) -> Sequence[tuple[str, str]]:
     """Return names and formatted values of scores: pooled over all folds, or else means over folds."""
-    figures = []
-    for key, called in _CALLED.items():
-        value = scores.get(key)
-        if isinstance(value, Mapping):
-            value = value.get("mean") if value.get("pooled") is None else value["pooled"]
-        if value is not None:
-            figures.append((called, f"{value:.3f}" if key in _PLAIN else percent(value)))
+    values = {**scores, **headline_scores(scores)}
+    figures = [
+        (name, f"{values[key]:.3f}" if key in _PLAIN else percent(values[key]))
+        for key, name in _SCORES.items()
+        if values.get(key) is not None
+    ]
     return figures[:_MOST]
 
 
@@ -165,18 +156,12 @@ def _contender_entry(version: Version | None, reason: Callable[[Version], str]) 
     return {"version": version.version, "model": model, "reason": reason(version), "against": against}
 
 
-def promotion_entries() -> Iterator[dict[str, Any]]:
+def _promotion_entries() -> Iterator[dict[str, Any]]:
     """Yield for each name of the endpoints' models its champion, and the challenger that it beat or replaced.
 
-    The keys are ``name``, and ``champion`` and ``refused``: a dict of the texts ``version, model`` (kind of
-    model), ``reason`` (why it is champion or not) and ``against`` (version it was compared with, "" for
-    none), or None. ``refused`` is the challenger if it lost the test against this champion, if a person
-    replaced it by this champion, or if there is no champion and it was compared with none. A name with None
-    for both, or whose registry does not answer, is omitted.
+    A name with neither, or whose registry does not answer, is omitted.
     """
-    for name in dict.fromkeys(
-        endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None
-    ):
+    for name in registered_names():
         # the list of models reports a registry that does not answer
         with suppress(InputError):
             champion = _contender_entry(served_version(f"models:/{name}@{CHAMPION}"), champion_reason)
@@ -188,50 +173,11 @@ def promotion_entries() -> Iterator[dict[str, Any]]:
                 yield {"name": name, "champion": champion, "refused": refused}
 
 
-def recommendations(
-    troubled: Sequence[str], drifted_features: Mapping[str, str], verdicts: Sequence[VerdictLine]
-) -> Iterator[str]:
-    """Yield recommendations as sentences: on models, on recent fails and unsure verdicts, and a general one.
-
-    The general one is always there, as the last. If no model is in trouble or drifts, a sentence says so.
-    `troubled` are names of models that do not answer, or only in an older version; `drifted_features` maps
-    each model that drifts to its feature with the largest drift; `verdicts` are the recent ones.
-    """
-    if troubled:
-        yield f"Mend {join_names(troubled)} first: requests to it get no answer, or one of an older version."
-    for model, feature in drifted_features.items():
-        yield (
-            f"Do not rely on {model} for current requests: {feature} is far from its training data. "
-            f"Label some of them and retrain, or find out why it changed."
-        )
-    fails, unsure = (sum(line.verdict == word for line in verdicts) for word in ("fail", "unsure"))
-    if fails:
-        yield f"Look at {with_noun(fails, 'fail')} among the recent verdicts: each has its reasons."
-    if unsure:
-        yield (
-            f"Look at {with_noun(unsure, 'unsure verdict')} yourself and label them: the model learns most "
-            f"from them."
-        )
-    if not (troubled or drifted_features):
-        yield "Nothing is wrong with the models: request verdicts from them, or give them more labels."
-    yield (
-        "Before you change a threshold or a model, read the report of its family, which shows the costs of "
-        "each choice."
-    )
-
-
-#: Maximum number of features listed per model.
-_FEATURES = 5
-#: The largest population stability index without drift, and the smallest with much of it (Siddiqi, Credit
-#: Risk Scorecards, Wiley 2006, chapter 9).
-_NEAR, _FAR = 0.1, 0.25
-
-
 def _model_line(model: HotReloadingModel, says: str) -> dict[str, Any]:
     entry = model.models_entry or {}
     about = {key: str(entry.get(key, "")) for key in ("name", "version", "estimator")}
     missing = None if entry else "there is none; make one with: uv run dvc repro"
-    return {**about, "says": says, "since": model.since, "load_failure": model.load_failure or missing}
+    return {**about, "says": says, "since": entry.get("since"), "load_failure": model.load_failure or missing}
 
 
 def _endpoint_example(endpoint: Endpoint) -> dict[str, Any]:
@@ -239,16 +185,6 @@ def _endpoint_example(endpoint: Endpoint) -> dict[str, Any]:
     example = next(iter(endpoint.request.model_json_schema().get("examples", ())), None)
     body = "" if example is None else json.dumps(example, ensure_ascii=True)
     return {"endpoint": endpoint, "body": body.replace("'", "\\u0027")}
-
-
-def _drift_line(drift: ModelDrift) -> dict[str, Any]:
-    features = []
-    for feature in drift.features[:_FEATURES]:
-        index = feature.index
-        distance = "near" if index <= _NEAR else "some way off" if index <= _FAR else "far off"
-        features.append((feature.feature, index, distance))
-    about = {"name": drift.ref.name, "version": drift.ref.version, "rows": drift.rows}
-    return {**about, "n_missing": max(0, FEWEST - drift.rows), "features": features}
 
 
 def add_start_page(app: FastAPI) -> None:
@@ -271,14 +207,12 @@ def add_start_page(app: FastAPI) -> None:
 def _render_overview(app: FastAPI, url: str) -> str:
     purposes = {model.key: model.says for model in served_models()}
     models = [_model_line(model, purposes.get(key, "")) for key, model in app.state.models.items()]
-    drift = [_drift_line(drift) for drift in app.state.drift.by_model().values()]
-    farthest = [(model["name"], model["features"][0]) for model in drift if model["features"]]
-    recent: list[RecentVerdict] = app.state.recent.newest_verdicts()
+    broken = [model["name"] or model["says"] for model in models if model["load_failure"]]
     measured, shadow, labels = [], None, Counter[str]()
     for family in FAMILIES:
         # each family has its own format of the file
         with suppress(InputError, LookupError, TypeError, ValueError, AttributeError):
-            measured.append(figures_of(family, project_root()))
+            measured.append(_champion_figures(family, project_root()))
     for plugin in all_plugins():
         if plugin.labels is not None:
             with suppress(InputError):
@@ -286,31 +220,21 @@ def _render_overview(app: FastAPI, url: str) -> str:
     # without this part if its file cannot be read
     with suppress(InputError):
         shadow = figures.read_report(figures.figures_file(), running=app.state.settings.shadow is not None)
-    new_labels = [
-        count
-        for part in all_pages()
-        if part.count_new_labels is not None and (count := part.count_new_labels(app)) is not None
-    ]
+    counts = [part.count_new_labels(app) for part in all_pages() if part.count_new_labels is not None]
+    new_labels = [count for count in counts if count is not None]
     return render(
         "overview.html",
         url=url,
         models=models,
-        promotions=list(promotion_entries()),
+        promotions=list(_promotion_entries()),
         measured=measured,
-        recent=[
-            (f"{datetime.fromtimestamp(verdict.at, UTC):%Y-%m-%d %H:%M:%S}", verdict) for verdict in recent
-        ],
+        recent=app.state.recent.newest_verdicts(),
         labels=labels,
         unseen=sum(new_labels) if new_labels else None,
-        drift=drift,
+        drift=list(app.state.drift.by_model().values()),
+        fewest=FEWEST,
         shadow=shadow,
-        points=list(
-            recommendations(
-                [model["name"] or model["says"] for model in models if model["load_failure"]],
-                {name: feature for name, (feature, index, _) in farthest if index > _FAR},
-                [verdict.line for verdict in recent],
-            )
-        ),
+        broken=join_names(broken) if broken else "",
         doors=[_endpoint_example(endpoint) for endpoint in all_endpoints()],
         tracking=_tracking_link(),
         tokens=app.state.settings.tokens is not None,

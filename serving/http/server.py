@@ -200,10 +200,7 @@ class DrainingServer(Server):
             server.close()
         protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
         make_protocol = partial(
-            protocol,
-            config=self.config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
+            protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         for connection in [accepted for listening in duplicates for accepted in _accept_waiting(listening)]:
             await loop.connect_accepted_socket(make_protocol, connection)
@@ -336,12 +333,11 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
     """Serve HTTP until SIGTERM or Ctrl-C; a second signal ends it at once.
 
     With several `workers`, the exit code is returned: 0, or 3 if one cannot start. With one, the signal is
-    raised again after the shutdown: SIGTERM ends the process, Ctrl-C raises KeyboardInterrupt. The address is
-    printed. The options in `settings` are completed with the families' defaults. `port` 0 is any free port.
-    Each of `workers` processes loads the models and follows the registry by itself. With `shadow`,
-    challengers judge the same requests in a separate process. InputError if an option names a missing model,
-    a model that is loaded at the start (of comparisons) has no usable version, the address cannot be used or
-    is reachable from other machines without tokens, or the token file or another option is invalid.
+    raised again after the shutdown: SIGTERM ends the process, Ctrl-C raises KeyboardInterrupt. `port` 0 is
+    any free port; the address is printed. With `shadow`, challengers judge the same requests in a separate
+    process. InputError if an option names a missing model, a model that is loaded at the start has no usable
+    version, the address cannot be used or is reachable from other machines without tokens, or the token file
+    or another option is invalid.
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")

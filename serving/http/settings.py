@@ -17,41 +17,21 @@ _VARIABLE = "PERFJUDGE_SERVE"
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Settings of a server.
+    """Settings of a server."""
 
-    Attributes
-    ----------
-    options : mapping
-        The families' options of ``perfjudge serve``: models, their parameters and further ones.
-    shared : str or None
-        Directory that the workers of one server share; None with one worker.
-    watch : float
-        Seconds between two checks of the registry's aliases.
-    tokens : str or None
-        Path of the token file; None: requests need no token.
-    timeout, body_timeout : float
-        Seconds for the answer once the body is complete, and for the body.
-    log_level, log_format : str or None
-        See `serving.http.request_context.configure_logging`.
-    hosts : sequence of str or None
-        Accepted ``Host`` values, in addition to names of this machine; None: any.
-    secret : str
-        Key of the CSRF tokens on a server without tokens.
-    shadow : str or None
-        Directory of answered requests for challengers; None: shadow mode is off.
-    """
-
+    #: The families' options of ``perfjudge serve``: models, their parameters and further ones.
     options: Mapping[str, Any] = field(default_factory=dict)
-    shared: str | None = None
-    watch: float = 2.0
-    tokens: str | None = None
-    timeout: float = 60.0
-    body_timeout: float = 30.0
+    shared: str | None = None  # directory that the workers of one server share; None with one worker
+    watch: float = 2.0  # seconds between two checks of the registry's aliases
+    tokens: str | None = None  # path of the token file; None: requests need no token
+    timeout: float = 60.0  # seconds for the answer once the body is complete
+    body_timeout: float = 30.0  # seconds for the body
+    #: log_level, log_format: see `serving.http.request_context.configure_logging`.
     log_level: Level | None = None
     log_format: Form | None = None
-    hosts: Sequence[str] | None = None
-    secret: str = field(default_factory=token_hex, repr=False)
-    shadow: str | None = None
+    hosts: Sequence[str] | None = None  # accepted ``Host`` values besides names of this machine; None: any
+    secret: str = field(default_factory=token_hex, repr=False)  # key of CSRF tokens without a token file
+    shadow: str | None = None  # directory of answered requests for challengers; None: shadow mode is off
 
     @property
     def environment_variables(self) -> dict[str, str]:

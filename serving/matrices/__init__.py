@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated
 
 import typer
 
-from serving.plugins import FamilyPlugin, Importing, Judging, Registered, deferred_function, import_attribute
+from serving.plugins import FamilyPlugin, Importing, Judging, Registered, deferred_function
 
 Include = Annotated[
     list[str] | None,
@@ -28,20 +29,20 @@ Exclude = Annotated[
 group = typer.Typer(help="Train on matrices that are larger than memory.", no_args_is_help=True)
 MODEL = Registered("matrices", "Model that judges matrices.")
 PLUGIN = FamilyPlugin(
-    page=deferred_function("serving.matrices.page.page"),
+    page=deferred_function("serving.matrices.page:page"),
     importing=Importing(
         "matrices",
-        deferred_function("serving.matrices.command.imported"),
-        lambda: import_attribute("data.matrices.formats.FORMATS"),
+        deferred_function("serving.matrices.command:imported"),
+        lambda: resolve_name("data.matrices.formats:FORMATS"),
         {"include": Include, "exclude": Exclude},
     ),
     judging=Judging(
         "matrices",
-        deferred_function("serving.matrices.command.judge_matrices"),
-        recognised=deferred_function("data.matrices.formats.recognised"),
+        deferred_function("serving.matrices.command:judge_matrices"),
+        recognised=deferred_function("data.matrices.formats:recognised"),
     ),
     models=(MODEL,),
-    endpoints=deferred_function("serving.matrices.request.matrix_endpoints", MODEL),
+    endpoints=deferred_function("serving.matrices.request:matrix_endpoints", MODEL),
     commands=lambda app: app.add_typer(group, name="matrices"),
 )
 

@@ -75,9 +75,7 @@ def trace(
     source: Annotated[
         Path | None,
         typer.Option(
-            "--input",
-            metavar="INPUT",
-            help="Input of the answer, which the same model version judges again.",
+            "--input", metavar="INPUT", help="Input of the answer, which the same model version judges again."
         ),
     ] = None,
     as_json: AsJson = False,

@@ -32,10 +32,7 @@ _NAMED = (
 
 @dataclass(frozen=True)
 class GivenAnswer:
-    """An answer, its form (`shown`), and its model's name and version.
-
-    `model` is the field of that name in JSON, empty for other forms.
-    """
+    """An answer, its form (`shown`), its model's name and version, and the field `model` of JSON."""
 
     name: str
     version: str
@@ -54,10 +51,8 @@ class GivenAnswer:
 
         InputError if the file cannot be read or names no registered version.
         """
-        try:
+        with naming_unreadable(path):
             content = path.read_bytes()
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=path) from exc
         text = content.decode(errors="replace").lstrip("\ufeff \t\r\n")
         if text.startswith("{"):
             return cls._from_json(text, content, path)
@@ -84,8 +79,9 @@ class GivenAnswer:
 
 
 _XML = "application/xml"
-#: Options of the risk guarantee that are recorded in an answer.
-_GUARANTEES = ("max_false_negative_rate", "max_false_positive_rate")
+#: Options that are recorded in an answer, and the costs in the order of the option ``costs``.
+_RECORDED = ("min_effect_size", "max_false_negative_rate", "max_false_positive_rate")
+_COSTS = ("false_negative", "false_positive", "review")
 #: Maximum number of differences in the text.
 TOLD = 10
 
@@ -112,13 +108,11 @@ class ReplayCheck:
 def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any]) -> ReplayCheck:
     """Judge a source again by the version that gave an answer, and return how the second answer differs.
 
-    `source` is the body of the request or the input of ``perfjudge judge``. `options` are those of the
-    original answer, with underscores in their names (others are ignored); the minimum effect size, the risk
-    guarantee and the costs are by default those that the answer records in JSON. The source is judged by the
-    HTTP endpoint, if it can be a request and the answer is JSON or XML, and by the command, unless the first
-    answer is equal; the answer with fewer differences counts. InputError if neither can judge the source (it
-    names the source), the version cannot be loaded, or no endpoint has a model of this name; ModelError if
-    the model fails.
+    `source` is the body of the request or the input of ``perfjudge judge``, `options` are those of the
+    original answer; those that a JSON answer records may be missing. The source is judged by the HTTP
+    endpoint, if it can be a request and the answer is JSON or XML, and by the command, unless the first
+    answer is equal; the answer with fewer differences counts. InputError if neither can judge the source;
+    ModelError if the model fails.
     """
     endpoint = endpoint_of_model(original.name)
     with naming_unreadable(source):
@@ -144,16 +138,11 @@ def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any
 
 
 def _recorded_options(original: GivenAnswer) -> dict[str, Any]:
-    decided = original.model.get("decided") or {}
-    options = {
-        "min_effect_size": original.model.get("min_effect_size"),
-        **{name: decided.get(name) for name in _GUARANTEES},
-    }
-    if costs := decided.get("costs"):
-        options["costs"] = ":".join(
-            repr(costs[name]) for name in ("false_negative", "false_positive", "review")
-        )
-    return {name: value for name, value in options.items() if value is not None}
+    recorded = {**original.model, **(original.model.get("decided") or {})}
+    options = {name: recorded[name] for name in _RECORDED if recorded.get(name) is not None}
+    if costs := recorded.get("costs"):
+        options["costs"] = ":".join(repr(costs[name]) for name in _COSTS)
+    return options
 
 
 def _replay_by_endpoint(
@@ -161,18 +150,12 @@ def _replay_by_endpoint(
 ) -> bytes | None:
     """Return the answer of the endpoint; None if the source cannot be the body of such a request."""
     handler = endpoint.handlers.get({"json": JSON, "xml": _XML}.get(original.shown, ""))
-    if (
-        handler is None
-        or endpoint.loader is None
-        or not source.is_file()
-        or source.stat().st_size > endpoint.limit
-    ):
+    is_body = source.is_file() and source.stat().st_size <= endpoint.limit
+    if handler is None or endpoint.loader is None or not is_body:
         return None
     names = {} if endpoint.model is None else endpoint.model.params
-    model = endpoint.loader.load(
-        original.model_uri, **{name: options[name] for name in names if name in options}
-    )
-    return handler(source.read_bytes(), model).content
+    applicable = {name: options[name] for name in names if name in options}
+    return handler(source.read_bytes(), endpoint.loader.load(original.model_uri, **applicable)).content
 
 
 def _replay_by_command(
@@ -188,15 +171,14 @@ def _replay_by_command(
 
 
 def _compare_answers(original: GivenAnswer, content: bytes) -> ReplayCheck:
-    before, after = (dict(_answer_values(original.shown, answer)) for answer in (original.content, content))
-
-    def shown_value(values: Mapping[str, Any], place: str) -> str:
-        return repr(values[place]) if place in values else "not there"
-
+    before, after = (
+        {place: repr(value) for place, value in _answer_values(original.shown, answer)}
+        for answer in (original.content, content)
+    )
     differences = [
-        f"{place}: was {shown_value(before, place)}, is {shown_value(after, place)}"
+        f"{place}: was {before.get(place, 'not there')}, is {after.get(place, 'not there')}"
         for place in {**before, **after}
-        if shown_value(before, place) != shown_value(after, place)
+        if before.get(place) != after.get(place)
     ]
     return ReplayCheck(len(before), tuple(differences))
 
@@ -254,6 +236,7 @@ def add_origin_endpoint(app: FastAPI) -> None:
 
 #: Maximum number of parameters and scores in a line.
 _SOME = 12
+_DIRTY = {True: ", and changes that are in no commit", False: ", nothing changed"}
 
 
 def trace_answer(
@@ -266,13 +249,10 @@ def trace_answer(
 ) -> tuple[str, bool]:
     """Return a text on the origin of a model version (JSON: `as_json`), and whether nothing has changed.
 
-    `answer_or_name` is the path of a file with an answer; if `version` is given (a number, with or without
-    "v"), it is a registered name. `source` is the input of the answer, which the version judges again with
-    `options`; those that a JSON answer records may be omitted. The second result is False if the repeated
-    answer differs, or if a JSON answer has another digest than the registered files; with `version` it is
-    True. InputError if the answer or version does not exist, the answer names no registered version, `source`
-    is given with `version` or cannot be judged, or the registry does not answer; ModelError if the model
-    fails.
+    `answer_or_name` is the path of a file with an answer; with `version` (a number, with or without "v"), it
+    is a registered name. `source` is the input of the answer, which the version judges again with `options`.
+    The second result is False if the repeated answer differs, or a JSON answer has another digest than the
+    registered files. InputError if the answer or version does not exist, or `source` cannot be judged.
     """
     if version is not None:
         if source is not None:
@@ -304,9 +284,7 @@ def _origin_lines(described: Origin, same_files: bool, check: ReplayCheck | None
         yield f"              {counts}"
     commit = "unknown"
     if code.commit:
-        dirty = {True: ", and changes that are in no commit", False: ", nothing changed", None: ""}[
-            code.dirty
-        ]
+        dirty = "" if code.dirty is None else _DIRTY[code.dirty]
         commit = f"commit {code.commit} ({code.branch}){dirty}; run by {code.by or 'somebody'}"
     yield f"  code        {commit}"
     yield f"  parameters  {_first_values(described.params)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -65,28 +67,10 @@ class Paper:
     cited: str
 
 
-THESIS = Paper(
-    "the scheduler thesis",
-    "J. Vozár, Performance Testing of Linux Kernel Scheduler. Bachelor's thesis, Brno University of "
-    "Technology, Faculty of Information Technology, 2019",
-)
-ENGINE = Paper(
-    "the analysis engine paper",
-    "Experience in Building a Comparative Performance Analysis Engine for a Commercial System (a data "
-    "warehouse of Teradata)",
-)
-CORUN = Paper(
-    "the co-run paper",
-    "S. Ren, L. He, J. Li, Z. Chen, P. Jiang and C.-T. Li, Contention-aware prediction for performance "
-    "impact of task co-running in multicore computers",
-)
-QUIHO = Paper(
-    "the quiho paper",
-    "I. Jimenez and others, quiho: Automated Performance Regression Testing Using Inferred Resource "
-    "Utilization Profiles. University of California, Santa Cruz",
-)
-#: Names of the papers in files of stages.
-_NUMBERED = {"seed 000": THESIS, "seed 001": ENGINE, "seed 002": CORUN, "seed 003": QUIHO}
+_CITED = json.loads(Path(__file__).with_name("papers.json").read_text("utf-8"))
+#: Papers by their names in files of stages.
+_NUMBERED = {number: Paper(**paper) for number, paper in _CITED.items()}
+THESIS, ENGINE, CORUN, QUIHO = _NUMBERED.values()
 _EXPONENT = re.compile(r"(?<![\w.])([-\u2212]?\d+(?:\.\d+)?e[+-]?\d+)(?!\w)")
 
 
@@ -112,12 +96,15 @@ def security_policy(scripts: Sequence[str]) -> str:
 
     Inline styles, and images in ``data:`` addresses, are allowed, too; nothing is loaded from elsewhere.
     """
-    digests = (b64encode(sha256(text.encode()).digest()).decode() for text in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {' '.join(map(hash_source, scripts))}; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
+
+
+def hash_source(text: str) -> str:
+    """Return the source by which a content security policy allows inline code with this text."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 _SCRIPTS = re.compile(r"(<script\b.*?</script>)", re.DOTALL)

@@ -176,14 +176,12 @@ def _case_names(rows: Sequence[VerdictLine], alike: Collection[tuple[str, str]])
 
 def _add_case(etree: Any, suite: Any, row: VerdictLine, name: str) -> None:
     case = etree.SubElement(suite, "testcase", classname=escape_invisible(row.suite), name=name)
+    chance, reason = f"regression with probability {row.chance}", escape_invisible(row.full_reason)
     if row.is_failure:
-        message = f"regression with probability {row.chance}"
-        etree.SubElement(case, "failure", type="regression", message=message).text = escape_invisible(
-            row.full_reason
-        )
+        etree.SubElement(case, "failure", type="regression", message=chance).text = reason
     elif _is_skipped(row):
-        chance = f"unsure, regression with probability {row.chance}: " if row.verdict == "unsure" else ""
-        etree.SubElement(case, "skipped", message=escape_invisible(f"{chance}{row.full_reason}"))
+        prefix = f"unsure, {chance}: " if row.verdict == "unsure" else ""
+        etree.SubElement(case, "skipped", message=f"{prefix}{reason}")
     _add_output(etree, case, row.notes)
 
 

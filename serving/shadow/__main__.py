@@ -42,7 +42,7 @@ def main() -> None:
     settings = ServerSettings.from_environment()
     request_context.configure_logging(settings.log_level, settings.log_format)
     os.nice(NICE)
-    judges = find_challengers(settings)
+    judges = _find_challengers(settings)
     models = [challenger for _, challenger in judges.values()]
     for challenger in models:
         challenger.check_alias()
@@ -51,36 +51,29 @@ def main() -> None:
         while not select.select([sys.stdin], [], [], PAUSE)[0]:
             try:
                 for requests in drain_requests(Path(settings.shadow), judges):
-                    judge_requests(requests, judges)
+                    _judge_requests(requests, judges)
             except Exception:
                 # other files are judged after the next pause
                 LOG.exception("shadow: requests of a file are lost")
     shutil.rmtree(settings.shadow, ignore_errors=True)
 
 
-def find_challengers(settings: ServerSettings) -> Judges:
-    """Return, by path, a pair of each endpoint that supports shadow mode and its challenger.
-
-    The challenger is not loaded yet and need not exist. Of the options of the server, it gets those that the
-    endpoint's own model takes.
-    """
-    judges = {}
+def _find_challengers(settings: ServerSettings) -> Judges:
+    """Return, by path, each endpoint that supports shadow mode and its challenger, which need not exist."""
+    judges, given = {}, settings.options
     for endpoint in all_endpoints():
         if endpoint.shadow is not None and endpoint.model is not None and endpoint.loader is not None:
-            options = {
-                name: settings.options[name] for name in endpoint.model.params if name in settings.options
-            }
+            options = {name: given[name] for name in endpoint.model.params if name in given}
             uri = f"models:/{endpoint.loader.name()}@{CHALLENGER}"
             judges[endpoint.path] = endpoint, HotReloadingModel(endpoint.loader, uri, options)
     return judges
 
 
-def judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
+def _judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
     """Judge requests by the challengers, and add their agreement with the champions to `figures_file`.
 
     Requests are ignored if the challenger of their endpoint does not exist or cannot be loaded, or if the
     challenger's own version answered them. Requests that the challenger cannot judge are counted as lost.
-    InputError if the file cannot be written; KeyError if the path of a request is not in `judges`.
     """
     groups = defaultdict[tuple[str, str, str], list[AnsweredRequest]](list)
     for request in requests:
@@ -104,14 +97,11 @@ def _add_opinions(
     counts: OpinionCounts, endpoint: Endpoint, request: AnsweredRequest, model: HotReloadingModel
 ) -> bool:
     """Add the champion's and the challenger's opinions of a request; return whether that was possible."""
-    assert endpoint.shadow is not None
+    readers, media_type = endpoint.shadow, request.media_type
+    assert readers is not None
     try:
-        challenger = endpoint.shadow.opinions_of_model(
-            request.media_type, request.body, model.ensure_loaded()
-        )
-        counts.compare_opinions(
-            endpoint.shadow.opinions_in_answer(request.media_type, request.content), challenger
-        )
+        challenger = readers.opinions_of_model(media_type, request.body, model.ensure_loaded())
+        counts.compare_opinions(readers.opinions_in_answer(media_type, request.content), challenger)
     except (InputError, RefusedError) as exc:
         LOG.warning("shadow: %s cannot judge what the champion did (%s)", model.loader.name(), exc)
         return False

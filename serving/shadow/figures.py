@@ -23,20 +23,7 @@ from training.registry.champions import local_store, project_root
 KEPT, TOLD, LETTERS = 1000, 50, 200
 #: The source of cases from requests.
 HTTP = "http"
-_TABLES = """
-CREATE TABLE IF NOT EXISTS verdict_pairs (
-    name TEXT, champion TEXT, challenger TEXT, source TEXT, champion_verdict TEXT, challenger_verdict TEXT,
-    count INTEGER NOT NULL, since TEXT NOT NULL, until TEXT NOT NULL,
-    PRIMARY KEY (name, champion, challenger, source, champion_verdict, challenger_verdict)
-);
-CREATE TABLE IF NOT EXISTS disagreements (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL,
-    name TEXT, champion TEXT, challenger TEXT, source TEXT,
-    case_id TEXT, about TEXT, champion_verdict TEXT, challenger_verdict TEXT,
-    champion_probability REAL, challenger_probability REAL
-);
-CREATE TABLE IF NOT EXISTS lost (reason TEXT PRIMARY KEY, count INTEGER NOT NULL);
-"""
+_TABLES = Path(__file__).with_name("tables.sql").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -159,11 +146,7 @@ class ShadowReport:
 
 
 def figures_file() -> Path:
-    """Return the path of ``shadow.db``, a SQLite file: next to a local registry, or else in the project.
-
-    A registry is local if MLflow uses a SQLite file; else the directory is `project_root()`. The file
-    ``shadow.db`` need not exist.
-    """
+    """Return the path of ``shadow.db``, a SQLite file: next to a local registry, or else in the project."""
     local = local_store()
     return (project_root() if local is None else local.parent) / "shadow.db"
 
@@ -212,9 +195,7 @@ def record_lost(path: Path, reason: str, count: int) -> None:
 def read_report(path: Path, *, running: bool = False) -> ShadowReport:
     """Return all results of shadow mode in the SQLite file `path`; if it does not exist, they are empty.
 
-    The result has `running` (whether this server runs challengers), the numbers of lost requests by reason,
-    the agreement by versions and source, the latest judged first, and the 50 latest disagreements, newest
-    first. InputError if the file cannot be read or is read-only.
+    InputError if the file cannot be read or is read-only.
     """
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
@@ -233,10 +214,8 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     """Return the agreement of two versions of model `name`, an entry per source, the latest judged first.
 
-    Each version may have been champion for a time; the entry then names the latest champion. Its source is
-    ``http``, with the cases of both times added up, or the path of a judged input, with the latest result
-    only. `versions` holds the numbers of both as text. Reads `figures_file`; empty if the file does not exist
-    or cannot be read.
+    Each version may have been champion for a time; the entry then names the latest champion, and cases from
+    requests of both times are added up. Empty if `figures_file` does not exist or cannot be read.
     """
     by_source: dict[str, ShadowFigures] = {}
     with suppress(InputError):
@@ -289,11 +268,7 @@ def _open_database(path: Path, how: str) -> Iterator[sqlite3.Connection]:
 
 
 def add_shadow_endpoint(app: FastAPI) -> None:
-    """Add the endpoint ``GET /v1/shadow``, which answers with a `ShadowReport`, to `app`.
-
-    Each request reads the counts of shadow mode from the file that `figures_file()` returns: the report is
-    empty if the file does not exist, and the status is 422 if it cannot be read or is read-only.
-    """
+    """Add the endpoint ``GET /v1/shadow`` to `app`: a `ShadowReport`, or 422 if its file cannot be read."""
 
     @app.get("/v1/shadow", responses=schemas.refusal_responses(422))
     def shadow() -> ShadowReport:

@@ -25,10 +25,8 @@ def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool,
 
     The text lists at most 20 cases with different verdicts; the JSON has the fields of `ShadowFigures`, and
     all such cases in ``disagreements``. The agreement is stored in `figures_file`, and replaces an earlier
-    one of the same versions and source. `options` are the given family-specific options; with `keep_going`,
-    invalid data is skipped. InputError if the source cannot be judged, an option does not apply to its
-    family, the champion or challenger is missing, or `figures_file` cannot be written; ModelError if a model
-    fails.
+    one of the same versions and source. InputError if the source cannot be judged, an option does not apply
+    to its family, or the champion or challenger is missing; ModelError if a model fails.
     """
     plugin = plugin_for_source(source)
     judging = plugin.judging
@@ -44,14 +42,11 @@ def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool,
         versions.append(version)
     champion, challenger = versions
     counts = OpinionCounts()
-    counts.compare_opinions(
-        *(
-            endpoint.shadow.opinions_in_answer(
-                JSON, rejudge_source(judging, source, version.uri, "json", keep_going=keep_going, **options)
-            )
-            for version in versions
-        )
+    answers = (
+        rejudge_source(judging, source, version.uri, "json", keep_going=keep_going, **options)
+        for version in versions
     )
+    counts.compare_opinions(*(endpoint.shadow.opinions_in_answer(JSON, answer) for answer in answers))
     contenders = Contenders(champion.name, champion.version, challenger.version, str(source))
     figures.record_counts(figures.figures_file(), contenders, counts, replace=True)
     (agreement,) = (

@@ -5,7 +5,6 @@ from base64 import b64encode
 from hashlib import sha256
 from html import unescape
 from pathlib import Path
-from time import time
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +24,6 @@ from tests.asking import ask
 from training.registry.champions import Version
 
 HTML = {"accept": "text/html,application/xhtml+xml"}
-DOOR = SimpleNamespace(path="/v1/comparisons/judge")
 
 
 @pytest.fixture
@@ -86,8 +84,8 @@ def test_only_the_own_script_of_a_report_may_run():
 
 
 def test_recent_verdicts_are_escaped_and_newest_first(app):
-    app.state.recent.add_answer(DOOR, answered("<script>alert(1)</script>"))
-    app.state.recent.add_answer(DOOR, answered("later"))
+    app.state.recent.add_answer(answered("<script>alert(1)</script>"))
+    app.state.recent.add_answer(answered("later"))
     page = get(app, "/").text
     # the second one compares files
     assert (page.count("<script"), page.count(f"<script>{report_script()}</script>")) == (2, 1)
@@ -96,31 +94,27 @@ def test_recent_verdicts_are_escaped_and_newest_first(app):
 
 def test_the_number_of_recent_verdicts_is_bounded():
     recent = RecentVerdicts()
-    recent.add_answer(DOOR, Answered(b""))
+    recent.add_answer(Answered(b""))
     for number in range(100):
-        recent.add_answer(DOOR, answered(*(f"{number}.{place}" for place in range(1000))))
-    recent.add_answer(DOOR, answered("x" * 10**6))
+        recent.add_answer(answered(*(f"{number}.{place}" for place in range(1000))))
+    recent.add_answer(answered("x" * 10**6))
     lines = [one.line for one in recent.newest_verdicts()]
     assert len(lines) == KEPT
     assert (len(lines[0].name), lines[1].name.partition(".")[0]) == (LETTERS, "99")
 
 
-def test_processes_of_one_server_share_recent_verdicts(tmp_path, monkeypatch):
-    monkeypatch.setattr("serving.http.overview.DELAY", 0.01)
+def test_processes_of_one_server_share_recent_verdicts(tmp_path):
     here, there = RecentVerdicts(str(tmp_path)), RecentVerdicts(str(tmp_path))
-    here.add_answer(DOOR, answered("here"))
-    file = tmp_path / f"recent-{os.getpid()}.json"
-    deadline = time() + 30
-    while not file.is_file():
-        assert time() < deadline
-    file.rename(tmp_path / "recent-1.json")
+    here.add_answer(answered("here"))
+    here.share_verdicts()
+    (tmp_path / f"recent-{os.getpid()}.json").rename(tmp_path / "recent-1.json")
     (tmp_path / "recent-2.json").write_text("half of it")
-    there.add_answer(DOOR, answered("there"))
+    there.add_answer(answered("there"))
     assert [one.line.name for one in there.newest_verdicts()] == ["there", "here"]
 
 
 def test_drift_or_the_missing_number_of_requests_is_shown(app, monkeypatch):
-    feature = SimpleNamespace(feature="medians_min", index=0.3)
+    feature = ("medians_min", 0.3)
     few = SimpleNamespace(ref=ModelRef("few", "1", ""), rows=150, features=())
     many = SimpleNamespace(ref=ModelRef("many", "1", ""), rows=1500, features=(feature,))
     monkeypatch.setattr(app.state.drift, "by_model", lambda: {"a": few, "b": many})

@@ -194,7 +194,7 @@ def test_a_requested_model_is_loaded_once_with_its_options():
     asked = []
 
     def load(uri, **knobs):
-        asked.append((uri, knobs))
+        asked.append((uri.location, knobs))
         return SimpleNamespace(ref=ModelRef("some", "1", "here"))
 
     loader = Loader(str, load, vars, dict)

@@ -93,42 +93,32 @@ def promote_candidate(candidate: Candidate) -> str:
     """Make the candidate champion if it is better; return the outcome and its reason in one line.
 
     It becomes champion if the whole interval of the difference is above zero; also if there is no champion,
-    if the champion's files are gone or unreadable, or if both have no common cases. Otherwise it becomes
-    challenger, which a person may promote; also if the common cases cannot be compared, if another version
-    has become champion meanwhile, or if the family refuses it, which precedes all else. Each test logs and
-    registers the candidate in MLflow.
+    if the champion's files are gone or unreadable, or if both have no common cases. Otherwise, or if the
+    family refuses it, it becomes challenger, which a person may promote. Each test logs and registers the
+    candidate in MLflow.
 
-    There is no test, and the earlier outcome is returned, if the champion can still be read, and has the
-    candidate's evidence (card.json and metrics.json), or the challenger has it and was compared with this
-    champion; or if there is no champion and the challenger has this evidence. That takes milliseconds, as the
-    stage runs with every ``dvc repro``. Raises InputError if the candidate or metrics.json cannot be read, or
-    the registry does not answer.
+    The same evidence (card.json and metrics.json) is tested only once against a champion that can still be
+    read; then the earlier outcome is returned within milliseconds, as every ``dvc repro`` runs the stage.
+    InputError if the candidate or metrics.json cannot be read, or the registry does not answer.
     """
     sync_if_moved(candidate.name)
-    champion = version_of(candidate.name, CHAMPION)
-    if champion is not None and champion.has_files:
-        reason = _earlier_reason(candidate, champion)
-        # the champion is only read if something that reading depends on has changed
-        readable = reason is not None and champion.tags.get("readable") == _reading_digest(
-            candidate, champion
-        )
-        if (
-            reason is not None
-            and not readable
-            and not _reading_problem(candidate.means().read, champion.open_files)
-        ):
-            readable = True
-            _note_readable(candidate, champion)
-        if readable:
-            return f"{_version_title(champion)} stays champion: {reason}"
-    elif champion is None:
-        refused = version_of(candidate.name, CHALLENGER)
-        if (
-            refused is not None
-            and refused.has_files
-            and refused.tags.get("evidence") == candidate.evidence_digest
-        ):
-            return f"there is no champion, {_version_title(refused)} is challenger: {refused.tags['reason']}"
+    champion, challenger = (version_of(candidate.name, alias) for alias in (CHAMPION, CHALLENGER))
+    if challenger is not None and not (
+        challenger.has_files and challenger.tags.get("evidence") == candidate.evidence_digest
+    ):
+        challenger = None
+    if champion is None:
+        if challenger is not None:
+            reason = challenger.tags["reason"]
+            return f"there is no champion, {_version_title(challenger)} is challenger: {reason}"
+    elif champion.has_files:
+        earlier_reason = None
+        if champion.tags.get("evidence") == candidate.evidence_digest:
+            earlier_reason = champion_reason(champion)
+        elif challenger is not None and challenger.tags.get("judged_against") == champion.version:
+            earlier_reason = challenger_reason(challenger)
+        if earlier_reason is not None and _is_readable(candidate, champion):
+            return f"{_version_title(champion)} stays champion: {earlier_reason}"
     return _run_challenger_test(candidate, champion)
 
 
@@ -136,15 +126,14 @@ def _version_title(version: Version) -> str:
     return f"{version.name} v{version.version} ({version.tags['model']})"
 
 
-def _earlier_reason(candidate: Candidate, champion: Version) -> str | None:
-    """Return the reason if this evidence was already judged against this champion, else None."""
-    if champion.tags.get("evidence") == candidate.evidence_digest:
-        return champion_reason(champion)
-    challenger = version_of(candidate.name, CHALLENGER)
-    if challenger is None or not challenger.has_files:
-        return None
-    judged = (challenger.tags.get("evidence"), challenger.tags.get("judged_against"))
-    return challenger_reason(challenger) if judged == (candidate.evidence_digest, champion.version) else None
+def _is_readable(candidate: Candidate, champion: Version) -> bool:
+    """Return whether the champion can be read, which is only tried if that may have changed."""
+    if champion.tags.get("readable") == _reading_digest(candidate, champion):
+        return True
+    if _reading_problem(candidate.means().read, champion.open_files):
+        return False
+    _note_readable(candidate, champion)
+    return True
 
 
 def _reading_digest(candidate: Candidate, champion: Version) -> str:
@@ -216,21 +205,21 @@ def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version
     refused = means.refused(candidate.directory)
     if refused:
         return CHALLENGER, refused
-    if champion is None:
-        return CHAMPION, "no champion was registered before"
-    if not champion.has_files:
-        return CHAMPION, f"the files of v{champion.version} are gone"
+    if champion is None or not champion.has_files:
+        gone = (
+            f"the files of v{champion.version} are gone" if champion else "no champion was registered before"
+        )
+        return CHAMPION, gone
     try:
         with champion.open_files() as directory:
             means.read(directory)
             compared = means.compare(directory)
     except UNREADABLE as exc:
         return CHAMPION, f"v{champion.version} cannot be read any more ({_one_line(exc)})"
-    if not isinstance(compared, Compared):
-        no_cases = CHAMPION, f"v{champion.version} was judged on other cases"
-        return (
-            (CHALLENGER, f"cannot be compared with v{champion.version}: {compared}") if compared else no_cases
-        )
+    if compared is None:
+        return CHAMPION, f"v{champion.version} was judged on other cases"
+    if isinstance(compared, str):
+        return CHALLENGER, f"cannot be compared with v{champion.version}: {compared}"
     difference = compared.difference
     word = "better" if difference.is_better else "not significantly better"
     reason = (
@@ -294,9 +283,8 @@ def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str)
     On the rows that both have, by the columns `keys`, it returns the difference (negative: the candidate is
     worse) with a bootstrap interval; None if there are no such rows; or text that names the missing label if
     all have the same one. Both tables have ``verdict``, the candidate's also ``status`` (the label), each
-    "fail" or not, and ``group``, whose rows are drawn together. `how` has the number and seed of the draws
-    and the confidence; `cases` are the rows in words, for the reason, such as "the same unseen pairs". The
-    function raises IndexError if no draw has both labels.
+    "fail" or not, and ``group``, whose rows are drawn together. `cases` are the rows in words, such as "the
+    same unseen pairs". The function raises IndexError if no draw has both labels.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | str | None:
@@ -318,10 +306,10 @@ def compare_by_errors(keys: Sequence[str], how: BootstrapSettings, cases: str) -
     """Return a function of two tables, (candidate, champion), that compares mean relative errors.
 
     On the rows that both have, by the columns `keys`, it returns the champion's mean error minus the
-    candidate's (negative: the candidate is worse) with a bootstrap interval; it returns None if there are no
-    common rows. An error is the absolute value of predicted / measured - 1. Both tables have ``predicted``;
-    the candidate's also has ``measured`` and ``group``; rows of one group are drawn together. `how` has the
-    number and seed of the draws and the confidence; `cases` are the rows in words, for the result's reason.
+    candidate's (negative: the candidate is worse) with a bootstrap interval; None if there are no such rows.
+    An error is the absolute value of predicted / measured - 1. Both tables have ``predicted``; the
+    candidate's also has ``measured`` and ``group``, whose rows are drawn together. `cases` are the rows in
+    words.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:

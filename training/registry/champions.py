@@ -9,7 +9,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -154,7 +154,10 @@ _MODEL_URI = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^@/]+)|/(?P<ver
 
 @dataclass(frozen=True)
 class Version:
-    """A registered version of a model; `location` is the address of its files in MLflow."""
+    """A registered version of a model; `location` is the address of its files in MLflow.
+
+    For a model in a directory, `location` is the directory, and the other fields are empty.
+    """
 
     name: str
     version: str
@@ -163,15 +166,15 @@ class Version:
 
     @property
     def uri(self) -> str:
-        """Its address in MLflow, ``models:/NAME/VERSION``."""
-        return f"models:/{self.name}/{self.version}"
+        """Its address in MLflow, ``models:/NAME/VERSION``, or its directory."""
+        return f"models:/{self.name}/{self.version}" if self.version else self.location
 
     @property
     def directory(self) -> Path | None:
         """The directory of its files; None if they are on a server."""
-        if self.location.startswith("file:"):
+        if self.version and self.location.startswith("file:"):
             return Path(unquote(urlparse(self.location).path))
-        return Path(self.location) if self.location.startswith("/") else None
+        return Path(self.location) if not self.version or self.location.startswith("/") else None
 
     @property
     def has_files(self) -> bool:
@@ -186,48 +189,15 @@ class Version:
     @contextmanager
     def open_files(self) -> Iterator[Path]:
         """Yield the directory of its files, or a temporary copy; InputError if they have changed."""
-        if self.directory is not None:
-            yield self._check_digest(self.directory)
-            return
-        with download_files(self.uri) as copy:
-            yield self._check_digest(copy)
-
-    def _check_digest(self, directory: Path) -> Path:
-        if self.tags.get(DIGEST, digest := files_digest(directory)) != digest:
-            raise InputError(f"files of {self.uri} have changed since it was registered", file=directory)
-        return directory
+        files = download_files(self.uri) if self.directory is None else nullcontext(self.directory)
+        with files as directory:
+            if DIGEST in self.tags and self.tags[DIGEST] != files_digest(directory):
+                raise InputError(f"files of {self.uri} have changed since it was registered", file=directory)
+            yield directory
 
 
 #: A model: its address as text, None for the champion, or a resolved version.
 Address = str | Version | None
-
-
-@dataclass(frozen=True)
-class Located:
-    """The files of a model, and the address to locate the same model again."""
-
-    directory: Path
-    address: str | Version
-
-    @property
-    def version(self) -> str:
-        """The version number as text; empty if the model is in a directory."""
-        return self.address.version if isinstance(self.address, Version) else ""
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of its files; of a registered model, the one at registration."""
-        stored = self.address.tags.get(DIGEST) if isinstance(self.address, Version) else None
-        return stored or files_digest(self.directory)
-
-    @property
-    def uri(self) -> str:
-        """The address as text: ``models:/NAME/VERSION`` or the directory."""
-        return self.address.uri if isinstance(self.address, Version) else self.address
-
-    def registered_name(self, model: str) -> str:
-        """Return the name in the registry; for a model in a directory, the argument `model`."""
-        return self.address.name if isinstance(self.address, Version) else model
 
 
 @contextmanager
@@ -299,8 +269,8 @@ def follows_alias(uri: str | None) -> bool:
     return uri is None or (match is not None and match["alias"] is not None)
 
 
-def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
-    """Return the version that an address resolves to, or the directory itself as text.
+def resolve_address(name: Callable[[], str], uri: Address) -> Version:
+    """Return the version that an address resolves to; for a directory, one without name and number.
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
     ``name()``, or a `Version`, which is returned. Versions are looked up in the registry, then in the
@@ -308,8 +278,10 @@ def resolve_address(name: Callable[[], str], uri: Address) -> str | Version:
     does not exist, or if the registry does not answer, even if the wheel has the model; ImportError if the
     registry is not an SQLite file and MLflow is not installed.
     """
-    if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
+    if isinstance(uri, Version):
         return uri
+    if uri is not None and Path(uri).is_dir():
+        return Version("", "", {}, uri)
     version = served_version(uri or f"models:/{name()}@{CHAMPION}")
     if version is None:
         store = local_store()
@@ -367,24 +339,28 @@ def _shipped_tags() -> dict[str, dict[str, str]]:
 
 
 @contextmanager
-def locate_model(name: Callable[[], str], uri: Address) -> Iterator[Located]:
-    """Yield an object with the ``directory`` of a model's files, and the ``address`` of this version.
+def locate_model(name: Callable[[], str], uri: Address) -> Iterator[tuple[Path, Version]]:
+    """Yield the directory of a model's files, and its version (see `resolve_address`), to read the model.
 
-    The address is a `Version`, or the directory as text. Files on a server are copied, and the copy is
-    deleted when the ``with`` block ends. `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a
-    directory (its files are not checked), None for the champion of ``name()``, or a `Version`. Versions are
-    looked up in the registry, then in the installed wheel. Raises InputError if the model or its files do not
-    exist or cannot be downloaded, the files have changed since registration, or the registry does not answer.
+    Files on a server are copied, and the copy is deleted when the ``with`` block ends. `uri` is
+    ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of ``name()``, or a
+    `Version`. Versions are looked up in the registry, then in the installed wheel. Raises InputError if the
+    model or its files do not exist or cannot be downloaded, the files have changed since registration, or the
+    registry does not answer; also for an exception of the block that an unreadable model or a missing
+    optional package causes (`FOREIGN`).
     """
-    address = resolve_address(name, uri)
-    if isinstance(address, str):
-        yield Located(Path(address), address)
-        return
-    if not address.has_files:
-        gone = f"the files of {address.uri} are gone; make another version with: dvc repro"
-        raise InputError(gone, file=address.directory)
-    with address.open_files() as directory:
-        yield Located(directory, address)
+    try:
+        model = resolve_address(name, uri)
+        if model.version and not model.has_files:
+            gone = f"the files of {model.uri} are gone; make another version with: dvc repro"
+            raise InputError(gone, file=model.directory)
+        with model.open_files() as directory:
+            yield directory, model
+    except FOREIGN as exc:
+        if remedy := missing_package(exc):
+            raise InputError(f"{name()}: {remedy}") from exc
+        place = uri.uri if isinstance(uri, Version) else uri
+        raise InputError(f"holds no {name()} model that training wrote", file=place) from exc
 
 
 def _shown_address() -> str:

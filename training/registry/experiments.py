@@ -56,9 +56,7 @@ class ProjectState:
 
 
 @contextmanager
-def open_state(
-    name: str, project: Path, tell: Callable[[str], object] = lambda _: None
-) -> Iterator[ProjectState]:
+def open_state(name: str, project: Path, tell: Callable[[str], object]) -> Iterator[ProjectState]:
     """Yield the parameters and results of a state; temporary files are deleted when the block ends.
 
     `name` is ``workspace`` (the present files of `project`), a revision of git, an experiment of DVC or a
@@ -84,16 +82,14 @@ def open_state(
         if name.startswith(_MODELS):
             yield _state_of_version(name, project, root)
         else:
-            commit, notes = fetch_files(name, project, root)
+            commit, notes = _fetch_files(name, project, root)
             yield _read_state(name, commit, root, notes)
 
 
-def fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
+def _fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
     """Copy the files of a commit or experiment to `root`; return the commit, and notes on missing files.
 
-    The commit is its full hash. The notes are empty, or one text with advice. Copied are params.yaml and, of
-    evaluated families, metrics, summary and out-of-fold predictions. Raises InputError if neither git nor DVC
-    knows the name, or `project` is no DVC project; ImportError without the package DVC.
+    Copied are params.yaml and, of evaluated families, metrics, summary and out-of-fold predictions.
     """
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
@@ -174,21 +170,14 @@ def _read_state(name: str, commit: str, root: Path, lacking: Sequence[str]) -> P
             out_of_fold = ()
             if not any(file in note for file in reader.files for note in lacking):
                 notes.append(str(error).replace(f"{root}/", ""))
-        families[family] = FamilyState(
-            metrics["data"], _best_entries(metrics, out_of_fold), out_of_fold, figures
-        )
+        # the champion is the first of each subject
+        champions: dict[str, str] = {}
+        for predictions in out_of_fold:
+            champions.setdefault(predictions.what, predictions.entry)
+        families[family] = FamilyState(metrics["data"], champions, out_of_fold, figures)
     if not families:
         raise InputError("; ".join(["no family was evaluated", *notes]), place=f'"{name}"')
     return ProjectState(name, commit, params_of(root / PARAMS), families, root, tuple(notes))
-
-
-def _best_entries(metrics: Mapping[str, Any], out_of_fold: Sequence[OutOfFoldPredictions]) -> dict[str, str]:
-    """Return the best entry by subject: the champion of metrics.json if it is present, else the first."""
-    first: dict[str, str] = {}
-    for predictions in out_of_fold:
-        if predictions.what not in first or predictions.entry == metrics["champion"]:
-            first[predictions.what] = predictions.entry
-    return first
 
 
 def params_of(path: Path) -> dict[str, Any]:
@@ -234,7 +223,7 @@ def _state_of_version(name: str, project: Path, root: Path) -> ProjectState:
     notes = [] if commit else ["it was trained outside of git: its params.yaml is not known"]
     try:
         if commit:
-            fetch_files(commit, project, root)
+            _fetch_files(commit, project, root)
     except InputError as error:
         notes.append(str(error))
     if dirty:

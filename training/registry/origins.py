@@ -42,26 +42,27 @@ def source_of(root: Path, program: str) -> dict[str, str]:
         mlflow_tags.MLFLOW_SOURCE_TYPE: "LOCAL",
         mlflow_tags.MLFLOW_SOURCE_NAME: program,
     }
-    commit = _git_output(root, "rev-parse", "HEAD")
+    commit = git_output(root, "rev-parse", "HEAD")
     if not commit:
         return ran
-    changed = _git_output(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *_WRITTEN)
+    changed = git_output(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *_WRITTEN)
     return ran | {
         mlflow_tags.MLFLOW_GIT_COMMIT: commit,
-        mlflow_tags.MLFLOW_GIT_BRANCH: _git_output(root, "rev-parse", "--abbrev-ref", "HEAD"),
+        mlflow_tags.MLFLOW_GIT_BRANCH: git_output(root, "rev-parse", "--abbrev-ref", "HEAD"),
         mlflow_tags.MLFLOW_GIT_DIRTY: str(bool(changed)).lower(),
     }
 
 
-def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the commit in a run's tags (else ""), and whether the tree differed from it (unknown: False)."""
+def commit_of(tags: Mapping[str, str]) -> tuple[str, bool | None]:
+    """Return the commit in a run's tags (else ""), and whether the tree differed from it (unknown: None)."""
     from mlflow.utils import mlflow_tags
 
-    dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY) == "true"
-    return tags.get(mlflow_tags.MLFLOW_GIT_COMMIT, ""), dirty
+    dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY)
+    return tags.get(mlflow_tags.MLFLOW_GIT_COMMIT, ""), dirty == "true" if dirty else None
 
 
-def _git_output(root: Path, *words: str) -> str:
+def git_output(root: Path, *words: str) -> str:
+    """Return the output of git in `root`; empty if it fails or takes over 30 s, or git is not installed."""
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=30
@@ -141,8 +142,7 @@ def trace_version(name: str, version: str) -> Origin:
         source = run.inputs.dataset_inputs[0].dataset
         counts = json.loads(source.profile or "{}")
         data = SourceData(source.name, source.source_type, data.digest or source.digest, counts)
-    commit, dirty = commit_of(ran)
-    changed = dirty if ran.get(mlflow_tags.MLFLOW_GIT_DIRTY) else None
+    commit, changed = commit_of(ran)
     branch, user = (ran.get(tag, "") for tag in (mlflow_tags.MLFLOW_GIT_BRANCH, mlflow_tags.MLFLOW_USER))
     return Origin(
         name,
@@ -165,19 +165,19 @@ def trace_version(name: str, version: str) -> Origin:
 
 def _training_obstacle(commit: str, changed: bool | None, data: SourceData) -> str:
     """Return why a commit cannot train a version again, and how to avoid that; empty if it can."""
-    if commit and changed is False and data.path:
-        root, check = project_root(), ("rev-parse", "--quiet", "--verify")
-        if not _git_output(root, *check, f"{commit}^{{commit}}"):
-            return f"this repository has no commit {commit[:12]}; run git fetch, and trace it again"
-        tracked = any(
-            _git_output(root, *check, f"{commit}:./{path}") for path in (data.path, f"{data.path}.dvc")
-        )
-        problem = "" if tracked else f"its data {data.path} is in no commit, neither in git nor in DVC"
-    elif not commit:
+    if not commit:
         problem = "it was trained outside of git"
-    elif changed is False:
+    elif changed is None:
+        problem = "whether it was trained with changes that are in no commit is not known"
+    elif changed:
+        problem = "it was trained with changes that are in no commit"
+    elif not data.path:
         problem = "it is not known which data it was trained on"
     else:
-        unknown = " is not known" if changed is None else ""
-        problem = f"{'whether ' if unknown else ''}it was trained with changes that are in no commit{unknown}"
-    return problem and f"{problem}; commit code, params.yaml and data before training"
+        root, check = project_root(), ("rev-parse", "--quiet", "--verify")
+        if not git_output(root, *check, f"{commit}^{{commit}}"):
+            return f"this repository has no commit {commit[:12]}; run git fetch, and trace it again"
+        if any(git_output(root, *check, f"{commit}:./{path}") for path in (data.path, f"{data.path}.dvc")):
+            return ""
+        problem = f"its data {data.path} is in no commit, neither in git nor in DVC"
+    return f"{problem}; commit code, params.yaml and data before training"

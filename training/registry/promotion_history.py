@@ -50,10 +50,6 @@ BY_HAND = "the alias was moved in MLflow"
 LONGEST = 2000
 
 
-class MovedError(InputError):
-    """The alias names another version than the one that the decision was about."""
-
-
 def current_user() -> str:
     """Return the current user's name, or the user's number if there is no name, as in many containers."""
     try:
@@ -110,7 +106,7 @@ def champion_reason(champion: Version) -> str:
     version's champion/challenger test.
     """
     if champion.tags.get(ROLE_TAG, CANDIDATE) not in {CANDIDATE, CHAMPION}:
-        return BY_HAND  # and `sync_tags` has not run since
+        return BY_HAND  # and `_sync_tags` has not run since
     record = ChampionRecord.from_version(champion)
     if record is not None and record.way != "challenger test":
         return record.summary_line
@@ -156,11 +152,9 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
     """Register a logged model as a new version of `name`, and move an alias to it; return that alias.
 
     `alias` ("champion" or "challenger") is the outcome of the test; `former` the champion it was compared
-    with (empty: no champion); if it is replaced, it does not become challenger. If another version has become
-    champion meanwhile, the new version is challenger, and its ``reason`` says so. `tags` must have
-    ``evidence, model, reason``. A version that an interrupted test registered on this evidence is used
-    instead of a new one; it keeps its tags, but as challenger gets the new ``reason``. A missing registered
-    model is created.
+    with (empty: no champion). If another version has become champion meanwhile, the new version is
+    challenger, and its ``reason`` says so. `tags` must have ``evidence, model, reason``. A version that an
+    interrupted test registered on this evidence is used instead of a new one.
     """
     store = client()
     with lock_aliases(name):
@@ -180,12 +174,12 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
             description=f"{tags['model']}: {tags['reason']}",
         )
         if alias == CHAMPION:
-            make_champion(
+            _make_champion(
                 store, name, ChampionRecord(str(version.version), "challenger test", tags["reason"])
             )
         else:
-            make_challenger(store, name, version.version, {"reason": tags["reason"]})
-        sync_tags(store, name)
+            _make_challenger(store, name, version.version, {"reason": tags["reason"]})
+        _sync_tags(store, name)
     return alias
 
 
@@ -204,7 +198,7 @@ def promote_version(name: str, version: str, record: ChampionRecord, former: str
 
     The version must exist, which is not checked. `record` names the same version, with reason and user.
     `former` is the version that was champion at the decision (empty: no champion, and the version loses the
-    alias "challenger"), another than `version`; raises MovedError if it is not champion any more, InputError
+    alias "challenger"), another than `version`; InputError if it is not champion any more, or
     if nothing is registered as `name`. The caller must not hold `lock_aliases`, or the wait never ends.
     """
     store = client()
@@ -215,32 +209,25 @@ def promote_version(name: str, version: str, record: ChampionRecord, former: str
         if now != former:
             reason = f" ({moves[-1].summary_line})" if moves and moves[-1].version == now else ""
             change = f"v{now} is champion of {name} meanwhile" if now else f"{name} has no champion any more"
-            raise MovedError(f"{change}{reason}; review the champion, then decide again")
+            raise InputError(f"{change}{reason}; review the champion, then decide again")
         if former:
             reason = f"{record.by} preferred v{version}: {record.reason}"
-            make_challenger(store, name, former, {REPLACED: reason, "judged_against": version})
+            _make_challenger(store, name, former, {REPLACED: reason, "judged_against": version})
         elif aliases.get(CHALLENGER) == version:
             store.delete_registered_model_alias(name, CHALLENGER)
-        make_champion(store, name, record)
-        sync_tags(store, name)
+        _make_champion(store, name, record)
+        _sync_tags(store, name)
 
 
-def make_challenger(store: Any, name: str, version: str, tags: Mapping[str, str]) -> None:
-    """Set `tags` on a version, and move the alias "challenger" to it; the caller holds `lock_aliases`.
-
-    `store` is an MLflow client.
-    """
+def _make_challenger(store: Any, name: str, version: str, tags: Mapping[str, str]) -> None:
+    """Set `tags` on a version, and move the alias "challenger" to it; the caller holds `lock_aliases`."""
     for tag, value in tags.items():
         store.set_model_version_tag(name, version, tag, value)
     store.set_registered_model_alias(name, CHALLENGER, version)
 
 
-def make_champion(store: Any, name: str, record: ChampionRecord) -> None:
-    """Record a promotion in tags, then move the alias "champion" to its version.
-
-    The version's reason of an earlier replacement is deleted; its role is "candidate" until `sync_tags`. The
-    caller holds `lock_aliases`; `store` is an MLflow client.
-    """
+def _make_champion(store: Any, name: str, record: ChampionRecord) -> None:
+    """Record a promotion in tags, then move the alias "champion"; the caller holds `lock_aliases`."""
     # a role of before would mean that the alias was moved in MLflow
     store.set_model_version_tag(name, record.version, ROLE_TAG, CANDIDATE)
     if REPLACED in store.get_model_version(name, record.version).tags:
@@ -258,12 +245,12 @@ def _store_record(store: Any, name: str, record: ChampionRecord) -> None:
     store.set_registered_model_tag(name, key, json.dumps(asdict(record)))
 
 
-def sync_tags(store: Any, name: str) -> None:
+def _sync_tags(store: Any, name: str) -> None:
     """Update the tag ``role`` of the versions and runs of model `name` to match its aliases.
 
     A version that lost its alias is "former champion" or "former challenger". A change of role is also noted
     in the run's description. A move of "champion" by hand is recorded as a promotion. The caller holds
-    `lock_aliases`; `store` is an MLflow client. InputError if nothing is registered as `name`.
+    `lock_aliases`.
     """
     model = _registered_model(store, name)
     aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
@@ -303,7 +290,7 @@ def _write_role(store: Any, entry: Any, role: str, bearer: str) -> None:
 
 
 def sync_if_moved(name: str) -> None:
-    """Call `sync_tags` if an alias of model `name` was moved by hand; a deleted alias is not noticed.
+    """Call `_sync_tags` if an alias of model `name` was moved by hand; a deleted alias is not noticed.
 
     The call is made with `lock_aliases`, which the caller must not hold, or the wait never ends. Without a
     model of that name, nothing is done. InputError if the registry cannot be read.
@@ -311,7 +298,7 @@ def sync_if_moved(name: str) -> None:
     bearers = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
     if any(version is not None and version.tags.get(ROLE_TAG) != alias for alias, version in bearers.items()):
         with lock_aliases(name):
-            sync_tags(client(), name)
+            _sync_tags(client(), name)
 
 
 @contextmanager

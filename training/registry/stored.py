@@ -20,39 +20,8 @@ from data.stage import missing_package
 from data.tables.files import read_json, replacing, write_json
 from training.plugins import family_plugin
 
-_SHARED = (
-    "numpy.dtype",
-    "sklearn.ensemble._forest.ExtraTreesClassifier",
-    "sklearn.ensemble._forest.ExtraTreesRegressor",
-    "sklearn.ensemble._forest.RandomForestClassifier",
-    "sklearn.ensemble._forest.RandomForestRegressor",
-    "sklearn.feature_selection._variance_threshold.VarianceThreshold",
-    "sklearn.impute._base.SimpleImputer",
-    "sklearn.linear_model._logistic.LogisticRegression",
-    "sklearn.linear_model._ridge.Ridge",
-    "sklearn.neighbors._classification.KNeighborsClassifier",
-    "sklearn.pipeline.Pipeline",
-    "sklearn.preprocessing._data.StandardScaler",
-    "sklearn.preprocessing._discretization.KBinsDiscretizer",
-    "sklearn.svm._classes.SVC",
-    "sklearn.svm._classes.SVR",
-    "sklearn.tree._classes.DecisionTreeClassifier",
-    "sklearn.tree._classes.DecisionTreeRegressor",
-    "sklearn.tree._classes.ExtraTreeClassifier",
-    "sklearn.tree._classes.ExtraTreeRegressor",
-    "sklearn.tree._tree.Tree",
-    "training.estimators.preparation.EvidenceClassifier",
-    "training.estimators.preparation.GapFiller",
-    "training.estimators.preparation.EvidenceScaler",
-    "training.estimators.monotone.OneSidedNeighbours",
-    "training.estimators.monotone.SignedLogistic",
-    "training.estimators.similarity_logistic.SimilarityLogistic",
-    "training.estimators.tan.TAN",
-    "xgboost.core.Booster",
-    "xgboost.sklearn.XGBClassifier",
-    "xgboost.sklearn.XGBRegressor",
-)
-#: The shared types, and those of the families.
+_SHARED = Path(__file__).with_name("trusted_types.txt").read_text("utf-8").split()
+#: The types that a stored model may contain: the shared ones, and those of the families.
 TRUSTED_TYPES = tuple(
     sorted({*_SHARED, *(type_name for family in FAMILIES for type_name in family_plugin(family).trusted)})
 )
@@ -183,9 +152,8 @@ def _reproducible_archive(archive: bytes) -> bytes:
             if name != _SCHEMA:
                 address, dot, suffix = name.partition(".")
                 content = old.read(name)
-                contents[number_of(address) + dot + suffix] = (
-                    _without_padding(content) if suffix == "npy" else content
-                )
+                clean = _without_padding(content) if suffix == "npy" else content
+                contents[number_of(address) + dot + suffix] = clean
         for name in sorted(contents):
             new.writestr(ZipInfo(name), contents[name])
     return written.getvalue()

@@ -15,7 +15,6 @@ from training.registry.champions import CHALLENGER, CHAMPION, find_version, vers
 from training.registry.promotion_history import (
     BY_HAND,
     ChampionRecord,
-    MovedError,
     challenger_reason,
     champion_reason,
     promote_version,
@@ -107,7 +106,7 @@ def test_only_one_of_several_decisions_at_once_is_made(store):
     def decide(version):
         try:
             promote_version(NAME, version, ChampionRecord(version, "promote", "first come", "anna"), "1")
-        except MovedError as exc:
+        except InputError as exc:
             return str(exc)
         return ""
 
