@@ -24,15 +24,12 @@ from serving.comparisons.timelines.assembled import (
     TimelineReport,
     TimelineVersion,
 )
+from serving.comparisons.timelines.judged import FAIL, UNSURE
 from serving.comparisons.timelines.states import URGENT, Change, ChangeGroup, OperationState
 from serving.reports.charts import percent, with_noun
 from serving.reports.rendering import render, security_policy
 
-#: Marks, as in `serving.comparisons.timelines.judged.MARK`.
-UNSURE, FAIL, INVALID = 2, 3, 4
 _SIGNIFICANT = 4
-#: Column of the median.
-_MEDIAN = 2
 #: Probabilities are written in tenths of a percent.
 _TENTHS = 1000
 #: Colours of heat maps: cividis is perceptually uniform, and looks the same to the colour-blind.
@@ -74,8 +71,11 @@ def describe_change(change: Change, versions: Sequence[TimelineVersion], configu
     first, last = versions[change.first].name, versions[change.last].name
     crept = "crept " if change.kind == "creep" else ""
     when = f"with {first}" if first == last else f"from {first} to {last}"
-    threads = f" (threads:\N{NO-BREAK SPACE}{change.threads})" if configurations > 1 else ""
-    return f"{crept}{describe_share(change.share)} {when}{threads}"
+    return f"{crept}{describe_share(change.share)} {when}{_describe_threads(change.threads, configurations)}"
+
+
+def _describe_threads(threads: int, configurations: int) -> str:
+    return f" (threads:\N{NO-BREAK SPACE}{threads})" if configurations > 1 else ""
 
 
 def describe_now(state: OperationState) -> str:
@@ -103,7 +103,7 @@ def describe_levels(state: OperationState, operation: TimelineOperation) -> str:
     change = state.change
     if change is None:
         return ""
-    threads = f" (threads:\N{NO-BREAK SPACE}{state.threads})" if len(operation.threads) > 1 else ""
+    threads = _describe_threads(state.threads, len(operation.threads))
     levels = f"{format_amount(change.baseline_level)} \u2192 {format_amount(change.newest_level)}"
     return f"{levels}\N{NO-BREAK SPACE}{operation.unit}{threads}"
 
@@ -218,15 +218,17 @@ def operation_names(report: TimelineReport, numbers: Iterable[int]) -> list[str]
     return [f"{row.benchmark}, {row.operation}" if several else row.operation for row in chosen]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """The content of one operation's chart in words."""
 
     number: int  # index of the operation in the report
-    operation: TimelineOperation
-    changes: tuple[str, ...]  # lasting changes, the largest first
-    verdicts: str  # the versions that fail; may be empty
-    marked: bool  # whether a version is unsure or fails, or the level changed
+    report: TimelineReport
+
+    @property
+    def operation(self) -> TimelineOperation:
+        """The operation."""
+        return self.report.operations[self.number]
 
     @property
     def now(self) -> str:
@@ -239,17 +241,42 @@ class Finding:
         return f"now unchanged{span}"
 
     @property
+    def verdicts(self) -> str:
+        """The versions that fail, against the versions before and against the baseline; may be empty."""
+        operation = self.operation
+        began, below = (
+            [self.report.versions[at].name for at in np.flatnonzero(marks == FAIL)]
+            for marks in (operation.against_before, operation.against_baseline)
+        )
+        parts = [f"began with {join_first(began)}"] if began else []
+        if below:
+            probability = np.nanmax(np.append(operation.probability[operation.against_baseline == FAIL], -1))
+            surest = f", the surest with {percent(float(probability))}" if probability >= 0 else ""
+            versions = with_noun(len(below), "version")
+            parts.append(f"{versions} worse than the baseline ({join_first(below, 1)}{surest})")
+        return "judged fail: " + "; ".join(parts) if parts else ""
+
+    @property
     def words(self) -> str:
         """The state, the three largest lasting changes and the verdicts in one line."""
-        line = "; ".join(filter(None, [self.now, join_first(self.changes, between="; "), self.verdicts]))
+        operation = self.operation
+        changes = [
+            describe_change(change, self.report.versions, len(operation.threads))
+            for change in sorted(operation.changes, key=lambda change: -abs(change.share))
+        ]
+        line = "; ".join(filter(None, [self.now, join_first(changes, between="; "), self.verdicts]))
         return line[:1].upper() + line[1:]
+
+    @property
+    def marked(self) -> bool:
+        """Whether a version is unsure or fails, or the level changed."""
+        marks = np.array([self.operation.against_baseline, self.operation.against_before])
+        return bool(self.operation.changes) or bool(np.isin(marks, (UNSURE, FAIL)).any())
 
 
 def list_findings(report: TimelineReport) -> list[Finding]:
-    """Return a finding per operation, in the report's order: state, lasting changes and fails in words."""
-    return [
-        _operation_finding(report, number, operation) for number, operation in enumerate(report.operations)
-    ]
+    """Return a finding per operation, in the report's order."""
+    return [Finding(number, report) for number in range(len(report.operations))]
 
 
 def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
@@ -266,60 +293,30 @@ def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
     unsure or fails. Ties are in the order worse, unsure, not compared, better, unchanged; within one state,
     the largest loss comes first.
     """
-    order = sorted(
-        range(len(all_findings)),
-        key=lambda at: (
-            all_findings[at].operation.state.status not in URGENT,
-            not all_findings[at].marked,
-            all_findings[at].operation.state.rank,
-        ),
-    )
-    return np.argsort(order).tolist()
+
+    def sort_key(at: int) -> tuple[bool, bool, tuple[int, float]]:
+        finding = all_findings[at]
+        state = finding.operation.state
+        return state.status not in URGENT, not finding.marked, state.rank
+
+    return np.argsort(sorted(range(len(all_findings)), key=sort_key)).tolist()
 
 
 def describe_others(report: TimelineReport) -> str:
     """Return one line on operations neither worse nor unsure: numbers, first three names by state; or ""."""
-    by_status: dict[str, list[int]] = {"better": [], "unchanged": [], "not compared": []}
-    for number, row in enumerate(report.operations):
-        if row.state.status not in URGENT:
-            by_status[row.state.status].append(number)
-    parts = {
-        status: f"{len(numbers):,} {status} ({join_first(operation_names(report, numbers))})"
-        for status, numbers in by_status.items()
-        if numbers
-    }
-    absent = by_status["not compared"]
-    parts.pop("not compared", None)
-    fine = f"Without a problem: {', '.join(parts.values())}." if parts else ""
-    names = f"{len(absent):,} ({join_first(operation_names(report, absent))})"
-    return " ".join(filter(None, [fine, f"Not compared with the baseline: {names}." if absent else ""]))
 
+    def describe_names(numbers: Sequence[int], status: str = "") -> str:
+        return f"{len(numbers):,}{status} ({join_first(operation_names(report, numbers))})"
 
-def _operation_finding(report: TimelineReport, number: int, operation: TimelineOperation) -> Finding:
-    changes = sorted(operation.changes, key=lambda change: -abs(change.share))
-    marks = np.array([operation.against_baseline, operation.against_before])
-    return Finding(
-        number=number,
-        operation=operation,
-        changes=tuple(describe_change(change, report.versions, len(operation.threads)) for change in changes),
-        verdicts=_describe_verdicts(report, operation),
-        marked=bool(changes) or bool(np.isin(marks, (UNSURE, FAIL)).any()),
+    better, unchanged, absent = (
+        [number for number, row in enumerate(report.operations) if row.state.status == status]
+        for status in ("better", "unchanged", "not compared")
     )
-
-
-def _describe_verdicts(report: TimelineReport, operation: TimelineOperation) -> str:
-    began, below = (
-        [report.versions[at].name for at in np.flatnonzero(marks == FAIL)]
-        for marks in (operation.against_before, operation.against_baseline)
-    )
-    parts = [f"began with {join_first(began)}"] if began else []
-    if below:
-        probability = np.nanmax(np.append(operation.probability[operation.against_baseline == FAIL], -1))
-        surest = f", the surest with {percent(float(probability))}" if probability >= 0 else ""
-        parts += [
-            f"{with_noun(len(below), 'version')} worse than the baseline ({join_first(below, 1)}{surest})"
-        ]
-    return "judged fail: " + "; ".join(parts) if parts else ""
+    fine = [describe_names(better, " better")] if better else []
+    fine += [describe_names(unchanged, " unchanged")] if unchanged else []
+    sentences = [f"Without a problem: {', '.join(fine)}."] if fine else []
+    sentences += [f"Not compared with the baseline: {describe_names(absent)}."] if absent else []
+    return " ".join(sentences)
 
 
 def describe_state(report: TimelineReport) -> str:
@@ -346,11 +343,7 @@ def summary_lines(report: TimelineReport, max_operations: int = 5) -> list[str]:
     so instead. Then follow, all indented, a line for each of them, at most `max_operations`, the number of
     further ones, if any, and one line on the operations that are neither, if any.
     """
-    urgent = sorted(
-        (at for at, row in enumerate(report.operations) if row.state.status in URGENT),
-        key=lambda at: report.operations[at].state.rank,
-    )
-    lines = [describe_state(report)]
+    urgent, lines = _urgent_numbers(report), [describe_state(report)]
     for at, name in zip(urgent[:max_operations], operation_names(report, urgent), strict=False):
         state = report.operations[at].state
         status = "" if state.status == "worse" else f"{state.status}, "
@@ -358,7 +351,13 @@ def summary_lines(report: TimelineReport, max_operations: int = 5) -> list[str]:
         lines.append(f"  {name}: {status}{describe_now(state)}{since}")
     if len(urgent) > max_operations:
         lines.append(f"  and {len(urgent) - max_operations:,} more")
-    return lines + [f"  {words}" for words in [describe_others(report)] if words]
+    others = describe_others(report)
+    return [*lines, f"  {others}"] if others else lines
+
+
+def _urgent_numbers(report: TimelineReport) -> list[int]:
+    urgent = (at for at, row in enumerate(report.operations) if row.state.status in URGENT)
+    return sorted(urgent, key=lambda at: report.operations[at].state.rank)
 
 
 class ShownChange(NamedTuple):
@@ -400,7 +399,6 @@ def timeline_page(report: TimelineReport) -> str:
     sections = defaultdict[str, list[Finding]](list)
     for finding in all_findings:
         sections[finding.operation.benchmark].append(finding)
-    by_urgency = sorted(all_findings, key=lambda finding: finding.operation.state.rank)
     versions = [
         (version.name, version.measured_at or "", relative_link(version.source))
         for version in report.versions
@@ -409,7 +407,7 @@ def timeline_page(report: TimelineReport) -> str:
         "timelines/page.html",
         report=report,
         sections=sections,
-        urgent=[finding for finding in by_urgency if finding.operation.state.status in URGENT],
+        urgent=[all_findings[number] for number in _urgent_numbers(report)],
         state=describe_state(report),
         others=describe_others(report),
         changes=[ShownChange(report, group) for group in report.changes],
