@@ -45,39 +45,29 @@ class Revision:
         )
 
 
+@cache
 def head_commit(directory: Path) -> str | None:
     """Return the full hash of the commit checked out in `directory`; None without commit, repository or git.
 
     It is read once per process and directory.
     """
-    return _commit_id("HEAD", directory)
+    return _git_output(["rev-parse", "--quiet", "--verify", "HEAD^{commit}"], directory)
 
 
 @cache
 def _is_ancestor(change: str, name: str, directory: Path) -> bool:
-    commits = [commit for commit in (_commit_id(change, directory), _commit_id(name, directory)) if commit]
-    return len(commits) == 2 and _git_output(["merge-base", "--is-ancestor", *commits], directory) is not None  # noqa: PLR2004
-
-
-@cache
-def _commit_id(name: str, directory: Path) -> str | None:
-    if not name or name.startswith("-"):
-        return None
-    return _git_output(["rev-parse", "--quiet", "--verify", f"{name}^{{commit}}"], directory)
+    # exit code 1: it is none; 128: one is no commit
+    arguments = ["merge-base", "--is-ancestor", "--end-of-options", change, name]
+    return _git_output(arguments, directory) is not None
 
 
 def _git_output(arguments: Sequence[str], directory: Path) -> str | None:
+    command = ["git", "-C", str(directory), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(directory), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=True)
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.stdout.strip()
 
 
 #: The file that is read by default, if it exists.

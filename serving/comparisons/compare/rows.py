@@ -111,11 +111,6 @@ class ComparedRow:
         """The reason of the outcome in one sentence of at most 15 words."""
         return self.verdict.reason if self.excuse is None else self.excuse.summary
 
-    @property
-    def details(self) -> Sequence[str]:
-        """Remarks, evidence, counterfactual, examples and warning as phrases; empty if invalid."""
-        return self.verdict.details
-
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedSides:
@@ -277,9 +272,9 @@ def _markdown_details(rows: Sequence[ComparedRow], room: int) -> list[str]:
     """Return the lines of a folded list of the rows' details, as many as fit into `room` characters."""
     lines = ["", "<details><summary>details</summary>", ""]
     for row in rows:
-        line = f"- **{markdown_line(row.full_name)}**: {markdown_line('; '.join(row.details))}"
+        line = f"- **{markdown_line(row.full_name)}**: {markdown_line('; '.join(row.verdict.details))}"
         room -= len(line) + 1
-        if row.details and room > 0:
+        if row.verdict.details and room > 0:
             lines.append(line)
     return [*lines, "", "</details>"] if len(lines) > 3 else []  # noqa: PLR2004 - the heading
 
@@ -302,7 +297,7 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
         f"{row.full_name}: {phrase}"
         for row in compared.ordered_rows
         if explain and row.outcome not in QUIET
-        for phrase in row.details
+        for phrase in row.verdict.details
     ]
     lines = "".join(f"{one_line(note)}\n" for note in (*compared.notes, *details))
     return table_text(table, terminal=terminal) + lines

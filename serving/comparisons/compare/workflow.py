@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from data.errors import InputError
-from data.tables.files import replacing
+from data.tables.files import write_text
 from serving.comparisons.compare.acknowledging import DEFAULT
 
 #: The workflow file, relative to the repository.
@@ -34,11 +34,17 @@ class BenchmarkTool:
 
     def is_used_in(self, root: Path) -> bool:
         """Return whether a file of the directory matches one of the patterns and has the mention."""
+        paths = (path for pattern in self.patterns for path in sorted(root.rglob(pattern)))
         return any(
             path.is_file() and (not self.mention or self.mention in _read_start(path))
-            for pattern in self.patterns
-            for path in _find_files(root, pattern)
+            for path in paths
+            if not _SKIPPED.intersection(path.relative_to(root).parts)
         )
+
+
+def _read_start(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_SEARCHED).decode(errors="replace")
 
 
 TOOLS = (
@@ -91,18 +97,7 @@ TOOLS = (
 )
 
 
-def _find_files(root: Path, pattern: str) -> Iterator[Path]:
-    for path in sorted(root.rglob(pattern)):
-        if not _SKIPPED.intersection(path.relative_to(root).parts):
-            yield path
-
-
-def _read_start(path: Path) -> str:
-    with path.open("rb") as file:
-        return file.read(_SEARCHED).decode(errors="replace")
-
-
-def write_workflow(root: Path, tools: Sequence[BenchmarkTool] = TOOLS) -> Sequence[tuple[str, Path]]:
+def write_workflow(root: Path) -> Sequence[tuple[str, Path]]:
     """Write the workflow and the file of acknowledgements of a repository; return (name, path) pairs.
 
     The workflow has a job per tool that `root` uses. Each tool has a pair of its name and the path of the
@@ -110,25 +105,19 @@ def write_workflow(root: Path, tools: Sequence[BenchmarkTool] = TOOLS) -> Sequen
     ("acknowledgements", its relative path); an existing one is kept, without a pair. Raises InputError if no
     tool is found, or the workflow exists; then nothing is written.
     """
-    found = [tool for tool in tools if tool.is_used_in(root)]
+    found = [tool for tool in TOOLS if tool.is_used_in(root)]
     if not found:
-        names = ", ".join(tool.name for tool in tools)
+        names = ", ".join(tool.name for tool in TOOLS)
         raise InputError(f"has no benchmarks of a known tool: expected {names}", file=root)
     workflow, acknowledged = root / WORKFLOW, root / DEFAULT
     if workflow.exists():
         raise InputError("exists already; delete it to write it again", file=workflow)
     written = [(tool.name, WORKFLOW) for tool in found]
-    workflow.parent.mkdir(parents=True, exist_ok=True)
-    _write_text(workflow, _HEAD + "".join(map(_job_text, found)))
+    write_text(workflow, _HEAD + "".join(map(_job_text, found)))
     if not acknowledged.exists():
-        _write_text(acknowledged, _ACKNOWLEDGED)
+        write_text(acknowledged, _ACKNOWLEDGED)
         written.append(("acknowledgements", DEFAULT))
     return written
-
-
-def _write_text(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 _HEAD = """\
