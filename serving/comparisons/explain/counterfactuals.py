@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
+from features.comparisons.outliers import select_configurations
 from features.comparisons.summaries import flatten_samples
 from features.comparisons.vectors import PreparedComparisons
 
@@ -122,20 +123,17 @@ def scale_targets(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     comparison = np.repeat(np.arange(len(owner)), counts)
     within = np.arange(len(comparison)) - np.repeat(counts.cumsum() - counts, counts)
     at = (sides.per_comparison.cumsum() - sides.per_comparison)[owner[comparison]] + within
-    target, by = pack_samples(sides.target.select_rows(at)), factor[comparison]
-    values = target.values * np.repeat(by, target.lengths)
+    chosen, by = select_configurations(sides, at), factor[comparison]
+    target = pack_samples(chosen.target)
     return replace(
-        sides,
+        chosen,
         comparison=comparison,
         n_comparisons=len(owner),
-        threads=sides.threads[at],
-        sign=sides.sign[at],
-        baseline=pack_samples(sides.baseline.select_rows(at)),
-        target=Samples(values, target.orders, target.starts, target.stops),
-        history=pack_samples(sides.history.select_rows(at)),
-        later=pack_samples(sides.later.select_rows(at)),
-        baseline_five=sides.baseline_five[at],
-        target_five=sides.target_five[at] * by[:, None],
+        baseline=pack_samples(chosen.baseline),
+        target=replace(target, values=target.values * np.repeat(by, target.lengths)),
+        history=pack_samples(chosen.history),
+        later=pack_samples(chosen.later),
+        target_five=chosen.target_five * by[:, None],
         siblings=None if sides.siblings is None else sides.siblings.select_rows(owner),
         siblings_worse=None if sides.siblings_worse is None else sides.siblings_worse[owner],
     )
