@@ -192,22 +192,18 @@ class Explanations:
         columns = self._cached_result(row, Explanations._nearest_rows, self._is_decided)
         assert columns is not None, "the model decided"
         index, distance, theirs, ours, similar = columns
-        our_values = [
-            _value_text(name, value) for name, value in zip(self._compared_features, ours, strict=True)
-        ]
-        examples = []
+        names, examples = self._compared_features, []
+        our_values = [_value_text(name, value) for name, value in zip(names, ours, strict=True)]
         fails = int(self.answers[row] == "fail")
         for label in (fails, 1 - fails):
             if index[label] < 0:
                 continue
-            words: dict[bool, list[str]] = {True: [], False: []}
-            for name, value, our_value, is_similar in zip(
-                self._compared_features, theirs[label], our_values, similar[label], strict=True
-            ):
+            words: dict[str, list[str]] = {"similar": [], "other": []}
+            values = zip(names, theirs[label], our_values, similar[label], strict=True)
+            for name, value, our_value, is_similar in values:
                 if our_value and (their_value := _named_value(name, value)):
-                    words[is_similar].append(f"{their_value} (here {our_value})")
-            parts = (("similar", words[True]), ("other", words[False]))
-            near = "; ".join(f"{word} {', '.join(values)}" for word, values in parts if values)
+                    words["similar" if is_similar else "other"].append(f"{their_value} (here {our_value})")
+            near = "; ".join(f"{word} {', '.join(texts)}" for word, texts in words.items() if texts)
             example = self.nearest_examples.example_records[int(index[label])]
             examples.append(NearestExample(*example, distance[label], near))
         return tuple(examples)

@@ -25,8 +25,7 @@ from data.tables.problems import Problems
 from serving.answering import print_notes, print_skipped, write_output
 from serving.comparisons.timelines.assembled import TimelineJudge, assemble_report
 from serving.comparisons.timelines.judged import model_judge, server_judge
-from serving.comparisons.timelines.listing import index_page, list_report
-from serving.comparisons.timelines.page import summary_lines, timeline_page
+from serving.comparisons.timelines.page import index_page, list_report, summary_lines, timeline_page
 
 if TYPE_CHECKING:
     from serving.comparisons.judge import BaseRateOption

@@ -23,7 +23,7 @@ from training.evaluation.thresholds import below_min_effect
 
 if TYPE_CHECKING:
     from perfjudge_client.schemas import VerdictAnswer
-    from serving.comparisons.judge import BaseRateOption, Judgement, Verdict
+    from serving.comparisons.judge import BaseRateOption, Verdict
     from serving.comparisons.model import Judge
     from training.comparisons.stored import Card
 
@@ -202,16 +202,16 @@ class VersionSides:
         for name in ("past", "baseline", "target"):
             spans = [(span.start, span.stop) for span in map(attrgetter(name), asks)]
             starts, stops = np.array(spans, np.int64)[comparison].T
-            lists.append(
-                Samples(values, orders, self.edges[rows, starts] - begin, self.edges[rows, stops] - begin)
-            )
-            fives.append(self._five_numbers(lists[-1], rows, starts, stops))
-        present = np.isfinite(fives[1][:, 2]) & np.isfinite(fives[2][:, 2])
+            bounds = (self.edges[rows, at] - begin for at in (starts, stops))
+            lists.append(Samples(values, orders, *bounds))
+            if name != "past":
+                fives.append(self._five_numbers(lists[-1], rows, starts, stops))
+        present = np.isfinite(fives[0][:, 2]) & np.isfinite(fives[1][:, 2])
         past, baseline, target = (samples.select_rows(present) for samples in lists)
         later = Samples(values, orders, target.stops, target.stops)
         return Sides(
             comparison[present], len(asks), threads[rows[present]], signs[rows[present]],
-            baseline, target, past, later, fives[1][present], fives[2][present],
+            baseline, target, past, later, fives[0][present], fives[1][present],
         )  # fmt: skip
 
     def named_sides(self, asks: Sequence[VersionComparison]) -> NamedSides:
@@ -288,23 +288,29 @@ class OperationMarks:
 def model_judge(served: Judge, base_rate: BaseRateOption = None) -> Answering:
     """Return a function of sides and comparisons that judges with a local model, and returns verdicts.
 
-    The verdicts are in the order of the comparisons. The function appends its notes to its argument `notes`,
-    a list or None. Valid comparisons below the minimum effect size pass without the model (probability 0,
+    The verdicts are in the order of the comparisons. The function appends its notes to its argument `notes`.
+    Valid comparisons below the minimum effect size pass without the model (probability 0,
     change NaN, no reasons), unless its guarantee covers them or `base_rate` is given. The function raises
     ModelError if a number is not finite, InputError if the model has no scores for `base_rate`.
     `base_rate`: as for `judge_sides`; with "estimate", comparisons with the baseline and those with the
     versions before have an estimate each, in every call, since all later versions show a regression that
     stays. Without enough comparisons (100), a note says so, and the base rate is that of the training data.
     """
+    from serving.comparisons.judge import judge_sides
 
     def judge_with_model(
-        sides: VersionSides, asks: Sequence[VersionComparison], notes: list[str] | None = None
+        sides: VersionSides, asks: Sequence[VersionComparison], notes: list[str]
     ) -> list[VersionVerdict]:
         verdicts = [_PASSED] * len(asks)
         for which, rows in _parts_to_judge(sides, asks, served.model.card, base_rate).items():
-            judgement = _judge_part(sides.named_sides([asks[row] for row in rows]), served, base_rate)
-            if notes is not None:
-                notes += [f"{which}: {note}" for note in judgement.notes]
+            named = sides.named_sides([asks[row] for row in rows])
+            try:
+                judgement = judge_sides(named, served, base_rate=base_rate)
+            except InputError as error:
+                if base_rate != "estimate" or served.model.card.training_scores is None:
+                    raise
+                judgement = judge_sides(named, served, notes=[f"not corrected: {error}"])
+            notes += [f"{which}: {note}" for note in judgement.notes]
             for row, verdict in zip(rows, judgement.verdicts, strict=True):
                 verdicts[row] = VersionVerdict.from_verdict(verdict)
         return verdicts
@@ -329,18 +335,6 @@ def _parts_to_judge(
     return {which: np.flatnonzero(judged).tolist() for which, judged in parts.items() if judged.any()}
 
 
-def _judge_part(named: NamedSides, served: Judge, base_rate: BaseRateOption) -> Judgement:
-    """Judge at the base rate; without enough comparisons for an estimate, at that of the training data."""
-    from serving.comparisons.judge import judge_sides
-
-    try:
-        return judge_sides(named, served, base_rate=base_rate)
-    except InputError as error:
-        if base_rate != "estimate" or served.model.card.training_scores is None:
-            raise
-        return judge_sides(named, served, notes=[f"not corrected: {error}"])
-
-
 def server_judge(url: str) -> Answering:
     """Return a function of sides and comparisons that returns the verdicts of the server at `url`.
 
@@ -358,7 +352,7 @@ def server_judge(url: str) -> Answering:
         raise InputError(f"--server: {error}") from error
 
     def judge_with_server(
-        sides: VersionSides, asks: Sequence[VersionComparison], notes: list[str] | None = None
+        sides: VersionSides, asks: Sequence[VersionComparison], notes: list[str]
     ) -> list[VersionVerdict]:
         del notes
         try:

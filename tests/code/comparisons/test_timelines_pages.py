@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from data.errors import escape_invisible
 from serving.comparisons.timelines import page
-from serving.comparisons.timelines.listing import list_report
 from serving.comparisons.timelines.states import Change
 from tests.timeline_reports import heat, renamed, simulated, versions, with_operations
 
@@ -120,7 +119,7 @@ def test_a_summary_in_text_names_the_worst_operation_first(quiet):
 
 
 def test_the_list_has_every_state_and_every_grouped_change(quiet):
-    listed = list_report(quiet, "x.html")
+    listed = page.list_report(quiet, "x.html")
     assert [listed[f"n_{name}"] for name in ("worse", "unsure", "failed", "changed")] == [2, 0, 1, 2]
     states = [one["state"] for one in listed["operations"]]
     assert [state["status"] for state in states[:3]] == ["worse", "worse", "better"]
