@@ -176,9 +176,7 @@ def _render_form(compared: ComparedSides, form: str, name: str) -> str | bytes:
             from serving.comparisons.compare.page import as_page
 
             return as_page(compared, name)
-        case "xml":
-            return as_xml(compared.weighed.judgement, compared.tables)
-    return as_table(compared, terminal=False)
+    return as_xml(compared.weighed.judgement, compared.tables)
 
 
 def _current_runs(

@@ -43,15 +43,11 @@ def as_page(compared: ComparedSides, name: str) -> str:
 
 
 def _page_content(compared: ComparedSides, name: str) -> dict[str, Any]:
-    headings = list(compared.cell_functions)
-    order = ["operation", *(heading for heading in headings if heading != "operation")]
-    rows = []
-    for row in compared.ordered_rows:
-        cells = dict(zip(headings, compared.row_cells(row), strict=True))
-        rows.append({"row": row, "cells": {heading: cells[heading] for heading in order}})
+    headings = dict.fromkeys(["operation", *compared.headings])
+    rows = [{"row": row, "cells": headings | compared.row_cells(row)} for row in compared.ordered_rows]
     return {
         "compared": compared,
-        "headings": order,
+        "headings": headings,
         "rows": rows,
         "drawn": list(_with_drawings(compared, rows[:MOST_DRAWN])),
         "markdown": as_comment(compared, name),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -239,7 +240,7 @@ class ConfirmationRuns:
             "target": (self.target, runs.target, runs.matched.of_target, target_names),
             "baseline": (self.baseline, runs.baseline, runs.matched.of_baseline, names),
         }
-        repeated = {}
+        repeated: dict[str, Any] = {}
         with TemporaryDirectory(prefix="perfjudge-") as directory:
             for side, (command, measured, select, wanted) in sides.items():
                 if not command:

@@ -148,12 +148,11 @@ class Facts(NamedTuple):
     @classmethod
     def from_measured(cls, sides: Sides, row: Measured) -> Self:
         """Return `row`, an item of the result of `measure_comparisons`, with other builds added."""
-        decisive, at, looks_back, sign, *values = row
-        past = EarlierBuilds.from_sides(sides, at, decisive.change) if looks_back else _NO_PAST
-        later = LaterBuilds()
+        decisive, at, looks_back, *values = row
+        values.append(EarlierBuilds.from_sides(sides, at, decisive.change) if looks_back else _NO_PAST)
         if sides.later.lengths[at]:
-            later = LaterBuilds.from_sides(sides, at, sign * float(sides.baseline_five[at, 2]))
-        return cls(decisive, sign, *values, past, later)
+            values.append(LaterBuilds.from_sides(sides, at, values[0] * float(sides.baseline_five[at, 2])))
+        return cls(decisive, *values)
 
 
 #: `Facts.decisive`, the index of the configuration, whether earlier builds are known, and the fields of
@@ -286,7 +285,6 @@ def write_reason(
 ) -> str:
     """Return the reason of a verdict as one sentence of at most `MOST_WORDS` words.
 
-    `answer`: the verdict "pass", "unsure" or "fail".
     `below`: the minimum effect size, as a share, if it decided; else None. Only used for "pass".
     `out_of_distribution`: mention, if there is room, that the comparison is unlike the training data.
 
@@ -371,14 +369,13 @@ def write_sentences(
 ) -> tuple[str, ...]:
     """Return the evidence in sentences: change, usual variation, facts for the verdict, facts against it.
 
-    At most two facts are for it, and one against it. Facts with at most 5 % of the first contribution are
-    left out.
-    `answer`: the verdict "pass", "unsure" or "fail"; facts for ``unsure`` are those for a regression. None:
-    list at most two facts without taking sides.
+    At most two facts are for it, and one against it.
+    `answer`: the verdict; facts for ``unsure`` are those for a regression. None: list at most two facts
+    without taking sides.
     `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. A fact is
-    for or against the verdict by what was measured, whatever the sign of its contribution, as the model may
-    compare it with a typical regression. Only where the measured value speaks for neither side does the sign
-    count: such a fact is for the verdict, or is left out.
+    for or against the verdict by its measured value, as the model may compare it with a typical regression.
+    Only where that speaks for neither side, the sign of the contribution counts: such a fact is for the
+    verdict, or is left out.
     """
     verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
     decisive = facts.decisive
@@ -405,8 +402,7 @@ def write_sentences(
 def describe_change(change: float, direction: Direction) -> str:
     """Return a change, a share, in words: -0.071 as ``7.1 % slower``; negative is worse, 0 ``unchanged``.
 
-    `direction` has the words for worse and better. One decimal is shown from 1 % on, none from 100 % on, and
-    below 1 % up to two significant digits (``0.034 % slower``).
+    The number is written as by `percent`.
     """
     if not change:
         return "unchanged"
@@ -417,12 +413,10 @@ def describe_counterfactual(change: float, failed: bool, direction: Direction) -
     """Return a counterfactual in words, such as ``would pass if the median were at most 2.0 % slower``.
 
     `change` is the change of the median, as a share of the baseline's median, from which the verdict would be
-    another; negative is worse. It is written as by `describe_change`. If `failed`, the verdict is ``fail``
-    and would become ``pass``, as above (``at least 2.0 % faster`` for a positive change). Any other verdict
-    would become ``fail``: ``would fail from 2.0 % slower on``; ``slower`` is ``faster`` for a positive
-    change. If the words of `direction` are no comparatives, such as ``more memory``, "if the median were" is
-    replaced by "with": ``would pass with at most 2.0 % more memory``. If `change` is 0, both texts end in
-    ``if the median were unchanged``.
+    another; negative is worse. If `failed`, the verdict is ``fail`` and would become ``pass``, as above (``at
+    least`` for a positive change). Any other verdict would become ``fail``: ``would fail from 2.0 % slower
+    on``. If the words of `direction` are no comparatives, "if the median were" is replaced by "with": ``would
+    pass with at most 2.0 % more memory``.
     """
     words = describe_change(change, direction)
     were = "if the median were" if direction.is_comparative or not change else "with"

@@ -61,10 +61,7 @@ class OperationCourse:
     def from_shifts(
         cls, number: int, operation: MeasuredOperation, measured: MeasuredVersions, shifts: Sequence[Shift]
     ) -> OperationCourse:
-        """Return an operation with its measured versions and the lasting changes of all its configurations.
-
-        `number`: its index. `shifts`: the changes, with indices of versions.
-        """
+        """Return operation `number`; `shifts`: the lasting changes of all its configurations."""
         versions = np.flatnonzero(measured.is_measured[operation.row_slice].any(axis=0))
         edges = sorted({at for shift in shifts for at in (shift.first, shift.last)})
         turns = np.unique(np.searchsorted(versions, edges)).tolist()
@@ -74,10 +71,9 @@ class OperationCourse:
         return cls(number, versions.tolist(), windowed, tuple(turns), losses)
 
     def version_comparisons(self, baseline: int) -> Iterator[VersionComparison]:
-        """Yield the comparisons of every version with the versions before it, and with the baseline.
+        """Yield the comparisons of every version with the versions before it, and with a measured baseline.
 
-        `baseline`: index of the baseline's version; if the operation was not measured there, it is not
-        compared.
+        `baseline`: index of the baseline's version.
         """
         yield from self._with_previous()
         if not self.windowed:
@@ -288,10 +284,10 @@ class OperationMarks:
 def model_judge(served: Judge, base_rate: BaseRateOption = None) -> Answering:
     """Return a function of sides and comparisons that judges with a local model, and returns verdicts.
 
-    The verdicts are in the order of the comparisons. The function appends its notes to its argument `notes`.
-    Valid comparisons below the minimum effect size pass without the model (probability 0,
-    change NaN, no reasons), unless its guarantee covers them or `base_rate` is given. The function raises
-    ModelError if a number is not finite, InputError if the model has no scores for `base_rate`.
+    The function appends its notes to its argument `notes`. Valid comparisons below the minimum effect size
+    pass without the model (probability 0, change NaN, no reason), unless its guarantee covers them or
+    `base_rate` is given. It raises ModelError if a number is not finite, InputError if the model has no
+    scores for `base_rate`.
     `base_rate`: as for `judge_sides`; with "estimate", comparisons with the baseline and those with the
     versions before have an estimate each, in every call, since all later versions show a regression that
     stays. Without enough comparisons (100), a note says so, and the base rate is that of the training data.
@@ -338,9 +334,8 @@ def _parts_to_judge(
 def server_judge(url: str) -> Answering:
     """Return a function of sides and comparisons that returns the verdicts of the server at `url`.
 
-    The verdicts are in the order of the comparisons. Only the function sends requests; it raises an
-    InputError if one fails, and ignores its argument `notes`. InputError if `url` is not an address, or the
-    package perfjudge-client is not installed.
+    Only the function sends requests; it raises an InputError if one fails, and ignores its argument `notes`.
+    InputError if `url` is not an address, or the package perfjudge-client is not installed.
     """
     try:
         from perfjudge_client import Client, ClientError
@@ -408,21 +403,16 @@ def judged_versions(
 ) -> list[OperationMarks]:
     """Judge every version of every operation, and return the marks of each operation, in order.
 
-    A mark is 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) or 4 (invalid). Versions are compared with the
-    baseline and with the versions just before; the first version of a lasting loss also by the levels before
-    and after the loss, where the worse mark counts. Where versions have few samples, windows of versions are
-    compared instead. Several neighbouring fails against the versions before are one step, which keeps its
-    first `fail`; the others become `pass`. With windows, a step keeps its clearest `fail`, and `unsure` near
-    it becomes `pass`, too. Reasons are given for `unsure` and `fail` (against the baseline, where the mark
-    changes), until 1,500 versions of all operations together have some.
-    `baseline`: index of the baseline's version.
-    `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
-    `hidden`: the smallest change detectable in the noise between versions, as a share, shape
-    (n_configurations,) of all operations together. `unsure` becomes `pass` if no configuration lost more than
-    that; against the baseline, only if also the configuration with most threads lost nothing; and with
-    windows, only if no configuration lost anything.
-    `answering`: the result of `model_judge` or `server_judge`. `advance`: called after each batch with the
-    numbers of judged operations and of all.
+    Marks are 0 (not judged) and those of `MARK`. Versions are compared with the baseline and with the
+    versions just before; the first version of a lasting loss also by the levels before and after the loss,
+    where the worse mark counts. Where versions have few samples, windows of versions are compared instead.
+    Several neighbouring fails against the versions before are one step (`_one_fail_per_step`), and `unsure`
+    within noise becomes `pass` (`_ignore_noise`). Reasons are given for `unsure` and `fail` (against the
+    baseline, where the mark changes), until 1,500 versions of all operations together have some.
+    `baseline`: index of the baseline's version. `shifts`: lasting changes per operation, of all its
+    configurations: they bound the baseline's level. `hidden`: the smallest change detectable in the noise
+    between versions, as a share, shape (n_configurations,) of all operations together. `answering`: the
+    result of `model_judge` or `server_judge`. `advance`: takes the numbers of judged operations and of all.
     """
     marks = [OperationMarks.not_judged(measured.five.shape[1]) for _ in measured.operations]
     sides, n_reasons = VersionSides.from_measured(measured), 0

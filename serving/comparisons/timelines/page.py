@@ -64,9 +64,8 @@ def describe_share(share: float) -> str:
 def describe_change(change: Change, versions: Sequence[TimelineVersion], configurations: int) -> str:
     """Return a change in words, such as ``7.1 % worse with v3``, or ``crept 7.1 % worse from v3 to v5``.
 
-    The versions are the first changed one and the one that completed the change, once if equal. `versions`:
-    all versions of the timeline. `configurations`: number of configurations of the operation; if there are
-    several, the threads of the change are added: ``(threads: 4)``.
+    `configurations`: number of configurations of the operation; if there are several, the threads of the
+    change are added: ``(threads: 4)``.
     """
     first, last = versions[change.first].name, versions[change.last].name
     crept = "crept " if change.kind == "creep" else ""
@@ -179,15 +178,9 @@ def relative_link(source: str) -> str:
 def operation_data(operation: TimelineOperation) -> Markup:
     """Return a JSON object of an operation, from which the page's scripts draw its chart and table columns.
 
-    Its keys: ``benchmark, name, unit, better, threads``; ``featured``, the index of the configuration that is
-    shown first; ``five``, minimum, quartiles and maximum of each version, one configuration after the other,
-    in the text of `pack_floats` (base64 of little-endian float32), NaN if not measured; ``beside``, the
-    verdicts against the baseline, and ``before``, those against the version just before, each a text with a
-    digit per version: 0 not judged, 1 pass, 2 unsure, 3 fail, 4 invalid; ``probability``, a list with the
-    probability of a regression against the baseline per version, in tenths of a percent, rounded, null where
-    not judged; ``words``, lists of reasons by the index of a version; ``changes``, lists of kind, indices of
-    the first and the last version, change as a share of the level before (negative is worse), and number of
-    threads.
+    Its keys are named as in `TimelineOperation`, but ``name``; ``beside`` and ``before``, the marks against
+    the baseline and against the versions just before, each a text with a digit per version; and
+    ``probability``, rounded to tenths of a percent, null where not judged.
     """
     tenths = np.round(operation.probability * _TENTHS).tolist()
     return embed_json(
@@ -288,10 +281,8 @@ def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
     """Return the rank of each finding, in the order of `all_findings`; 0 is the most urgent.
 
-    A finding is about one operation; ranks are distinct. Operations that are worse or unsure now come before
-    the others. In each of both groups, those come first that have a lasting change, or a version that is
-    unsure or fails. Ties are in the order worse, unsure, not compared, better, unchanged; within one state,
-    the largest loss comes first.
+    Operations that are worse or unsure now come before the others. In each of both groups, those come first
+    that have a lasting change, or a version that is unsure or fails; ties by `OperationState.rank`.
     """
 
     def sort_key(at: int) -> tuple[bool, bool, tuple[int, float]]:
@@ -323,7 +314,6 @@ def describe_state(report: TimelineReport) -> str:
     """Return in words how many operations are worse and how many unsure, or that the baseline is the newest.
 
     The state of an operation is that of the newest version that measured it, compared with the baseline.
-    Unsure ones are only mentioned if there are any.
     """
     statuses = [row.state.status for row in report.operations]
     worse, unsure = statuses.count("worse"), statuses.count("unsure")
@@ -339,9 +329,8 @@ def describe_state(report: TimelineReport) -> str:
 def summary_lines(report: TimelineReport, max_operations: int = 5) -> list[str]:
     """Return the state of a timeline as lines of text: its most urgent operations, and the others.
 
-    The first line counts operations that are worse or unsure; if the baseline is the newest version, it says
-    so instead. Then follow, all indented, a line for each of them, at most `max_operations`, the number of
-    further ones, if any, and one line on the operations that are neither, if any.
+    The first line counts operations that are worse or unsure. Then follow, all indented, a line for each of
+    them, at most `max_operations`, the number of further ones, and one line on the other operations.
     """
     urgent, lines = _urgent_numbers(report), [describe_state(report)]
     for at, name in zip(urgent[:max_operations], operation_names(report, urgent), strict=False):
@@ -441,9 +430,8 @@ def _heat_content(report: TimelineReport, heat: HeatMap) -> dict[str, object]:
 def heat_summary(heat: HeatMap) -> str:
     """Return a heat map in sentences: its size, its range, and the rows with the highest and the lowest mean.
 
-    The size is the number of rows and the seconds from first to last; values are in the unit of the heat map.
-    A single row is named as both the highest and the lowest. NaN is not counted; without a finite value, the
-    result is "No sample is known."
+    The size is the number of rows and the seconds from first to last. NaN is not counted; without a finite
+    value, the result is "No sample is known."
     """
     present = np.isfinite(heat.values)
     counts = present.sum(axis=1)
