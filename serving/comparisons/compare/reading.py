@@ -205,10 +205,10 @@ VARIABLE = "PERFJUDGE_OPERATIONS"
 class ConfirmationRuns:
     """Commands of confirmation runs, which must contain ``{output}``, their number and their time limit."""
 
-    times: int
-    target: tuple[str, ...]  # measures the target and writes `OUTPUT`
-    baseline: tuple[str, ...]  # measures the baseline, alternating with the target; empty: none
-    seconds: float  # time limit of one run
+    times: int = 0
+    target: tuple[str, ...] = ()  # measures the target and writes `OUTPUT`
+    baseline: tuple[str, ...] = ()  # measures the baseline, alternating with the target; empty: none
+    seconds: float = 0.0  # time limit of one run
 
     def __post_init__(self) -> None:
         for command in filter(None, (self.target, self.baseline)):

@@ -17,8 +17,6 @@ from pydantic.config import JsonDict
 from data.comparisons.params import Measure
 from data.comparisons.request import RequestPart
 from data.errors import InputError, escape_invisible
-from features.comparisons.between_run_variation import ASSUMED
-from serving.comparisons.compare.acknowledging import DEFAULT, AcknowledgedFile
 from serving.comparisons.compare.command import CompareRequest
 from serving.comparisons.compare.page import as_fragment
 from serving.comparisons.compare.rows import ComparedSides, as_comment, as_compare_json
@@ -150,17 +148,7 @@ def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
             side: _write_files(Path(scratch, side), getattr(uploaded, side))
             for side in ("baseline", "target", "history")
         }
-        comparing = CompareRequest(
-            **paths,
-            served=served,
-            measure=Measure(better=uploaded.better),
-            assumed=ASSUMED,
-            kind=None,
-            confirming=None,
-            acknowledged=(DEFAULT, AcknowledgedFile()),
-            commits=(None, None),
-            matched=(),
-        )
+        comparing = CompareRequest(**paths, served=served, measure=Measure(better=uploaded.better))
         try:
             compared = comparing.compare_sides()
         except InputError as exc:

@@ -375,14 +375,8 @@ def _posted_comparisons(
             }
             for at in range(stop - int(sides.per_comparison[row]), stop)
         ]
-        yield {
-            "comparison_id": f"{row}",
-            "benchmark": operation.benchmark,
-            "operation": operation.operation,
-            "unit": operation.unit,
-            "better": operation.better,
-            "configurations": configurations,
-        }
+        names = {name: getattr(operation, name) for name in ("benchmark", "operation", "unit", "better")}
+        yield {"comparison_id": f"{row}", **names, "configurations": configurations}
 
 
 def _posted_side(samples: Samples, five: Floats, at: int) -> list[Any] | dict[str, float]:
