@@ -78,16 +78,6 @@ class SideBox:
     dots: tuple[float, ...]  # the samples; empty if there are too many
     words: str  # the numbers in words
 
-    @property
-    def left(self) -> float:
-        """The left end of the box."""
-        return min(self.five[1], self.five[3])
-
-    @property
-    def width(self) -> float:
-        """The width of the box."""
-        return abs(self.five[3] - self.five[1])
-
 
 @dataclass(frozen=True)
 class ConfigurationBoxes:

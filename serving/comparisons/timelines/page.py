@@ -187,16 +187,13 @@ def operation_data(operation: TimelineOperation) -> Markup:
         {
             "benchmark": operation.benchmark,
             "name": operation.operation,
-            "unit": operation.unit,
-            "better": operation.better,
-            "threads": operation.threads,
-            "featured": operation.featured,
+            **{name: getattr(operation, name) for name in ("unit", "better", "threads", "featured")},
             "five": pack_floats(operation.five),
             "beside": "".join(map(str, operation.against_baseline.tolist())),
             "before": "".join(map(str, operation.against_before.tolist())),
             "probability": [None if math.isnan(value) else int(value) for value in tenths],
-            "words": {str(at): list(words) for at, words in operation.words.items()},
-            "changes": [(c.kind, c.first, c.last, c.share, c.threads) for c in operation.changes],
+            "words": operation.words,
+            "changes": operation.changes,
         }
     )
 
