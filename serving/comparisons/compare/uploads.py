@@ -144,17 +144,20 @@ def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
         def without_scratch(text: str) -> str:
             return re.sub(rf"{re.escape(scratch)}/(\w+)/\d+/", r"\1/", text)
 
-        paths = {
-            side: _write_files(Path(scratch, side), getattr(uploaded, side))
+        baseline, target, history = (
+            _write_files(Path(scratch, side), getattr(uploaded, side))
             for side in ("baseline", "target", "history")
-        }
-        comparing = CompareRequest(**paths, served=served, measure=Measure(better=uploaded.better))
+        )
+        measure = Measure(better=uploaded.better)
+        comparing = CompareRequest(
+            baseline=baseline, target=target, history=history, served=served, measure=measure
+        )
         try:
             compared = comparing.compare_sides()
         except InputError as exc:
             raise InputError(without_scratch(str(exc))) from exc
-    baseline, target = map(without_scratch, compared.sides)
-    return replace(compared, sides=(baseline, target), notes=tuple(map(without_scratch, compared.notes)))
+    sides = (without_scratch(compared.sides[0]), without_scratch(compared.sides[1]))
+    return replace(compared, sides=sides, notes=tuple(map(without_scratch, compared.notes)))
 
 
 def _write_files(directory: Path, uploaded: Sequence[ResultFile]) -> list[Path]:
