@@ -42,13 +42,13 @@ class TimedFit(NamedTuple):
 def comparison_fit(times: int) -> TimedFit:
     """Return a fit of the champion of comparisons, with tuned parameters, on `times` copies of its data."""
     from training.comparisons.decision import examples_of
-    from training.comparisons.family import Examples, FeatureTable, bound
+    from training.comparisons.family import Examples, bound
     from training.comparisons.label_review import read_training_data
     from training.comparisons.train import Fit, fit_pipeline
     from training.comparisons.tune import Classified
 
     family = bound()
-    table = FeatureTable.read(family.features_file, family.columns())
+    table = family.read_features()
     name = _champion(family.paths.metrics)
     tuned = read_tuned(family.paths.tuned, Classified)["all"][name]
     examples = read_training_data(family.features_file, table, examples_of(family, table)).all_rows

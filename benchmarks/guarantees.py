@@ -17,7 +17,7 @@ from data.comparisons.sides import Floats
 from data.parallel import Compute, side_by_side
 from data.paths import FamilyPaths
 from features.comparisons.vectors import model_columns
-from training.comparisons.decision import InnerPredictions, count_outcomes, learn_decision, read_changes
+from training.comparisons.decision import count_outcomes, learn_decision, read_changes
 from training.comparisons.family import Examples, FeatureTable, group_folds
 from training.estimators.answering import MonotoneConstraints
 from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability
@@ -94,8 +94,7 @@ def evaluate_split(examples: Examples, learner: Learner, share: float, seed: int
     inside, test = examples.select_rows(np.flatnonzero(~out)), examples.select_rows(np.flatnonzero(out))
     inner = learner.predict_out_of_fold(inside, INNER_FOLDS, seed)
     threshold = best_cut(inside.y, np.where(inside.needs_model, inner, 0.0)).threshold
-    inner_rows = InnerPredictions(inside.y, inside.groups, inner, ~inside.needs_model)
-    thresholds = learn_decision(inner_rows, threshold, POLICY, seed)
+    thresholds = learn_decision(inside, inner, threshold, POLICY, seed)
     raw, below = learner.predict(inside, test.x, seed), ~test.needs_model
     calibrated = thresholds.calibrate_and_discount(raw, below)
     errors = [calibration_error(test.y, np.where(below, 0.0, values)) for values in (calibrated, raw)]

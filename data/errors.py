@@ -42,6 +42,11 @@ def one_line(text: str) -> str:
     return rf"\x3a{line[1:]}" if line.startswith("::") else line
 
 
+def shorten(text: str, length: int) -> str:
+    """Return `text`, or its first `length` characters and "..." if it is longer."""
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
 def escape_invisible_xml(document: bytes) -> bytes:
     """Return a UTF-8 XML document with invisible characters as references such as ``&#8238;``.
 

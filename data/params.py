@@ -72,13 +72,7 @@ class Params(Generic[FamilyType]):
 
 
 def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[FamilyType]:
-    """Return the random seed, the compute resources, and one family's section of params.yaml.
-
-    `section` is the class of the family's section; without that section in the file, the defaults of the
-    class apply. Sections of other families are not checked. The environment variables PERFJUDGE_SCHEDULER and
-    PERFJUDGE_OPTUNA override ``compute.scheduler`` and ``compute.storage``. InputError if the file cannot be
-    read as YAML, has an unknown key, or a value is invalid, or missing without a default (such as ``seed``).
-    """
+    """Return the parameters in params.yaml, as `validate_params` does; InputError, too, if it is not YAML."""
     return validate_params(section, yaml_content(path), path)
 
 

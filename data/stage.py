@@ -21,12 +21,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from uuid import uuid4
 
-from data.errors import InputError, ModelError, escape_invisible, one_line
+from data.errors import InputError, ModelError, escape_invisible, one_line, shorten
 from data.families import FAMILIES
 from data.paths import FamilyPaths
 from data.tables.files import PART, write_text
@@ -78,27 +78,22 @@ def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
     parser = argparse.ArgumentParser(prog=verb)
     parser.add_argument("families", metavar="FAMILY", nargs="+", choices=stages, help=", ".join(stages))
     for family in parser.parse_args().families:
-        stage = stages[family]
         with alone(family):
-            # the import string is resolved within the guard, as the import may fail
-            exit_on_error(stage if callable(stage) else partial(_import_and_run, stage))
+            exit_on_error(stages[family])
     if {"DVC_ROOT", "DVC_STAGE"} <= os.environ.keys():
         path = Path(os.environ["DVC_ROOT"]) / DURATIONS / os.environ["DVC_STAGE"]
         write_text(path, f"{time.monotonic() - began:.1f}")
 
 
-def _import_and_run(stage: str) -> None:
-    resolve_name(stage)()
-
-
-def exit_on_error(stage: Stage) -> None:
-    """Call `stage`, and return if it succeeds; at any exception, write one line to stderr and exit.
+def exit_on_error(stage: Stage | str) -> None:
+    """Call `stage`, a function or its import string; at any exception, write one line to stderr and exit.
 
     The exit code is 2 (`BAD_INPUT`) for an error of the user and 70 (`UNEXPECTED`) for a bug, as
     `report_error` decides. KeyboardInterrupt and SystemExit are not caught.
     """
     try:
-        stage()
+        # the import may fail, too
+        (resolve_name(stage) if isinstance(stage, str) else stage)()
     except Exception as error:  # noqa: BLE001 - the last resort of every stage
         sys.exit(report_error(error))
 
@@ -148,11 +143,9 @@ def error_summary(error: Exception) -> str:
     """Return an error in one line, such as "ValueError: no rows", cut after 300 characters.
 
     White space becomes single spaces. A type that is not built in has its module, as in
-    "data.errors.InputError". A cut text ends with "...", which is not counted. Without a message, only the
-    type is returned.
+    "data.errors.InputError".
     """
-    line = " ".join("".join(traceback.format_exception_only(error)).split())
-    return line if len(line) <= _MOST else f"{line[:_MOST]}..."
+    return shorten(" ".join("".join(traceback.format_exception_only(error)).split()), _MOST)
 
 
 @contextmanager
@@ -258,9 +251,7 @@ def prepare_process() -> None:
 def keep_bytecode() -> None:
     """Store compiled modules in ``.bytecode`` in the working directory if Python is set to store none.
 
-    Python stores none with the option ``-B`` or PYTHONDONTWRITEBYTECODE; for worker processes, this variable
-    is replaced by PYTHONPYCACHEPREFIX. Otherwise nothing is changed. Without compiled modules, every process
-    would compile pandas and scikit-learn again, which takes longer than most stages.
+    Otherwise, every process would compile pandas and scikit-learn again, which takes longer than most stages.
     """
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())
@@ -275,9 +266,8 @@ def pin_arithmetic() -> None:
 
     These libraries choose their loops by the processor's instructions when they are loaded; sums, the last
     bit of logarithms and the order of equal keys in an unstable sort depend on them. If an instruction is
-    missing, or on another architecture, the libraries choose as usual. OpenBLAS and OpenMP get one thread on
-    any processor: on few rows, several threads wait for each other longer than they compute. Environment
-    variables that are set already are replaced. RuntimeError if NumPy was imported before.
+    missing, they choose as usual. OpenBLAS and OpenMP get one thread: on few rows, several threads wait for
+    each other longer than they compute. RuntimeError if NumPy was imported before.
     """
     if "numpy" in sys.modules:
         raise RuntimeError("NumPy was imported before a stage could choose its instructions")

@@ -13,6 +13,7 @@ import pandas as pd
 from data.errors import one_line
 from data.params import FamilySection, Ingest, load
 from data.paths import FamilyPaths
+from data.tables.files import Compression
 from data.tables.formats import Reading, Sources
 from data.tables.problems import SHOWN, Problems, skipped_summary
 from data.tables.specs import Spec, Tables, with_dtypes
@@ -29,7 +30,7 @@ class Decisions(Tables):
     in the order of messages; `UNTOLD` are columns that do not identify a row.
     """
 
-    COMPRESSION: ClassVar[str] = "snappy"
+    COMPRESSION: ClassVar[Compression] = "snappy"
     WHAT: ClassVar[Mapping[str, str]] = {}
     UNTOLD: ClassVar[tuple[str, ...]] = ("kept",)
 
@@ -74,10 +75,9 @@ def messages_where(messages: Sequence[str], wrong: pd.Series) -> pd.Series:
 
 
 def column_counts(values: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with one row per column of the numbers `values`: ``rows, measured, least, most``.
+    """Return ``rows, measured, least, most`` by column: numbers of rows and values, least and largest value.
 
-    The index has the names of the columns. The results are the numbers of rows and of values that are not
-    missing, and the smallest and the largest value (NaN if all are missing).
+    One row per column of the numbers `values`; NaN if all values are missing.
     """
     measured = {"measured": values.notna().sum(), "least": values.min(), "most": values.max()}
     return pd.DataFrame({"rows": len(values), **measured})
@@ -124,12 +124,10 @@ TablesType = TypeVar("TablesType", bound=Tables)
 
 
 def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[TablesType]]) -> None:
-    """Stage ingest: convert the source that params.yaml names into tables of one model family.
+    """Stage ingest: write the tables that `read` returns for the section to ``data/interim/<family>``.
 
-    `section` is the class of the family's section. `read` takes the section as read from params.yaml, and
-    returns tables, errors of skipped parts and notes. The tables are written to ``data/interim/<family>`` as
-    Parquet, replacing older ones; skipped parts and notes go to stderr, the numbers of rows to stdout.
-    InputError if params.yaml or the source is invalid.
+    Skipped parts and notes go to stderr, the numbers of rows to stdout. InputError if params.yaml or the
+    source is invalid.
     """
     reading = read(load(section).section)
     reading.tables.write(FamilyPaths(section.family).interim)
@@ -139,16 +137,12 @@ def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[Tab
 
 
 def run_validate(
-    section: type[SectionType],
-    tables: type[TablesType],
-    decide: Callable[[TablesType, SectionType], Tables],
+    section: type[SectionType], tables: type[TablesType], decide: Callable[[TablesType, SectionType], Tables]
 ) -> None:
-    """Stage validate: decide which rows of the family's tables are used for training.
+    """Stage validate: write the decisions of `decide` on the ingested tables to ``data/valid/<family>``.
 
-    `section` and `tables` are the family's classes. `decide` gets the tables of ``data/interim/<family>`` and
-    the section of params.yaml. Its result is written to ``data/valid/<family>``, warnings and the reasons of
-    the first rejected rows to stderr, the numbers of kept rows to stdout. InputError if params.yaml or a
-    table is missing or invalid, also at the first row that breaks a rule of the tables.
+    Warnings and the reasons of the first rejected rows go to stderr, the numbers of kept rows to stdout.
+    InputError if params.yaml or a table is missing or invalid, also at the first row that breaks a rule.
     """
     paths = FamilyPaths(section.family)
     decisions = decide(tables.read(paths.interim).without_flaws(Problems()), load(section).section)
@@ -158,10 +152,5 @@ def run_validate(
 
 
 def read_source(sources: Sources[TablesType], source: Ingest) -> Reading[TablesType]:
-    """Return the tables of the source that params.yaml names, with the errors of skipped rows.
-
-    `sources` has the readers of the family's formats; the result has no notes. InputError if the format is
-    unknown, the path is missing, the source cannot be read, or no rows of one of the kinds in
-    ``sources.needed`` are left; and at the first wrong row, unless ``source.keep_going``.
-    """
+    """Return the tables of the source that params.yaml names, as `Sources.read` does."""
     return sources.read(source.format, [source.path], keep_going=source.keep_going)

@@ -7,6 +7,7 @@ import pandas as pd
 
 from data.comparisons.params import Comparisons
 from data.params import validate_params
+from data.paths import FamilyPaths
 from training.comparisons import tune as tuning
 from training.comparisons.family import Family
 
@@ -72,7 +73,7 @@ def small_family(root: Path, table=None, **knobs):
         failed = table.set_index("comparison_id")["medians_min"] < -0.22
         return failed.to_frame("median-5")
 
-    family = Family(params(**knobs), lambda: COLUMNS, rules, root)
+    family = Family(params(**knobs), COLUMNS, rules, FamilyPaths("comparisons", root))
     family.features_file.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(family.features_file, index=False)
     table[["comparison_id"]].assign(worst_change=-0.1).to_parquet(family.stage_file("changes"), index=False)

@@ -49,7 +49,7 @@ class IngestComparisons(Ingest):
     measure: Measure = Measure()
 
 
-FeatureSet = Literal["seed", "extended", "retrospective"]
+FeatureSet = Literal["thesis", "extended", "retrospective"]
 
 
 class CheckComparisons(Section):

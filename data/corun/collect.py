@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,7 @@ from data.measure import machine, perf_stat
 from data.measure.child import TimedOutError, TimeLimits, end_in_good_order
 from data.measure.groups import why_no_groups
 from data.measure.session import Screen, Session, repeat_while_disturbed, shuffle_blocks
-from data.tables.files import replacing, write_json
+from data.tables.files import write_json, write_tables
 from data.tables.specs import text_dtypes, with_dtypes
 
 
@@ -66,10 +66,9 @@ class MeasuredCorun:
 def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
     """Return all measurements in their order: ``suite.solo`` blocks, each with one solo run of every task.
 
-    Every combination of ``suite.together`` tasks, which may be equal, is in one block. ``suite.repeat`` of
-    them are measured a second time, half the number of blocks later (after the last block comes the first).
-    The block, the order within a block and the order of tasks, which assigns processors, are drawn with the
-    suite's seed.
+    Every combination of ``suite.together`` tasks is in one block; ``suite.repeat`` of them are measured a
+    second time, half the number of blocks later. The block, the order within a block and the order of tasks,
+    which assigns processors, are drawn with the suite's seed.
     """
     shuffle = random.Random(suite.seed)
     names = [task.name for task in suite.tasks]
@@ -92,8 +91,7 @@ def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> Coru
     ``samples``; all rows are sorted by the tasks of their measurement. Repetitions are numbered from 1 by
     task and co-runners, so that equal tasks of one co-run have different numbers.
     """
-    tasks: list[dict[str, Any]] = []
-    pairs: list[dict[str, Any]] = []
+    runs: dict[str, list[dict[str, Any]]] = {"solo": [], "corun": []}
     samples: list[dict[str, Any]] = []
     measured: Counter[tuple[str, ...]] = Counter()
     for entry in sorted(entries, key=lambda entry: (sorted(entry.planned.tasks), entry.planned.repetition)):
@@ -101,38 +99,13 @@ def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> Coru
             measured[run.task, *others] += 1
             repetition = measured[run.task, *others]
             common = {"task": run.task, "machine": host["machine"], "repetition": repetition}
-            seconds, total = round(run.seconds, 5), dict(zip(run.events, run.counts, strict=True))
-            if others:
-                corunners = {f"{CORUNNER}{place}": name for place, name in enumerate(others, 1)}
-                pairs.append({**common, **corunners, "corun_seconds": seconds, **total})
-            else:
-                tasks.append({**common, "solo_seconds": seconds, **total})
-            fields = {**common, "corunners": AND.join(others), "phase": "corun" if others else "solo"}
+            phase, total = "corun" if others else "solo", dict(zip(run.events, run.counts, strict=True))
+            corunners = {f"{CORUNNER}{place}": name for place, name in enumerate(others, 1)}
+            runs[phase].append({**common, **corunners, f"{phase}_seconds": round(run.seconds, 5), **total})
+            fields = {**common, "corunners": AND.join(others), "phase": phase}
             columns = ["t_seconds", *run.events]
             samples += [{**fields, **dict(zip(columns, counts, strict=True))} for counts in run.samples]
-    return CorunTables.from_rows(tasks, pairs, samples, [host])
-
-
-def measure_coruns(
-    session: Session[MeasuredCorun],
-    suite: CorunSuite,
-    run: Callable[[PlannedCorun], tuple[list[TaskRun], float]],
-) -> None:
-    """Do the measurements that have no journal entry, and write each to the journal at once.
-
-    `run` returns the runs of one measurement, one per task, and the share of the machine that other programs
-    used (0 to 1). While that share is above ``session.foreign``, the measurement is repeated, at most
-    ``session.attempts`` times in all, and the one with the smallest share is written. After a TimedOutError
-    of `run`, the measurement is recorded as invalid, and the next one follows; it is done later only with a
-    higher time limit. Other errors of `run` are raised.
-    """
-
-    def measure_batch(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
-        at = datetime.now(UTC).isoformat()
-        runs, foreign = run(now[0])
-        return [MeasuredCorun(now[0], at, foreign, tuple(runs))], foreign
-
-    session.measure_missing(plan_coruns(suite), measure_batch)
+    return CorunTables.from_rows(runs["solo"], runs["corun"], samples, [host])
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
@@ -147,35 +120,38 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     cpus = available_processors(suite.together, path)
     means = available_counters(suite, path)
     session = Session.begin_or_resume(directory, suite, screen, "measurements", MeasuredCorun)
-    if means.lacking:
-        screen.print_note(f"perf cannot count {', '.join(means.lacking)}")
-    if means.ungrouped:
-        screen.print_note(means.ungrouped)
+    lacking = ", ".join(means.lacking)
+    for note in (lacking and f"perf cannot count {lacking}", means.ungrouped):
+        if note:
+            screen.print_note(note)
     by_name = {task.name: task for task in suite.tasks}
 
-    def run_planned(planned: PlannedCorun) -> tuple[list[TaskRun], float]:
+    def measure_batch(batch: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
+        (planned,), at = batch, datetime.now(UTC).isoformat()
         # solo runs take turns on the processors
         first = planned.repetition if len(planned.tasks) == 1 else 0
         assigned_cpus = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
-        return run_together([by_name[name] for name in planned.tasks], assigned_cpus, means, session.limits)
+        tasks = [by_name[name] for name in planned.tasks]
+        runs, foreign = run_together(tasks, assigned_cpus, means, session.limits)
+        return [MeasuredCorun(planned, at, foreign, tuple(runs))], foreign
 
     with session:
-        measure_coruns(session, suite, run_planned)
-    described, topology = machine.describe_machine(), machine.read_topology()
+        session.measure_missing(plan_coruns(suite), measure_batch)
+    described, topology, name = machine.describe_machine(), machine.read_topology(), machine.machine_name()
     entries = session.journal.entries
-    notes = [
+    notes = (
         f"suite {suite.name}",
         f"perf counts {len(means.events)} of {len(suite.events)} events",
-        *([f"it does not count {', '.join(means.lacking)}"] if means.lacking else []),
+        lacking and f"it does not count {lacking}",
         "further events are counts of the kernel (/proc, control groups)",
-        *([means.ungrouped] if means.ungrouped else []),
+        means.ungrouped,
         topology.description,
-    ]
+    )
     host = {
-        "machine": machine.machine_name(),
-        "device": machine.machine_name(),
+        "machine": name,
+        "device": name,
         "engine": f"Linux {described['kernel']}",
-        "note": "; ".join(notes),
+        "note": "; ".join(filter(None, notes)),
         "processors": float(described["processors"]),
         "threads_per_core": float(topology.threads_per_core),
         "shared_cache_mib": topology.shared_cache_mib,
@@ -190,10 +166,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def available_processors(number: int, path: Path) -> list[int]:
-    """Return the numbers of all processors that this process may run on, ascending.
-
-    InputError, naming the suite's file `path`, if there are fewer than `number`.
-    """
+    """Return the processors that this process may run on; InputError if there are fewer than `number`."""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < number:
         raise InputError(f"together={number}, and there are {len(cpus)} processors to run on", file=path)
@@ -201,11 +174,7 @@ def available_processors(number: int, path: Path) -> list[int]:
 
 
 def available_counters(suite: CorunSuite, path: Path) -> Counters:
-    """Return the counters of a suite that work here: the events that perf counts, and control groups.
-
-    Events that perf cannot count are in ``lacking``; ``ungrouped`` is the reason why there are no control
-    groups, or empty. InputError if perf is missing or counts none of the events; `path` is the suite's file.
-    """
+    """Return the counters of a suite that work here; InputError if perf is missing or counts none of them."""
     problems = perf_stat.uncountable_events(suite.events)
     events = [event for event in suite.events if event not in problems]
     if not events:
@@ -216,11 +185,9 @@ def available_counters(suite: CorunSuite, path: Path) -> Counters:
 
 PLACEMENT_DTYPES = {
     "placement": "str",
-    "repetition": "int64",
-    "group": "int64",
+    **dict.fromkeys(("repetition", "group"), "int64"),
     **text_dtypes("task", "corunners", "machine"),
-    "corun_seconds": "float64",
-    "foreign": "float64",
+    **dict.fromkeys(("corun_seconds", "foreign"), "float64"),
 }
 PLACEMENTS_FILE = "placements.parquet"
 #: The name of a placement, and the tasks of each group that shares a machine.
@@ -228,7 +195,7 @@ Placement = tuple[str, Sequence[Sequence[str]]]
 
 
 class PlannedGroup(NamedTuple):
-    """One group of one placement: tasks that run at the same time."""
+    """One group of one placement: tasks that run at the same time; the numbers are from 1."""
 
     placement: str
     repetition: int
@@ -239,9 +206,7 @@ class PlannedGroup(NamedTuple):
 def plan_placements(placements: Sequence[Placement], repetitions: int, seed: int) -> list[PlannedGroup]:
     """Return all groups of all placements in random order, one repetition after the other.
 
-    Thus a slow period of the machine affects all placements. A placement is its name and its groups of tasks.
-    A planned group has the placement's name, the numbers of the repetition and of the group in its placement,
-    both from 1, and its tasks in random order; `seed` determines the result.
+    Thus a slow period of the machine affects all placements. `seed` determines the result.
     """
     shuffle = random.Random(seed)
     blocks = [
@@ -260,13 +225,8 @@ def collect_placements(
 ) -> None:
     """Run `placements` of tasks of a suite; at the end, write ``placements.parquet`` and ``settings.json``.
 
-    Each placement runs `repetitions` times. The table has a row per task and run: ``placement, repetition,
-    group, task, corunners`` (joined by ``+``), ``machine, corun_seconds, foreign`` (the share of the machine
-    that others used). While this share is above ``suite.foreign``, a group is measured again, up to
-    ``suite.attempts`` times in all; the least disturbed attempt counts. Groups with a task that exceeds its
-    time limit are left out, with a note on `screen`. Ctrl-C raises KeyboardInterrupt, and nothing is written.
-    InputError if there is no placement, the suite is invalid or does not contain a task, a program is missing
-    or fails, perf is missing or counts no event, or the machine has too few processors.
+    The table has a row per task and run, with the columns of `PLACEMENT_DTYPES`. Disturbed groups are
+    repeated as in `repeat_while_disturbed`. See `main` for the rest.
     """
     suite = corun_suite.load_suite(path)
     by_name = {task.name: task for task in suite.tasks}
@@ -298,28 +258,18 @@ def collect_placements(
     screen.show_progress(len(planned), len(planned), "done")
     table = with_dtypes(pd.DataFrame(rows, columns=list(PLACEMENT_DTYPES)), PLACEMENT_DTYPES)
     measured = table.sort_values(["placement", "repetition", "group"], kind="stable", ignore_index=True)
-    with replacing(directory / PLACEMENTS_FILE) as target:
-        measured.to_parquet(target, index=False)
-    write_json(
-        directory / "settings.json",
-        {
-            "machine": machine.describe_machine(),
-            "suite": suite.name,
-            "seed": suite.seed,
-            "repetitions": repetitions,
-        },
-    )
+    write_tables(directory, {Path(PLACEMENTS_FILE).stem: measured})
+    settings = {"suite": suite.name, "seed": suite.seed, "repetitions": repetitions}
+    write_json(directory / "settings.json", {"machine": machine.describe_machine(), **settings})
 
 
 def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
     """Run placements and return the exit code: 0 at the end, 130 after Ctrl-C or a termination signal.
 
-    At the end, ``placements.parquet`` and ``settings.json`` are written to `directory`, which is created if
-    missing. Groups of tasks that exceeded their time limit are left out, with a note on stderr. If
-    interrupted, nothing is written, and files of earlier runs stay. `suite` is the suite's file; each
-    placement runs `repetitions` times, repeated where other programs disturb it. InputError for an invalid
-    suite, a task that is not in the suite, no placement, too few processors, and a program or perf that is
-    missing or fails.
+    `suite` is the suite's file; each placement runs `repetitions` times. ``placements.parquet`` and
+    ``settings.json`` are written to `directory`, unless interrupted. Groups of tasks that exceeded their time
+    limit are left out, with a note on stderr. InputError for an invalid suite, a task that is not in the
+    suite, no placement, too few processors, and a program or perf that is missing or fails.
     """
     end_in_good_order()
     try:

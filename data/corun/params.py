@@ -35,16 +35,8 @@ class TuneImpact(Section):
     n_folds: Annotated[int, Field(ge=2)] = 3
     max_rows: Count = 2000
     models: tuple[str, ...] = (
-        "linear",
-        "svm",
-        "random-forest",
-        "xgboost",
-        "contention",
-        "logistic-ranges",
-        "bayes-ranges",
-        "svm-ranges",
-        "random-forest-ranges",
-        "xgboost-ranges",
+        *("linear", "svm", "random-forest", "xgboost", "contention"),
+        *("logistic-ranges", "bayes-ranges", "svm-ranges", "random-forest-ranges", "xgboost-ranges"),
     )
 
 

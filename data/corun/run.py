@@ -48,17 +48,14 @@ EVENTS = {
 def kernel_event_counts(tree: ProcessTree, cpu: int, group: Group | None) -> dict[str, float]:
     """Return the counts so far, by event, of a program, of its processor `cpu` and of the machine.
 
-    `tree` and `group` are the program's processes and its control group; without a group, its counts are left
-    out. Names begin with ``process-``, ``group-``, ``cpu-`` (of `cpu`) or ``system-``; those of times end
-    with the unit (``-ms``, ``-usec``, ``-ns``). The counts of processor and machine are those in
-    `EVENTS`, since the machine started. The user time of `cpu` includes programs with a niceness.
+    `tree` and `group` are the program's processes and its control group. Names begin with ``process-``,
+    ``group-``, ``cpu-`` (of `cpu`) or ``system-``; those of times end with the unit (``-ms``, ``-usec``,
+    ``-ns``).
     """
-    counts = {"process": tree.counts(), "group": group.counts() if group is not None else {}}
-    events = {
-        f"{kind}-{name.replace('_', '-')}": count
-        for kind, by_name in counts.items()
-        for name, count in by_name.items()
-    }
+    counts = {f"process-{name}": count for name, count in tree.counts().items()}
+    if group is not None:
+        counts |= {f"group-{name}": count for name, count in group.counts().items()}
+    events = {name.replace("_", "-"): count for name, count in counts.items()}
     processor = kernel_counts.processor_counts(cpu) | kernel_counts.interrupt_counts(cpu)
     # the programs may run with a niceness
     processor["cpu.user"] += processor.pop("cpu.nice")
@@ -186,10 +183,8 @@ def run_together(
     """Run `tasks` at the same time, each on its processor, restarting them until each has ended once.
 
     Return the first run of each task, in their order, and the share of the machine that others used (0 to 1).
-    `cpus` has one processor per task, else ValueError; `means` are the counters to use. `limits` has the time
-    limits of first runs by the task's name, and records how long these runs take; without `limits`, each
-    limit is 300 s. Restarted runs have no limit; programs that still run at the end, or when an error is
-    raised, are killed. InputError if perf or a program is missing, or a program fails (exit code not 0), also
+    `cpus` has one processor per task; `limits` has the time limits of first runs by the task's name, and
+    records how long these runs take. InputError if perf or a program is missing, or a program fails, also
     when restarted; TimedOutError if the first run of a task exceeds its limit.
     """
     limits = limits or TimeLimits()
@@ -318,11 +313,9 @@ class _Watched:
 def interval_counts(snapshots: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
     """Return the counts within the intervals between `snapshots`, one row each, indexed by their ends.
 
-    `snapshots` has counts so far, at least two rows, one column per event, indexed by seconds since the
-    start. Apparent drops are transient: a child's counts are missing until it is reaped, so the running
-    maximum is used. `perf` has its own intervals, with their ends ``t_seconds`` and the count of each event;
-    each is added to the interval with the nearest end. Its events follow those of `snapshots`, NaN where no
-    interval of perf is nearest.
+    `snapshots` has counts so far, indexed by seconds since the start. Apparent drops are transient: a child's
+    counts are missing until it is reaped, so the running maximum is used. Each interval of `perf`, with its
+    end ``t_seconds``, is added to the one with the nearest end; NaN where none is nearest.
     """
     within = snapshots.cummax().diff().iloc[1:]
     ends, times = within.index.to_numpy(), perf["t_seconds"].to_numpy()

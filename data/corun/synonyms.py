@@ -108,15 +108,12 @@ def canonical_counts(
     """
     by_event: dict[str, dict[str, dict[str, int]]] = {}
     for number, name in enumerate(samples.events):
-        if name in unchanged_names:
-            event, pmu, levels = name, "", ""
-        else:
-            parsed = EventName.from_text(name)
-            event, pmu, levels = parsed.event, parsed.pmu, parsed.privileges
-        by_event.setdefault(event, {}).setdefault(levels, {}).setdefault(pmu, number)
+        parsed = EventName(name, "", "") if name in unchanged_names else EventName.from_text(name)
+        by_processor = by_event.setdefault(parsed.event, {}).setdefault(parsed.privileges, {})
+        by_processor.setdefault(parsed.pmu, number)
     first, several, privileges = [], {}, {}
-    for place, (event, by_privilege) in enumerate(by_event.items()):
-        parts = {"": by_privilege[""]} if "" in by_privilege else by_privilege
+    for place, (event, by_level) in enumerate(by_event.items()):
+        parts = {"": by_level[""]} if "" in by_level else by_level
         numbers = [number for pmus in parts.values() for number in pmus.values()]
         first.append(numbers[0])
         if numbers[1:]:
@@ -131,11 +128,9 @@ def canonical_counts(
 
 
 def unknown_events(names: Iterable[str], extra_events: Collection[str] = ()) -> dict[str, str | None]:
-    """Return those of `names` that are no canonical event and not in `extra_events`, with a suggestion.
+    """Return the most similar event or synonym, or None, by each of `names` that is unknown.
 
-    The dict maps each such name, in the order of `names`, to its suggestion: the most similar of the events
-    and their synonyms, or None if none is similar. Names are compared exactly, so a synonym of an event
-    counts as unknown and is its own suggestion.
+    Known are canonical events and `extra_events`; a synonym counts as unknown and is its own suggestion.
     """
     events = {*SYNONYMS, *extra_events}
     return {name: _nearest_event(name, frozenset(extra_events)) for name in names if name not in events}

@@ -41,6 +41,8 @@ _WITHOUT_SEPARATOR = Rule(
     lambda names: (names != "") & ~names.str.contains(AND, regex=False),
 )
 
+_COUNT = Rule("", "0 or more and finite", lambda count: (count >= 0) & np.isfinite(count), gaps=True)
+
 
 @dataclass(frozen=True)
 class CorunTables(Tables):
@@ -116,12 +118,8 @@ class CorunTables(Tables):
             spec = replace(spec, unique=("machine", "task", *self.corunner_fields, "repetition"))
         if name == "hosts":
             return spec
-        others = {*spec.dtypes, *corunner_columns(table)}
-        counts = [
-            Rule(name, "0 or more and finite", lambda count: (count >= 0) & np.isfinite(count), gaps=True)
-            for name in table.columns
-            if name not in others
-        ]
+        events = table.columns.difference([*spec.dtypes, *corunner_columns(table)], sort=False)
+        counts = [replace(_COUNT, column=event) for event in events]
         return replace(spec, rules=(*spec.rules, *counts))
 
     def describe_counts(self) -> str:

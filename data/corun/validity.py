@@ -149,12 +149,11 @@ def _decide_samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
     times = runs.groupby(RUN)["t_seconds"]
     seconds = times.diff().fillna(runs["t_seconds"])
     usual = float(seconds.median())
-    longest = (
-        runs.assign(seconds=seconds).sort_values("seconds", kind="stable").groupby(RUN).tail(1).set_index(RUN)
-    )
+    ascending = runs.assign(seconds=seconds).sort_values("seconds", kind="stable")
+    longest = ascending.groupby(RUN).tail(1).set_index(RUN)
     gaps = [
-        f"has a gap of {gap:.1f} s before {end:.1f} s, where intervals last {usual:.1f} s"
-        for gap, end in zip(longest["seconds"], longest["t_seconds"], strict=True)
+        f"has a gap of {row.seconds:.1f} s before {row.t_seconds:.1f} s, where intervals last {usual:.1f} s"
+        for row in longest.itertuples()
     ]
     table = reason_table(RUN, messages_where(gaps, longest["seconds"] > GAP * usual))
     solo = tables.tasks[list(TASK_KEYS)].assign(corunners="", phase="solo")[RUN]
@@ -176,23 +175,15 @@ def _decision_warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) ->
 
 
 def read_coruns(section: Corun) -> Reading[CorunTables]:
-    """Return the tables of the co-run source in params.yaml, and the errors of skipped rows.
-
-    Only co-runs and samples on machines with one of ``ingest.engines`` (see `select_engines`) are kept, all
-    if that is empty; solo runs are not filtered, and validity is not decided here. InputError if the format
-    or an engine is unknown, or the source is missing, cannot be read or has no pairs or solo runs; and at the
-    first wrong row, unless ``ingest.keep_going``.
-    """
+    """Return the tables of the co-run source in params.yaml, as `Sources.read` and `select_engines` do."""
     reading = stages.read_source(SOURCES, section.ingest)
     return replace(reading, tables=select_engines(reading.tables, section.ingest.engines))
 
 
 def select_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
-    """Return the tables with only the pairs and samples on machines that have one of the `engines`.
+    """Return the tables with only the pairs and samples on machines that have one of the `engines`, if any.
 
-    The engine of a machine, such as a WebAssembly runtime, is in the column ``engine`` of ``tables.hosts``.
-    Solo runs and machines are not filtered; without `engines`, the result is `tables` itself. InputError if
-    one of the `engines` is that of no machine.
+    Solo runs and machines are not filtered. InputError if one of the `engines` is that of no machine.
     """
     if not engines:
         return tables
@@ -202,9 +193,10 @@ def select_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables
             engine_names = ", ".join(sorted(filter(None, hosts["engine"].dropna().unique()))) or "none"
             raise InputError(f'no machine has the engine "{engine}"; there are {engine_names}', place=place)
     ours = hosts.loc[hosts["engine"].isin(list(engines)), "machine"]
-    names = ("pairs", "samples")
-    chosen = {name: getattr(tables, name)[lambda rows: rows["machine"].isin(ours)] for name in names}
-    return replace(tables, **{name: rows.reset_index(drop=True) for name, rows in chosen.items()})
+    pairs, samples = (
+        table[table["machine"].isin(ours)].reset_index(drop=True) for table in (tables.pairs, tables.samples)
+    )
+    return replace(tables, pairs=pairs, samples=samples)
 
 
 ingest_stage = partial(stages.ingest, Corun, read_coruns)

@@ -21,11 +21,11 @@ import numpy as np
 import yaml
 from pydantic import Field
 
-from data.errors import InputError
+from data.errors import InputError, shorten
 from data.fingerprints.constraints import Constraint, Wrap, confined
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.measure import machine
-from data.measure.child import TimedOutError, TimeLimits, execute, shorten_line
+from data.measure.child import LINE, TimedOutError, TimeLimits, execute
 from data.measure.machine import Disturbance, Pinned
 from data.measure.session import (
     Count,
@@ -142,10 +142,8 @@ class MeasuredRun(PlannedRun):
 def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
     """Return all runs in their order: one repetition after the other, constraints and their runs shuffled.
 
-    In each repetition, a constraint has a run of every program, and for each number of threads a run of every
-    stressor of the suite; these runs follow each other. In a suite without constraints, every run has the
-    constraint "". Stressors that are not in `stressors`, those of the installed stress-ng, are left out.
-    Equal suites and `stressors` give equal orders.
+    The runs under one constraint ("" without constraints) follow each other. Stressors that are not in
+    `stressors`, those of the installed stress-ng, are left out.
     """
     shuffle = random.Random(suite.seed)
     available = [name for name in suite.stressors if name in stressors]
@@ -163,12 +161,10 @@ def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Planne
 def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
     """Do the runs that have no journal entry, and add them to the journal of `session`.
 
-    Each run is written when it ends; with constraints, all runs of a repetition under the same constraint are
-    written together when the last one ends; Ctrl-C before that loses them. A stressor or program that fails
-    or exceeds its time limit has an entry without a value. Disturbed runs are repeated as in
-    `Session.measure_missing`. `stressors` are those of the installed stress-ng; others of the suite are left
-    out. If all runs have an entry, nothing is done. InputError if `suite` has no program and none of its
-    stressors is installed, a command is wrong or cannot be started, or a constraint cannot be applied here.
+    With constraints, all runs of a repetition under the same constraint are a batch: Ctrl-C before its end
+    loses them. A stressor or program that fails or exceeds its time limit has an entry without a value.
+    `stressors` are those of the installed stress-ng. InputError if there is nothing to run, a command is
+    wrong or cannot be started, or a constraint cannot be applied here.
     """
     planned = plan_runs(suite, stressors)
     if not planned:
@@ -247,11 +243,7 @@ def available() -> frozenset[str]:
 
 
 def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
-    """Return the command, a list of words, that runs a stressor for `seconds`; the command is not run.
-
-    It writes the rate to the YAML file `report`, and temporary files to the folder of `report`. It uses
-    ``run.threads`` threads; 0 means all processors.
-    """
+    """Return the command that runs a stressor for `seconds` and writes its rate to the YAML `report`."""
     return [
         *("stress-ng", f"--{run.name}", str(run.threads), "--timeout", str(seconds)),
         *("--metrics", "--yaml", str(report), "--temp-path", str(report.parent)),
@@ -265,12 +257,8 @@ def reported(report: Path) -> float | None:
     None if the file is missing or not YAML, or the rate is missing or no number above 0.
     """
     try:
-        content = yaml.safe_load(report.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return None
-    try:
-        rate = content["metrics"][0][RATE]
-    except (IndexError, KeyError, TypeError):
+        rate = yaml.safe_load(report.read_text(encoding="utf-8"))["metrics"][0][RATE]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, LookupError, TypeError):
         return None
     return float(rate) if isinstance(rate, int | float) and rate > 0 else None
 
@@ -278,14 +266,13 @@ def reported(report: Path) -> float | None:
 def why_no_rate(stressor: str, code: int, output: str) -> str:
     """Return why stress-ng, with its exit code and output, has no rate, as the end of a sentence.
 
-    It is "did nothing" after exit code 0, else "ended with exit code N (LINE)". LINE is the first
-    line of the output that names `stressor`, else the last line, or "it printed nothing".
+    It quotes the first line of the output that names `stressor`, else the last line.
     """
     if not code:
         return "did nothing"
     lines = [_PREFIX.sub("", line) for line in output.strip().splitlines()] or ["it printed nothing"]
     messages = (line for line in lines if stressor in line and not line.startswith("dispatching"))
-    return f"ended with exit code {code} ({shorten_line(next(messages, lines[-1]))})"
+    return f"ended with exit code {code} ({shorten(next(messages, lines[-1]), LINE)})"
 
 
 def build_tables(
@@ -359,11 +346,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def failure_lines(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return sorted lines, one per stressor or program and constraint with a failed run; [] without failures.
-
-    A line is ``NAME under CONSTRAINT: it REASON``, or ``NAME: it REASON`` without constraint, with the reason
-    of the first failed run. Another repetition or number of threads may have a value.
-    """
+    """Return a line per stressor or program and constraint with a failed run, with the first reason."""
     first = {(run.name, run.constraint): run.problem for run in reversed(runs) if run.problem}
     return [
         f"{name}{f' under {constraint}' if constraint else ''}: it {problem}"

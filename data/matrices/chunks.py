@@ -48,13 +48,11 @@ class Chunks:
 def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
     """Write the runs of `source` to `directory` in chunks of up to `runs` rows, and return the chunks.
 
-    `source` is a Parquet file of runs as in `data.matrices.tables.MatrixTables`, or a directory of such
-    files; subdirectories may name their group (``group=oltp``). A chunk has whole test cases of one group,
-    and more than `runs` rows only if it is a single test case; its rows keep the order of the source. Each
-    chunk is a file in its own subdirectory of `directory` (``0``, ``1``, ...); earlier files of these
-    subdirectories are deleted. At most about 256 MB of rows, and four columns of all runs, are in memory.
-    InputError if a column or file is missing, a file is damaged or not Parquet, there are no runs, or a run
-    does not have a pair, a side, a workload or a group.
+    `source` is as for `open_runs`. A chunk has whole test cases of one group, and more than `runs` rows only
+    if it is a single test case; its rows keep the order of the source. Each chunk is a file in its own
+    subdirectory of `directory` (``0``, ``1``, ...), which replaces earlier files there. At most about 256 MB
+    of rows, and four columns of all runs, are in memory. InputError as of `open_runs`, or if a file is
+    damaged, there are no runs, or a run does not have a pair, a side, a workload or a group.
     """
     opened = open_runs(source)
     try:
@@ -184,17 +182,15 @@ class Cleaned:
 def clean_chunks(
     source: Path, chunks: Chunks, part: pd.Series, compute: Compute, *, missing: float, some: int, seed: int
 ) -> list[Cleaned]:
-    """Clean all chunks by the rules of `data.matrices.validity`; return one result each, in their order.
+    """Clean all chunks by the rules of `decide_validity`; return one result each, in their order.
 
     Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs, also of pairs
-    with too few, are written next to the chunk's file, which is removed. `source` are the runs, with an
-    optional ``metrics.parquet`` in the directory, else next to the file or the directory of part files;
-    `part` has by test case its fold, which is written as the column `PART`. A metric is dropped if more than
-    the share `missing` of all runs have no value of it, or all values are equal; a run is invalid if an
-    analyst flagged it so, if it has no value of more than the share `missing` of the remaining raw metrics,
-    or by another rule of `decide_validity`. `some` is the approximate number of runs to return in ``some`` of
-    all results together: whole pairs, drawn with `seed`. InputError if no raw metric carries information, a
-    run breaks a rule of `MatrixTables`, or a pair cannot be compared.
+    with too few, are written next to the chunk's file, which is removed; runs that an analyst flagged invalid
+    are not valid. `source` are the runs, with an optional ``metrics.parquet`` in the directory, else next to
+    the file or the directory of part files; `part` has by test case its fold, which is written as the column
+    `PART`. `some` is the approximate number of runs to return in ``some`` of all results together: whole
+    pairs, drawn with `seed`. InputError if no raw metric carries information, a run breaks a rule of
+    `MatrixTables`, or a pair cannot be compared.
     """
     counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}
@@ -219,11 +215,7 @@ def clean_chunks(
 
 
 def metric_counts(file: Path) -> pd.DataFrame:
-    """Return ``rows, measured, least, most, negative`` by metric (the index) of the chunk in `file`.
-
-    These are the numbers of runs and of values, the smallest and the largest value (NaN if never measured),
-    and the number of negative values.
-    """
+    """Return the `column_counts` of the metrics of a chunk, with the number of ``negative`` values."""
     runs = runs_of(file)
     values = runs[metrics_of(runs)]
     return column_counts(values).assign(negative=(values < 0).sum())
@@ -241,17 +233,9 @@ def clean_chunk(
 ) -> Cleaned:
     """Write the valid runs of a numbered chunk to ``valid.parquet`` next to its file, and remove the file.
 
-    A run is invalid by an analyst's flag, or by the rules of `data.matrices.validity.decide_validity`; valid
-    runs of pairs with too few runs are written, too.
-    `chunk` is a number and a file, `table` describes the metrics, `reasons` has by metric why it is dropped
-    (empty: kept), and `missing` is the largest share of the kept raw metrics that may be without a value in a
-    valid run. `part` has by test case its fold, which becomes the column `PART` of the written runs; with
-    it, each pair is scaled later with statistics of the folds that it is not in.
-
-    The result has the written ``file``, the numbers of all ``runs``, of ``valid`` ones and of the ``pairs``
-    with a valid run, and whether an analyst flagged a run invalid (``by_analysts``). ``some`` has all runs,
-    also invalid ones, of pairs (a baseline and its target) that are drawn with the probability `share`, by
-    `seed` and the chunk's number. InputError if a run is wrong or a pair cannot be compared.
+    `table` describes the metrics, and `reasons` has by metric why it is dropped (empty: kept); the others are
+    as in `clean_chunks`. ``some`` of the result has all runs, also invalid ones, of pairs that are drawn with
+    the probability `share`.
     """
     number, file = chunk
     tables = MatrixTables.from_frames(

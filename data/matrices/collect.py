@@ -73,10 +73,8 @@ def plan_runs(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -
     """Return all runs in their order: one session after the other, each in random order.
 
     With one session, the runs of a pair follow each other, also in random order; with several, baseline and
-    target of a pair are in different ones. A pair is a version of a test case with ``suite.runs`` valid runs
-    of baseline and of target; targets may have a defect, and invalid runs are added. `causes` are the defects
-    and `kinds` the ways to make runs invalid that are possible on this machine. The suite's seed determines
-    the result.
+    target of a pair are in different ones. `causes` are the defects and `kinds` the ways to make runs invalid
+    that are possible on this machine. The suite's seed determines the result.
     """
     shuffle = random.Random(suite.seed)
     pairs = [(name, number) for name in suite.test_cases for number in range(1, suite.versions + 1)]
@@ -112,9 +110,8 @@ def _choose_defects(
         # a program that waits most of the time has a quota anyway
         return cause != QUOTA or case.pace == CLOSED
 
-    cases = [
-        case for case in suite.test_cases.values() if any(cause_fits_case(cause, case) for cause in causes)
-    ]
+    all_cases = suite.test_cases.values()
+    cases = [case for case in all_cases if any(cause_fits_case(cause, case) for cause in causes)]
     count = round(suite.abnormal * suite.versions * len(suite.test_cases))
     numbers = {case.name: shuffle.sample(range(1, suite.versions + 1), suite.versions) for case in cases}
     queues: dict[str, list[tuple[TestCase, int]]] = {}
@@ -150,18 +147,15 @@ def _add_invalid(
 def build_order(suite: MatrixSuite, planned: PlannedRun, costs: Mapping[str, float]) -> Order:
     """Return the parameters of the program of a planned run, with its defect or invalidity.
 
-    `costs` are seconds per unit by workload and defect, KeyError if that of a workload of the test case is
-    missing; a defect that is measured in units is not added without its cost. Random values depend on the
-    suite's seed and the name of the run only.
+    `costs` are seconds per unit by workload and defect. Random values depend on the suite's seed and the name
+    of the run only.
     """
     case = suite.test_cases[planned.case]
     draw = random.Random(f"{suite.seed} {planned.run_id}")
     seconds = suite.seconds * case.length
     transaction_seconds = seconds / case.transactions
-    units = {
-        name: transaction_seconds * case.load * share / costs[name]
-        for name, share in case.workload_shares.items()
-    }
+    shares = case.workload_shares.items()
+    units = {name: transaction_seconds * case.load * share / costs[name] for name, share in shares}
     period = 0.0 if case.pace == CLOSED else transaction_seconds
     work = Work(units, case.transactions, period, case.pace == POLLING)
     work = _with_defect(work, planned, seconds * case.load, costs)
@@ -235,10 +229,9 @@ def corrected_cost(
 ) -> float:
     """Return the seconds per unit of `name`, a workload or defect, corrected by two trial runs.
 
-    Counting events slows some programs down. `costs` are the seconds per unit known so far, with an estimate
-    for `name` (and for `HOST`, if `name` is a defect); `seconds` runs an order and returns its duration. Each
-    trial multiplies the estimate by measured / planned duration (of a defect: without that of `HOST`),
-    limited to 1/4 to 4.
+    Counting events slows some programs down. `costs` has estimates for `name` and, if that is a defect, for
+    `HOST`; `seconds` runs an order and returns its duration. Each trial multiplies the estimate by measured /
+    planned duration (of a defect: without that of `HOST`), limited to 1/4 to 4.
     """
     cost, share = costs[name], suite.seconds / TRANSACTIONS
     for _ in range(TRIALS):
@@ -259,14 +252,10 @@ def measure(
     run: Callable[[Order], Outcome],
     cost: Callable[[str, Mapping[str, float]], float],
 ) -> None:
-    """Measure the runs that have no journal entry, and write each to the journal at once.
+    """Calibrate the workloads and defects, and measure the runs, that are not in the journal.
 
-    Before, the workloads and defects of these runs are calibrated; their costs are written to the journal,
-    too. `run` runs a program once; `cost` returns the seconds per unit of a workload or defect, from its name
-    and the costs known so far. Each run is repeated while other processes use more than the share
-    ``session.foreign`` of the processor, up to ``session.attempts`` executions of it; the least disturbed one
-    is written. A run that exceeds its time limit (`run` raises TimedOutError) is recorded as invalid, and
-    measured again only by a call with a higher limit; other errors are raised.
+    `run` runs a program once; `cost` returns the seconds per unit of a workload or defect, from its name and
+    the costs known so far. The rest is as in `Session.measure_missing`.
     """
     costs = calibrate_costs(session, suite, everything, cost)
 
@@ -276,14 +265,15 @@ def measure(
             replace(build_order(suite, planned, costs), limit=session.limits.limit_for(planned.case))
         )
         session.limits.record_duration(planned.case, outcome.elapsed)
-        metrics = {
-            name: None if math.isnan(value) else float(f"{value:.6g}")
-            for name, value in outcome.metrics.items()
-        }
+        metrics = {name: _six_digits(value) for name, value in outcome.metrics.items()}
         entry = MeasuredRun(planned, at, outcome.elapsed, outcome.transactions, outcome.foreign, metrics)
         return [entry], outcome.foreign
 
     session.measure_missing(everything, measure_batch)
+
+
+def _six_digits(value: float) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.6g}")
 
 
 def calibrate_costs(
@@ -292,11 +282,9 @@ def calibrate_costs(
     everything: Sequence[PlannedRun],
     cost: Callable[[str, Mapping[str, float]], float],
 ) -> dict[str, float]:
-    """Return seconds per unit by workload and defect: those in the session's journal, and new ones.
+    """Return seconds per unit by workload and defect: those in the session's journal, and new ones by `cost`.
 
-    `cost` returns a new one, from a name and the costs known so far. It is called for each workload, and each
-    defect measured in units, of the planned runs in `everything` that are still to be measured, unless the
-    journal has the cost; with such a defect, first for `HOST`. Each new cost is noted in the journal at once.
+    New ones are those of the runs that are still to be measured, each noted in the journal at once.
     """
     costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
     missing_runs = session.runs_to_measure(everything)
@@ -358,7 +346,7 @@ def _metric_values(entries: Sequence[MeasuredRun]) -> pd.DataFrame:
     zeros = dict.fromkeys((name for entry in entries for name in entry.metrics), 0.0)
     raw = pd.DataFrame([{**zeros, **entry.metrics} for entry in entries], dtype="float64")
     measured = {
-        validity.ELAPSED: [float(f"{entry.elapsed:.6g}") for entry in entries],
+        validity.ELAPSED: [_six_digits(entry.elapsed) for entry in entries],
         validity.TRANSACTIONS: [float(entry.transactions) for entry in entries],
     }
     rolled = validity.with_summary_metrics(raw.assign(**measured))
@@ -385,10 +373,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     with Bench(cpu, suite.interval, counted) as bench, ExitStack() as stack:
         for name, problem in bench.missing.items():
             screen.print_note(f"leaving out {name}: {problem}")
-        causes, kinds = (
-            [name for name in names if name not in bench.missing]
-            for names in (suite.causes, suite.invalid_kinds)
-        )
+        causes = [name for name in suite.causes if name not in bench.missing]
+        kinds = [name for name in suite.invalid_kinds if name not in bench.missing]
         able = {"causes": causes, "kinds of invalid runs": kinds, "events": counted}
         session = Session.begin_or_resume(directory, suite, screen, "runs", MeasuredRun, note=Cost, able=able)
 

@@ -61,12 +61,10 @@ class Work(NamedTuple):
 
 
 def run_work(work: Work, progress: Path) -> None:
-    """Run the transactions of `work`, and write after each how many are done to the file `progress`.
+    """Run the transactions of `work`, and write after each the progress to the existing file `progress`.
 
-    The file has three doubles (`Progress`): the transactions done, and the begin and, after the last one, the
-    end (else 0) in monotonic seconds; it must exist with at least this size (OSError or ValueError
-    otherwise). ``r`` is written to stdout when ready and ``d`` when done; each time, it waits for a byte on
-    stdin or the end of stdin. KeyError if a workload of `work` is unknown; an unknown defect is ignored.
+    ``r`` is written to stdout when ready and ``d`` when done; each time, it waits for a byte on stdin or the
+    end of stdin.
     """
     parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
     if work.defect in DEFECTS:
@@ -98,10 +96,7 @@ def _wait_until(moment: float, *, polling: bool) -> None:
 
 
 def calibrate_unit(name: str, seconds: float) -> float:
-    """Return the seconds per unit of a workload or defect, timed for about `seconds`.
-
-    KeyError if `name` is not in `WORKLOADS` or `DEFECTS`; defects in `STANDING` have no units.
-    """
+    """Return the seconds per unit of a workload or defect, timed for about `seconds`."""
     unit = (WORKLOADS | DEFECTS)[name]()
     unit()
     count, took = 1, 0.0
@@ -134,8 +129,7 @@ def main(arguments: list[str]) -> None:
     """Run, calibrate or occupy a processor, as the JSON object in ``arguments[0]`` says; end the process.
 
     With the key ``calibrate`` (and ``seconds``) it prints the seconds per unit of a workload or defect;
-    ``compete`` has the arguments of `occupy_processor`, ``work`` (with ``progress``) the fields of `Work`,
-    both as a list. The exit code is 0; errors are raised.
+    ``compete`` has the arguments of `occupy_processor`, ``work`` (with ``progress``) the fields of `Work`.
     """
     import json
 

@@ -80,14 +80,10 @@ def raw_metrics(snapshots: Sequence[Snapshot], perf: Mapping[str, float], transa
         _growth_per_second(a.machine, b.machine, b.at - a.at) for a, b in pairwise(_peak_snapshots(snapshots))
     ]
     metrics |= {f"{name}{PEAK}": max(step[name] for step in steps) for name in PEAKED if name in metrics}
-    levels = _growth_per_second(first.levels, last.levels, seconds)
-    metrics |= {f"{name}{CHANGE}": value for name, value in levels.items()}
+    metrics |= _growth_per_second(first.levels, last.levels, seconds, "{}" + CHANGE)
     for name, values in _by_name(snapshot.program for snapshot in snapshots).items():
         metrics[f"{PROGRAM}{name}"] = (max(values) - first.program.get(name, 0.0)) / per
-    metrics |= {
-        f"{GROUP}{name}": value
-        for name, value in _growth_per_second(first.group, last.group, seconds).items()
-    }
+    metrics |= _growth_per_second(first.group, last.group, seconds, GROUP + "{}")
     for name, values in _by_name(snapshot.program_levels for snapshot in snapshots).items():
         metrics[f"{PROGRAM}{name}"] = float(np.mean(values))
     metrics |= {f"{PERF}{event}": count / per for event, count in perf.items()}
@@ -107,19 +103,17 @@ def _by_name(snapshots: Iterable[Numbers]) -> dict[str, list[float]]:
 
 
 def _peak_snapshots(snapshots: Sequence[Snapshot]) -> Sequence[Snapshot]:
-    """Return the snapshots between which peaks are measured, without the last but one if it is too late.
+    """Leave out the last snapshot but one if it is too late for a peak.
 
     A program ends at any time, but the kernel updates its counts only every few milliseconds.
     """
-    if len(snapshots) <= len(("first", "last")):
-        return snapshots
     *before, late, last = snapshots
-    short = last.at - late.at < SHORT * (late.at - before[-1].at)
-    return [*before, last] if short else snapshots
+    is_short = before and last.at - late.at < SHORT * (late.at - before[-1].at)
+    return [*before, last] if is_short else snapshots
 
 
-def _growth_per_second(before: Numbers, after: Numbers, seconds: float) -> Numbers:
-    return {name: (value - before.get(name, 0.0)) / seconds for name, value in after.items()}
+def _growth_per_second(before: Numbers, after: Numbers, seconds: float, label: str = "{}") -> Numbers:
+    return {label.format(name): (value - before.get(name, 0.0)) / seconds for name, value in after.items()}
 
 
 def metric_unit(name: str) -> str:
@@ -143,10 +137,7 @@ def metric_unit(name: str) -> str:
 
 
 def may_be_negative(name: str) -> bool:
-    """Return whether a raw metric may be negative: True for a name that ends in ``.change``.
-
-    Such a metric is the change of a level. All others, such as counts and their peaks, are at least 0.
-    """
+    """Return whether a raw metric may be negative: whether it is the change of a level."""
     return name.endswith(CHANGE)
 
 
@@ -206,10 +197,8 @@ class Bench:
 
     def __init__(self, cpu: int, interval: float, events: Sequence[str]) -> None:
         self.cpu, self.interval, self.events = cpu, interval, events
-        self.missing: dict[str, str] = {}
+        self.missing = {BACKWARDS: why_no_groups()} if why_no_groups() else {}
         self._quota: Quota | None = None
-        if why_no_groups():
-            self.missing[BACKWARDS] = why_no_groups()
         try:
             self._quota = Quota()
             if not self._quota.allows_accounting:
@@ -222,9 +211,10 @@ class Bench:
         #: One stopped program per processor, by the share that it takes.
         self._competitors: dict[float, list[Talking]] = {}
         for share in HEAVY:
-            for processor in sorted(os.sched_getaffinity(0)):
-                self._competitors.setdefault(share, []).append(self._start_competitor(processor, share))
-        self._keep_events()
+            processors = sorted(os.sched_getaffinity(0))
+            self._competitors[share] = [self._start_competitor(processor, share) for processor in processors]
+        if events:
+            self._keep_events()
 
     def __enter__(self) -> Self:
         return self
@@ -240,8 +230,6 @@ class Bench:
 
     def _keep_events(self) -> None:
         """Count all events of a sleeping program: enabling a tracepoint that is not in use takes long."""
-        if not self.events:
-            return
         scratch = self._keeper.enter_context(tempfile.TemporaryDirectory(prefix="perfjudge-"))
         # it ends when this process ends, even if it is killed
         sleeper = Talking(["cat"], "events")
@@ -264,8 +252,9 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
             started = _Started(order, Path(scratch), self.cpu)
             stack.callback(started.end)
-            started.expect_message(b"r")
-            counting = None
+            if not started.wait_for_message(TimeLimits.FIRST) or started.word != b"r":
+                raise started.end_with_error()
+            counting, perf = None, dict[str, float]()
             if self.events:
                 pids = list(with_descendants(started.pid))
                 counting = Counting(pids, self.events, self.interval, Path(scratch) / "perf.csv")
@@ -273,16 +262,11 @@ class Bench:
             if self._quota is not None and order.quota < 1:
                 self._quota.set_limit(order.quota)
                 self._quota.add_process(started.pid)
-            program = ProcessTree(started.pid)
             if counting is not None:
                 counting.wait_until_ready()
                 counting.start_counting()
-            snapshots = [
-                self._take_snapshot(started, program),
-                *self._watch_program(started, order, program, stack),
-            ]
+            snapshots = [self._take_snapshot(started), *self._watch_program(started, stack)]
             self._counted = snapshots[-1].group
-            perf: dict[str, float] = {}
             if counting is not None:
                 totals = counting.stop_counting().drop(columns="t_seconds").sum(min_count=1)
                 perf = {str(event): float(count) for event, count in totals.items()}
@@ -297,45 +281,43 @@ class Bench:
             foreign = 0.0 if order.invalid else max(0.0, 1 - idle)
             return Outcome((end or started.seen) - begin, done, metrics, round(foreign, 4))
 
-    def _take_snapshot(self, started: _Started, program: ProcessTree, *, between: bool = False) -> Snapshot:
+    def _take_snapshot(self, started: _Started, *, between: bool = False) -> Snapshot:
         """Read all counts; the levels of the machine only in the first and the last snapshot."""
         counts_so_far = started.counted.counts() if started.counted is not None else {}
         group = {name: count + self._counted.get(name, 0.0) for name, count in counts_so_far.items()}
         at, counts = time.perf_counter(), kernel_counts.machine_counts(self.cpu)
-        levels = {} if between else kernel_counts.machine_levels(self.cpu)
+        levels = {} if between else kernel_counts.machine_levels()
+        program = started.processes
         return Snapshot(at, counts, program.detailed_counts(), group, levels, program.levels())
 
-    def _watch_program(
-        self, started: _Started, order: Order, program: ProcessTree, stack: ExitStack
-    ) -> Iterator[Snapshot]:
+    def _watch_program(self, started: _Started, stack: ExitStack) -> Iterator[Snapshot]:
         """Start the program, yield a snapshot every `interval` until it is done, and make the run invalid."""
-        begin, tick, spoiled = time.perf_counter(), 1, not order.invalid
+        order, begin, tick = started.order, time.perf_counter(), 1
         started.send_message(b"g")
         while True:
             now = time.perf_counter() - begin
             due = tick * self.interval
-            if not spoiled and now >= order.moment:
-                self._make_invalid(started, order, stack)
-                spoiled = True
-            wait = due if spoiled else min(due, order.moment)
+            if order.invalid and not started.is_spoiled and now >= order.moment:
+                self._make_invalid(started, stack)
+            wait = min(due, order.moment) if order.invalid and not started.is_spoiled else due
             if started.wait_for_message(max(0.0, wait - now)):
-                yield self._take_snapshot(started, program)
+                yield self._take_snapshot(started)
                 return
             now = time.perf_counter() - begin
             if now >= due:
                 tick += 1
-                yield self._take_snapshot(started, program, between=True)
+                yield self._take_snapshot(started, between=True)
             if now > order.limit:
                 raise TimedOutError.from_limit(order.limit, order.place_in_errors)
 
-    def _make_invalid(self, started: _Started, order: Order, stack: ExitStack) -> None:
-        started.is_spoiled = True
+    def _make_invalid(self, started: _Started, stack: ExitStack) -> None:
+        order, started.is_spoiled = started.order, True
         if order.invalid == DISTURBED:
             for competitor in self._competitors[order.heavy]:
                 stack.callback(competitor.send_signal, signal.SIGSTOP)
                 competitor.send_signal(signal.SIGCONT)
         elif order.invalid == KILLED:
-            started.kill_early()
+            started.kill()
         elif order.invalid == BACKWARDS:
             # counts restart from 0, as when a service is restarted
             started.move_to_new_group()
@@ -345,30 +327,28 @@ class Bench:
 class _Started(Talking):
     """A program of `data.matrices.programs` that is set up.
 
-    ``seen`` is the time of its last message or of its end; ``counted`` the control group of its counts;
-    ``is_spoiled`` whether the run was made invalid.
+    ``word`` is its last message, empty at its end, ``seen`` the time of that; ``counted`` is the control
+    group of its counts; ``is_spoiled`` whether the run was made invalid.
     """
 
     def __init__(self, order: Order, scratch: Path, cpu: int) -> None:
-        self.progress = scratch / "progress"
+        self.order, self.progress = order, scratch / "progress"
         self.progress.write_bytes(PROGRESS.pack(0, 0, 0))
-        self._killed, self.is_spoiled, self.seen, self._word = False, False, 0.0, b""
+        self.is_spoiled, self.seen, self.word = False, 0.0, b""
         command = _program_command({"work": order.work, "progress": str(self.progress)})
         environment = {**ENVIRONMENT, **order.environment}
         super().__init__(command, order.place_in_errors, scratch, cpu=cpu, environment=environment)
         self.counted = self.group if isinstance(self.group, Group) else None
-
-    def expect_message(self, word: bytes) -> None:
-        if not self.wait_for_message(TimeLimits.FIRST) or self._word != word:
-            raise self.end_with_error()
+        self.processes = ProcessTree(self.pid)
 
     def wait_for_message(self, seconds: float) -> bool:
         """Wait up to `seconds` for a message or the end of the program; return whether either came."""
         word = self.read_byte(seconds)
         if word is None:
             return False
-        self._word, self.seen = word, time.monotonic()
-        if not word and not self._killed:
+        self.word, self.seen = word, time.monotonic()
+        was_killed = self.is_spoiled and self.order.invalid == KILLED
+        if not word and not was_killed:
             raise self.end_with_error()
         return True
 
@@ -379,18 +359,9 @@ class _Started(Talking):
                 with suppress(OSError):
                     self.counted.add_process(pid)
 
-    def kill_early(self) -> None:
-        """Kill the program and its children before it is done."""
-        self._killed = True
-        self.kill()
-
 
 def calibrate_unit(name: str, seconds: float, cpu: int) -> float:
-    """Return the duration in seconds of a unit of the workload or defect `name`, measured on processor `cpu`.
-
-    The measurement, in a new process, takes about `seconds`. InputError if the process fails, for example
-    because `name` is unknown.
-    """
+    """Return the seconds per unit of a workload or defect, timed in a process on processor `cpu`."""
     place = f'unit "{name}"'
     command = _program_command({"calibrate": name, "seconds": seconds})
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:

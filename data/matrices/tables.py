@@ -149,11 +149,9 @@ class MatrixTables(Tables):
         spec = cls.SPECS["runs"]
         frames = {"runs": (spec if flags else replace(spec, unwanted=spec.optional)).read(path)}
         for name in ("causes", "metrics"):
-            other = path.with_name(f"{name}.parquet")
+            spec, other = cls.SPECS[name], path.with_name(f"{name}.parquet")
             is_read = other != path and (directory.is_dir() or name == "metrics")
-            frames[name] = (
-                cls.SPECS[name].read(other) if is_read else with_dtypes(None, cls.SPECS[name].dtypes)
-            )
+            frames[name] = spec.read(other) if is_read else with_dtypes(None, spec.dtypes)
         return cls.from_frames(frames)
 
     def select_runs(self, chosen: NDArray[np.bool_]) -> MatrixTables:
@@ -193,9 +191,9 @@ class MatrixTables(Tables):
         repetitions of a name (the first run is kept). InputError at the first, unless
         ``problems.keep_going``.
         """
-        return (
-            self if _all_runs_valid(self.runs) else self.with_runs(self.drop_invalid_rows("runs", problems))
-        )
+        if _all_runs_valid(self.runs):
+            return self
+        return self.with_runs(self.drop_invalid_rows("runs", problems))
 
     def without_flags(self) -> MatrixTables:
         """Return a copy with all flags ``valid`` and ``abnormal`` missing."""

@@ -56,24 +56,24 @@ UNITS = {
 def with_summary_metrics(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of `runs` with all summary metrics, after the other columns.
 
-    KeyError unless `runs` has the measured ``summary_elapsed`` and ``summary_transactions``. Added are
-    ``summary_throughput`` (transactions per second), ``summary_cpu`` (busy share of the program's processor,
-    %), ``summary_cpu_others`` (share of the whole machine that others used, %), and sums of raw metrics such
-    as ``summary_faults``; NaN where a raw metric is NaN or has no column.
+    `runs` has the measured ``summary_elapsed`` and ``summary_transactions``. Added are ``summary_throughput``
+    (transactions per second), ``summary_cpu`` (busy share of the program's processor, %),
+    ``summary_cpu_others`` (share of the whole machine that others used, %), and sums of raw metrics such as
+    ``summary_faults``; NaN where a raw metric is NaN or has no column.
     """
 
     def sum_metrics(*names: str) -> pd.Series:
         return runs.reindex(columns=[*names]).sum(axis="columns", skipna=False)
 
+    def sum_times(place: str, kinds: Sequence[str]) -> pd.Series:
+        return sum_metrics(*(f"{place}.{kind}" for kind in kinds))
+
     # cpu: the processor of the program; stat: the whole machine
-    busy, times = (
-        {place: sum_metrics(*(f"{place}.{kind}" for kind in kinds)) for place in ("cpu", "stat")}
-        for kinds in (BUSY, PROCESSOR_TIMES)
-    )
+    others = sum_times("stat", BUSY) - sum_metrics("process.busy")
     computed = {
         f"{SUMMARY}throughput": runs[TRANSACTIONS] / runs[ELAPSED],
-        f"{SUMMARY}cpu": 100 * busy["cpu"] / times["cpu"],
-        CPU_OTHERS: 100 * (busy["stat"] - sum_metrics("process.busy")) / times["stat"],
+        f"{SUMMARY}cpu": 100 * sum_times("cpu", BUSY) / sum_times("cpu", PROCESSOR_TIMES),
+        CPU_OTHERS: 100 * others / sum_times("stat", PROCESSOR_TIMES),
         **{f"{SUMMARY}{name}": sum_metrics(*names) for name, (_, *names) in SUMS.items()},
     }
     measured = runs[[ELAPSED, TRANSACTIONS]]
@@ -247,8 +247,8 @@ def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
     decisions = decide_runs_and_pairs(tables, metrics, missing)
     if not decisions.pairs["kept"].any():
         first = decisions.pairs.iloc[0]
-        message = f'none can be judged; the first, "{first["pair_id"]}", {first["reason"]}'
-        raise InputError(message, place="pairs")
+        problem = f'none can be judged; the first, "{first["pair_id"]}", {first["reason"]}'
+        raise InputError(problem, place="pairs")
     warnings = pd.DataFrame({"warning": list(_decision_warnings(tables, decisions.runs, raw))})
     return replace(decisions, warnings=with_dtypes(warnings, WARNINGS.dtypes))
 
@@ -257,31 +257,25 @@ unusable_metrics = partial(useless_column_reasons, rows="runs", measured="measur
 
 
 def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
-    """Return the names in `raw`, in that order, whose reason in `metrics` is empty.
+    """Return the names in `raw` (at least one) whose reason in `metrics` is empty; InputError if none is.
 
-    `metrics` has by name the reason why each metric cannot be used, "" if it can. InputError if no name is
-    left; KeyError if a name is not in `metrics`; `raw` must have at least one name (IndexError otherwise).
+    `metrics` has by name the reason why each metric cannot be used, "" if it can.
     """
     left = [name for name in raw if metrics[name] == ""]
     if not left:
-        name = raw[0]
-        raise InputError(
-            f'no raw metric carries information; the first, "{name}", {metrics[name]}', place="metrics"
-        )
+        problem = f'no raw metric carries information; the first, "{raw[0]}", {metrics[raw[0]]}'
+        raise InputError(problem, place="metrics")
     return left
 
 
 def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
-    """Return which runs and pairs are kept, and why others are not; the table of warnings is empty.
+    """Return which runs and pairs are kept, and why others are not, by the rules of `decide_validity`.
 
-    The rules are those of `decide_validity`, but it is no error if nothing is kept; a kept run may belong to
-    a dropped pair. `metrics` has the reason to drop each metric, empty if it is kept, by the metric's name;
-    `missing` is the largest share of the kept raw metrics that may have no value in a kept run.
+    It is no error if nothing is kept, and there are no warnings. `metrics` has the reason to drop each
+    metric, empty if it is kept, by the metric's name.
     """
-    raw, summary = (
-        [name for name in names if metrics[name] == ""]
-        for names in (tables.raw_metrics, tables.summary_metrics)
-    )
+    raw = [name for name in tables.raw_metrics if metrics[name] == ""]
+    summary = [name for name in tables.summary_metrics if metrics[name] == ""]
     rule, reason = first_broken(tables, missing, raw, summary)
     is_kept = np.array([not name for name in rule], bool)
     runs = tables.runs[["run_id"]].assign(kept=is_kept, rule=rule, reason=reason)
@@ -296,9 +290,7 @@ def first_broken(
 ) -> tuple[list[str], list[str]]:
     """Return two texts per run: the first broken rule's short name, and the reason; empty if all hold.
 
-    Rules are in this order: no impossible number, enough of the remaining metrics `raw` (at most the share
-    `missing` without a value), all of the remaining metrics `summary`, the usual transaction count (that of
-    more than half of the runs of the workload, if there is one).
+    The rules are those of `decide_validity` for the remaining metrics `raw` and `summary`.
     """
     rules, reasons = [""] * len(tables.runs), [""] * len(tables.runs)
     for rule, row, reason in chain(_impossible_runs(tables), _incomplete_runs(tables, raw, summary, missing)):
@@ -334,17 +326,15 @@ def unjudgeable_pairs(runs: pd.DataFrame, is_kept: NDArray[np.bool_]) -> pd.Seri
     """Return for each ``pair_id`` the reason why it has too few runs, or an empty text if it has enough.
 
     `is_kept`, shape (n_runs,), flags the usable rows of `runs`. A pair needs `BASELINE_RUNS` (2) of them in
-    the baseline and one in the target; if both are too few, the reason is that of the baseline. All pairs of
-    `runs` are in the result, in the order of their first runs.
+    the baseline and one in the target. The pairs are in the order of their first runs.
     """
     pair_sides, side = PairSides.from_runs(runs), runs["side"].to_numpy(object)
     pair, names = pair_sides.pair, pair_sides.names
     pair_reasons = [""] * len(names)
     for name, needed in zip(SIDES, (BASELINE_RUNS, 1), strict=True):
-        valid, total = (
-            np.bincount(pair[side == name], of, len(names)).astype(int)
-            for of in (is_kept[side == name], None)
-        )
+        here = side == name
+        valid = np.bincount(pair[here & is_kept], minlength=len(names))
+        total = np.bincount(pair[here], minlength=len(names))
         for at in np.flatnonzero(valid < needed):
             number = f"{valid[at]} valid of {total[at]} {name} run{'' if total[at] == 1 else 's'}"
             pair_reasons[at] = pair_reasons[at] or f"has {number}; expected at least {needed}"

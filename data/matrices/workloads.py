@@ -26,11 +26,7 @@ def repeat_unit(count: int, call: Callable[..., object], *arguments: Any) -> Non
 
 
 def shared_program(module: str, program: str, /, **options: object) -> Callable[[], Unit]:
-    """Return a function that sets up the function `program` of ``data/suites/programs/<module>.py``.
-
-    When called, the returned function imports the module, calls ``program(**options)`` and returns its
-    result: a function that does the work once. Errors are raised then, not here.
-    """
+    """Return a function that sets up the function `program` of ``data/suites/programs/<module>.py``."""
 
     def set_up() -> Unit:
         unit: Unit = getattr(import_module(f"data.suites.programs.{module}"), program)(**options)
@@ -78,11 +74,7 @@ def discard_pages() -> Unit:
 
 
 def file_renames() -> Unit:
-    """Return a function that renames a file in TMPDIR and back, ten times, and then lists TMPDIR once.
-
-    The file, ``name`` in TMPDIR, is created now, not by the function, and never removed. KeyError if the
-    variable TMPDIR is not set.
-    """
+    """Return a function that renames a file in TMPDIR and back, ten times, and then lists TMPDIR once."""
     name = f"{os.environ['TMPDIR']}/name"
     Path(name).touch()
 
@@ -120,10 +112,7 @@ def _confirm_blocks(reading: int, writing: int) -> None:
 
 
 def bulk_pipe() -> Unit:
-    """Return a function that sends 256 KiB to a child through a pipe and waits until they have been read.
-
-    The child is started now, and ends by itself when this process has ended.
-    """
+    """Return a function that sends 256 KiB to a child through a pipe and waits until they have been read."""
     reading, writing = _start_child(_confirm_blocks)
     block = bytes(65536)
 
@@ -140,7 +129,7 @@ def bulk_pipe() -> Unit:
 def socket_pair() -> Unit:
     """Return a function that sends ten datagrams of 1 KiB to a child and reads its answers.
 
-    The child is started now, and ends 5 s after the last datagram; then the function raises OSError.
+    The child ends 5 s after the last datagram.
     """
     import socket
 
@@ -199,10 +188,7 @@ def thread_starts() -> Unit:
 
 
 def work_queue() -> Unit:
-    """Return a function that puts ten tasks on one queue of two threads and waits until they are done.
-
-    The threads are started by this call, and end with the process.
-    """
+    """Return a function that puts ten tasks on one queue of two threads and waits until they are done."""
     import queue
     import threading
 
@@ -284,10 +270,7 @@ def memory_leak() -> Unit:
 
 
 def lock_contention() -> Unit:
-    """Return a function that waits for a lock that another thread, started now, holds for 0.2 ms per call.
-
-    The thread waits between calls, and is a daemon, which ends with the process.
-    """
+    """Return a function that waits for a lock that another thread holds for 0.2 ms per call."""
     import threading
 
     lock, wanted, lock_held = threading.Lock(), threading.Semaphore(0), threading.Semaphore(0)
@@ -310,12 +293,13 @@ def lock_contention() -> Unit:
     return wait_for_lock
 
 
-def small_buffer_writes() -> Unit:
-    """Return a function that writes 2 KiB to the start of a file in TMPDIR, 64 bytes at a time.
+def _open_file(name: str, flags: int = 0) -> int:
+    return os.open(f"{os.environ['TMPDIR']}/{name}", os.O_CREAT | os.O_RDWR | flags)
 
-    The file, ``buffered``, is created at once and stays. KeyError at once if TMPDIR is not set.
-    """
-    handle = os.open(f"{os.environ['TMPDIR']}/buffered", os.O_CREAT | os.O_RDWR)
+
+def small_buffer_writes() -> Unit:
+    """Return a function that writes 2 KiB to the start of a file in TMPDIR, 64 bytes at a time."""
+    handle = _open_file("buffered")
     part = bytes(64)
 
     def write_parts() -> None:
@@ -327,11 +311,8 @@ def small_buffer_writes() -> Unit:
 
 
 def flushed_writes() -> Unit:
-    """Return a function that writes 4 KiB to the start of a file in TMPDIR and calls fsync.
-
-    The file, ``flushed``, is created at once and stays. KeyError at once if TMPDIR is not set.
-    """
-    handle = os.open(f"{os.environ['TMPDIR']}/flushed", os.O_CREAT | os.O_RDWR)
+    """Return a function that writes 4 KiB to the start of a file in TMPDIR and calls fsync."""
+    handle = _open_file("flushed")
     block = bytes(PAGE)
 
     def write_and_flush() -> None:
@@ -350,11 +331,8 @@ def polling_calls() -> Unit:
 
 
 def log_lines() -> Unit:
-    """Open the file ``log`` in TMPDIR and return a function that appends a formatted line per call.
-
-    The file is created if missing. KeyError, at once, if TMPDIR is unset.
-    """
-    handle = os.open(f"{os.environ['TMPDIR']}/log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    """Return a function that appends a formatted line to a file in TMPDIR."""
+    handle = _open_file("log", os.O_APPEND)
     lines = iter(range(10**9))
 
     def write_log_line() -> None:
@@ -366,11 +344,8 @@ def log_lines() -> Unit:
 
 
 def cached_writes() -> Unit:
-    """Return a function that appends 16 KiB to the file ``behind`` in TMPDIR, without fsync.
-
-    The file is created at once if missing. KeyError, at once, if TMPDIR is unset.
-    """
-    handle = os.open(f"{os.environ['TMPDIR']}/behind", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    """Return a function that appends 16 KiB to a file in TMPDIR, without fsync."""
+    handle = _open_file("behind", os.O_APPEND)
     block = bytes(4 * PAGE)
     return lambda: os.write(handle, block)
 
@@ -384,10 +359,7 @@ def keep_memory(size: float) -> None:
 
 
 def wake_up(size: float) -> None:
-    """Start a thread that wakes up `size` * 500 times per second until the process ends; `size` is above 0.
-
-    Between these times, it sleeps.
-    """
+    """Start a thread that wakes up `size` * 500 times per second until the process ends."""
     import threading
 
     def wake_repeatedly() -> None:
@@ -398,10 +370,7 @@ def wake_up(size: float) -> None:
 
 
 def keep_processes(size: float) -> None:
-    """Start `size` * 10 processes (rounded), at least one, and return.
-
-    Each ends after `LONG` (60) seconds of sleep.
-    """
+    """Start `size` * 10 processes, at least one, each of which ends after `LONG` seconds of sleep."""
     for _ in range(max(1, round(size * 10))):
         if os.fork() == 0:
             time.sleep(LONG)

@@ -12,10 +12,11 @@ import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import ClassVar
 
-from data.errors import InputError
+from data.errors import InputError, shorten
 from data.measure.groups import NAP, new_container, signal_processes
 
 #: Seconds between SIGTERM and SIGKILL.
@@ -72,28 +73,26 @@ class TimeLimits:
 class Output:
     """Output of a program: keeps its beginning and end, and empties the pipe continuously."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self._first, self._last, self._size = stream, bytearray(), bytearray(), 0
+    def __init__(self, reading: int) -> None:
+        self._first, self._last, self._size = bytearray(), bytearray(), 0
         self._ending = threading.Event()
         # unprivileged programs may not be allowed to enlarge the pipe
         with suppress(OSError):
-            fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, _PIPE)
-        self._thread = threading.Thread(target=self._read_stream, daemon=True, name="output of a program")
+            fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _PIPE)
+        read = partial(self._read_all, reading)
+        self._thread = threading.Thread(target=read, daemon=True, name="output of a program")
         self._thread.start()
 
-    def _read_stream(self) -> None:
-        with self._stream as stream:
-            while data := os.read(stream.fileno(), _PIPE):
-                self._add_data(data)
-                if len(data) < _MUCH:
-                    self._ending.wait(_LOOK)
-
-    def _add_data(self, data: bytes) -> None:
-        room = KEPT - len(self._first)
-        self._first += data[:room]
-        self._last += data[room:] if room > 0 else data
-        del self._last[:-KEPT]
-        self._size += len(data)
+    def _read_all(self, reading: int) -> None:
+        while data := os.read(reading, _PIPE):
+            room = KEPT - len(self._first)
+            self._first += data[:room]
+            self._last += data[room:]
+            del self._last[:-KEPT]
+            self._size += len(data)
+            if len(data) < _MUCH:
+                self._ending.wait(_LOOK)
+        os.close(reading)
 
     def finish_reading(self) -> None:
         """Read the rest of the output and stop, after at most 1 s; later output is ignored."""
@@ -171,7 +170,7 @@ class Child:
         measured = {} if scratch is None else {"TMPDIR": str(scratch), "OPENBLAS_NUM_THREADS": "1"}
         self.group = new_container()
         reading, writing = os.pipe()
-        self._output = Output(os.fdopen(reading, "rb", buffering=0))
+        self._output = Output(reading)
         stdin, stdout = self.STREAMS
         try:
             with self.group.starting_inside(), _on_processor(cpu, place):
@@ -214,7 +213,7 @@ class Child:
     @property
     def last_line(self) -> str:
         """The last line of the output so far, cut after `LINE` characters; "it printed nothing" if empty."""
-        return shorten_line((self.output.strip().splitlines() or ["it printed nothing"])[-1])
+        return shorten((self.output.strip().splitlines() or ["it printed nothing"])[-1], LINE)
 
     def send_signal(self, number: int) -> None:
         """Send the signal `number` to the program, unless the program was already waited for."""
@@ -251,8 +250,8 @@ class Child:
     def _end_processes(self, grace: float) -> None:
         ended = time.monotonic() + grace
         running = self.group.list_processes()
-        signal_processes(running, signal.SIGTERM)
         # stopped processes receive SIGTERM only after SIGCONT
+        signal_processes(running, signal.SIGTERM)
         signal_processes(running, signal.SIGCONT)
         while running and time.monotonic() < ended:
             time.sleep(NAP)
@@ -312,10 +311,8 @@ def execute(
 ) -> Child:
     """Run `command` to its end, and return the ended program; its exit code is not checked.
 
-    `place` names the program in errors; `scratch`, `cpu` and `environment` are those of `Child`. In any case,
-    all processes that the program started are ended with it. InputError if the program is not installed,
-    cannot be run or may not use the processor `cpu`; TimedOutError if it was ended because it ran
-    for longer than `limit` seconds (None: no limit).
+    The parameters and errors are those of `Child`; all processes that the program started are ended with it.
+    TimedOutError if it was ended because it ran for longer than `limit` seconds (None: no limit).
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:
@@ -337,8 +334,3 @@ def end_in_good_order() -> None:
         # keep ignoring SIGHUP if started with nohup
         if request != signal.SIGHUP or signal.getsignal(request) != signal.SIG_IGN:
             signal.signal(request, signal.default_int_handler)
-
-
-def shorten_line(line: str) -> str:
-    """Return `line`, or its first `LINE` (300) characters and "..." if it is longer."""
-    return line if len(line) <= LINE else f"{line[:LINE]}..."

@@ -99,11 +99,8 @@ class Group:
 
     def counts(self) -> dict[str, float]:
         """Return processor times and pressures so far by name (``user_usec``), in microseconds."""
-        counts = {
-            name: float(words[0])
-            for name, words in read_rows(self.path / "cpu.stat")
-            if name in {"user_usec", "system_usec"}
-        }
+        times = dict(read_rows(self.path / "cpu.stat"))
+        counts = {name: float(times[name][0]) for name in times if name in {"user_usec", "system_usec"}}
         for resource in PRESSURES:
             for kind, total in pressure_totals(self.path / f"{resource}.pressure").items():
                 counts[f"{resource}_pressure_{kind}_usec"] = total
@@ -111,7 +108,7 @@ class Group:
 
     def kill(self) -> None:
         """Kill all processes in the group."""
-        kill_group(self.path)
+        _kill_group(self.path)
 
     def close(self) -> None:
         """Kill the remaining processes in the group, and remove it."""
@@ -207,12 +204,7 @@ def why_no_groups() -> str:
 
 
 def new_container() -> Group | Descendants:
-    """Return an empty container for a program and its processes: a `Group` if possible, else `Descendants`.
-
-    A `Group` needs control groups with accounting. Both classes list and kill the processes; `Descendants`
-    finds them by their parents and a variable in their environment, and makes this process adopt orphaned
-    ones. The caller closes the container.
-    """
+    """Return an empty container for a program and its processes: a `Group` if possible."""
     return Descendants() if why_no_groups() else Group()
 
 
@@ -223,20 +215,18 @@ def signal_processes(processes: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def kill_group(path: Path) -> None:
-    """Kill all processes in the control group (cgroup v2) `path` and in its subgroups; errors are ignored."""
+def _kill_group(path: Path) -> None:
     with suppress(OSError):
         (path / _KILL).write_text("1")
 
 
 def remove_group(path: Path) -> None:
-    """Kill all processes in the control group at `path`, and remove it with its subgroups.
+    """Kill all processes in the control group at `path`, and remove it with its subgroups, if possible.
 
-    It waits up to 10 s for the processes to end. In version 1 of control groups, processes are not killed,
-    and a group with processes remains. No error is raised if the group is missing or cannot be removed.
+    It waits up to 10 s for their end. In version 1 of control groups, they are not killed.
     """
     if _has_processes(path):
-        kill_group(path)
+        _kill_group(path)
         ended = time.monotonic() + 10
         while _has_processes(path) and time.monotonic() < ended:
             time.sleep(NAP)
@@ -245,8 +235,8 @@ def remove_group(path: Path) -> None:
             Path(folder).rmdir()
 
 
-def remove_abandoned(root: Path) -> None:
-    """Call `remove_group` for each control group ``perfjudge-<pid>...`` in `root` if ``<pid>`` has ended."""
+def _remove_abandoned(root: Path) -> None:
+    """Remove the control groups ``perfjudge-<pid>...`` in `root` whose process has ended."""
     for group in root.glob("perfjudge-*"):
         if not (PROC / group.name.split("-")[1]).exists():
             remove_group(group)
@@ -256,7 +246,7 @@ def remove_abandoned(root: Path) -> None:
 def _base_group(process: int) -> Path:
     """Return the parent of all groups of this process; create it on the first call."""
     own_group = _own_group()
-    remove_abandoned(own_group)
+    _remove_abandoned(own_group)
     base = own_group / f"perfjudge-{process}"
     base.mkdir()
     try:
@@ -295,12 +285,12 @@ def _libc() -> Any:
 def new_limited_group(controller: str, name: str) -> tuple[Path, bool]:
     """Create the control group `name`, and return its path and whether it has version 1.
 
-    Version 1 is used if this machine has its `controller`, for example "cpu", else version 2. Before that,
-    `remove_abandoned` removes old groups. OSError if this machine does not allow groups, or the group exists.
+    Version 1 is used if this machine has its `controller`, for example "cpu", else version 2. OSError if this
+    machine does not allow groups, or the group exists.
     """
     legacy = CGROUPS / controller
     root = legacy if legacy.is_dir() else CGROUPS
-    remove_abandoned(root)
+    _remove_abandoned(root)
     (root / name).mkdir()
     return root / name, root == legacy
 

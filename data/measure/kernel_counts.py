@@ -21,27 +21,23 @@ TICK_MILLISECONDS = 1000 // TICKS_PER_SECOND
 CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 #: Resources with pressure stall information.
 PRESSURES = ("cpu", "memory", "io")
-_NAME_END = ")"
 #: Column of /proc/PID/stat after the name: time of the start, in ticks since boot.
 _STARTED = 19
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file; an empty list if it cannot be read.
-
-    Bytes that are not UTF-8 are replaced: the kernel cuts names of programs even within a character.
-    """
+    """Return the lines of a file; an empty list if it cannot be read."""
     try:
+        # the kernel cuts names of programs even within a character
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield for each line its first word and the list of its other words.
+    """Yield for each line its first word and its other words; nothing if the file cannot be read.
 
-    The first colon of a line separates words, too. A blank line gives ``("", [])``; nothing is yielded if the
-    file cannot be read.
+    The first colon of a line separates words, too. A blank line gives ``("", [])``.
     """
     for line in read_lines(path):
         name, *words = line.replace(":", " ", 1).split() or [""]
@@ -57,11 +53,8 @@ def pressure_totals(path: Path) -> dict[str, float]:
 
 
 def process_stat(pid: int) -> list[str]:
-    """Return the words of ``/proc/PID/stat`` after the name, the state first.
-
-    The list is empty if the file cannot be read, mostly because the process is gone; no error is raised.
-    """
-    return "".join(read_lines(PROC / str(pid) / "stat")).rpartition(_NAME_END)[2].split()
+    """Return the words of ``/proc/PID/stat`` after the name, state first; empty if it is gone."""
+    return "".join(read_lines(PROC / str(pid) / "stat")).rpartition(")")[2].split()
 
 
 def running_seconds(pid: int) -> float:
@@ -123,7 +116,7 @@ NAMES = {
 LEVEL_FIELDS = {
     "status": {"VmSize", "VmHWM", "RssAnon", "RssFile", "RssShmem", "VmData", "VmStk", "VmPTE", "Threads"},
     "smaps_rollup": {
-        *("Pss", "Shared_Clean", "Shared_Dirty", "Private_Clean", "Private_Dirty", "AnonHugePages"),
+        *("Pss", "Shared_Clean", "Shared_Dirty", "Private_Clean", "Private_Dirty", "AnonHugePages")
     },
     "sched": {"se.avg.load_avg", "se.avg.runnable_avg", "se.avg.util_avg"},
 }
@@ -250,34 +243,24 @@ def machine_counts(cpu: int) -> Numbers:
     Counts whose names contain ``cpu.`` or ``sched.`` are of processor `cpu`, the others of the whole machine.
     A file of ``/proc`` that cannot be read gives no counts; if it is ``net/dev``, its counts are 0.
     """
-    pressures = {
-        f"pressure.{resource}_{kind}": total
-        for resource in PRESSURES
-        for kind, total in pressure_totals(PROC / "pressure" / resource).items()
-    }
+    numbers = processor_counts(cpu) | memory_numbers() | interrupt_counts(cpu) | _disk_counts()
+    numbers |= _network_counts()
+    for resource in PRESSURES:
+        for kind, total in pressure_totals(PROC / "pressure" / resource).items():
+            numbers[f"pressure.{resource}_{kind}"] = total
     # not every kernel has the scheduler's counts
     schedule = zip(SCHEDULE, dict(read_rows(PROC / "schedstat")).get(f"cpu{cpu}", []), strict=False)
-    numbers = (
-        processor_counts(cpu)
-        | memory_numbers()
-        | interrupt_counts(cpu)
-        | _disk_counts()
-        | _network_counts()
-        | pressures
-    )
     numbers |= {f"sched.{kind}": float(value) for kind, value in schedule if kind}
     return {name: value for name, value in numbers.items() if not _is_level(name)}
 
 
-def machine_levels(cpu: int) -> Numbers:
+def machine_levels() -> Numbers:
     """Return the machine's levels by name, such as ``meminfo.Cached``, in the units of `count_unit`.
 
-    All are of the whole machine: `cpu`, the number of a processor, has no effect. Files of ``/proc`` that
-    cannot be read give no levels.
+    Files of ``/proc`` that cannot be read give no levels.
     """
-    numbers = (
-        processor_counts(cpu) | memory_numbers() | _disk_counts() | _memory_levels() | _kernel_object_levels()
-    )
+    numbers = processor_counts() | memory_numbers() | _disk_counts()
+    numbers |= _memory_levels() | _kernel_object_levels()
     return {name: value for name, value in numbers.items() if _is_level(name)}
 
 
@@ -285,13 +268,12 @@ def _is_level(name: str) -> bool:
     return name.startswith(LEVEL_PREFIXES) and name not in NR_COUNTS
 
 
-def processor_counts(cpu: int) -> Numbers:
+def processor_counts(cpu: int | None = None) -> Numbers:
     """Return the times (ms), counts and levels in ``/proc/stat`` by name; times and counts are since boot.
 
     Times are ``stat.<kind>``, the sum of all processors (``stat.softirq_time`` of soft interrupts), and, of
     `cpu`, ``cpu.<kind>``, for the kinds in `CPU_TIMES`; counts are ``stat.ctxt``, ``stat.intr``,
     ``stat.softirq`` (the number of soft interrupts) and ``stat.processes``; levels are ``stat.procs_<name>``.
-    Empty if ``/proc/stat`` cannot be read; without times of `cpu` if there is no such processor.
     """
     numbers: Numbers = {}
     for name, values in read_rows(PROC / "stat"):
@@ -307,19 +289,15 @@ def processor_counts(cpu: int) -> Numbers:
 
 
 def memory_numbers() -> Numbers:
-    """Return all numbers of ``/proc/vmstat``, counts since boot and levels, by names ``vmstat.<name>``.
-
-    The result is empty if the file cannot be read.
-    """
+    """Return all numbers of ``/proc/vmstat``, counts since boot and levels, by names ``vmstat.<name>``."""
     return {f"vmstat.{name}": float(value) for name, (value,) in read_rows(PROC / "vmstat")}
 
 
 def interrupt_counts(cpu: int) -> Numbers:
     """Return the numbers of interrupts since boot, ``irq.<name>``, and of soft ones, ``softirq.<name>``.
 
-    They are of all processors; ``irq.cpu.<name>`` and ``softirq.cpu.<name>`` are of `cpu`, and missing if
-    there is no such processor. A name is the kernel's, such as RES, or a device's. A file of ``/proc`` that
-    cannot be read gives no numbers.
+    They are of all processors; ``irq.cpu.<name>`` and ``softirq.cpu.<name>`` are of `cpu`. A name is the
+    kernel's, such as RES, or a device's.
     """
     counted: Counter[str] = Counter()
     for file, place in (("interrupts", "irq"), ("softirqs", "softirq")):
@@ -340,10 +318,8 @@ def _disk_counts() -> Numbers:
     for _, (_, name, *values) in read_rows(PROC / "diskstats"):
         if not NOT_DISKS.match(name) and not (Path("/sys/class/block") / name / "partition").exists():
             total.update(dict(zip(DISK, map(int, values), strict=False)))
-    return {
-        f"disk.{name}": value / SECTORS_PER_KIB if name.endswith("volume") else float(value)
-        for name, value in total.items()
-    }
+    scales = {name: SECTORS_PER_KIB if name.endswith("volume") else 1 for name in total}
+    return {f"disk.{name}": value / scales[name] for name, value in total.items()}
 
 
 def _network_counts() -> Numbers:
@@ -363,10 +339,8 @@ def _network_counts() -> Numbers:
 
 
 def _memory_levels() -> Numbers:
-    numbers = {
-        f"meminfo.{name}": float(words[0]) for name, words in read_rows(PROC / "meminfo") if name in MEMINFO
-    }
-    zone = ""
+    meminfo = read_rows(PROC / "meminfo")
+    numbers, zone = {f"meminfo.{name}": float(words[0]) for name, words in meminfo if name in MEMINFO}, ""
     for name, words in read_rows(PROC / "zoneinfo"):
         if name == "Node":
             zone = words[-1]
@@ -378,9 +352,8 @@ def _memory_levels() -> Numbers:
 
 
 def _kernel_object_levels() -> Numbers:
-    numbers = {
-        f"slab.{name}": float(values[0]) for name, values in read_rows(PROC / "slabinfo") if name in SLABS
-    }
+    slabs = read_rows(PROC / "slabinfo")
+    numbers = {f"slab.{name}": float(values[0]) for name, values in slabs if name in SLABS}
     for line in read_lines(PROC / "buddyinfo"):
         zone, *free = line.partition("zone")[2].split()
         if zone == "Normal":
@@ -402,4 +375,6 @@ def count_unit(name: str) -> str:
         return {"volume": "KiB", "time": "ms"}.get(name.rpartition("_")[2], "1")
     if name.startswith("pressure."):
         return "us"
-    return next((unit for end, unit in (("bytes", "B"), ("_ns", "ns")) if name.endswith(end)), "1")
+    if name.endswith("bytes"):
+        return "B"
+    return "ns" if name.endswith("_ns") else "1"

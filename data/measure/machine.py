@@ -23,9 +23,7 @@ class Disturbance:
     def __init__(self, processor: int | None = None) -> None:
         self._line = "cpu" if processor is None else f"cpu{processor}"
         self._processors = (os.cpu_count() or 1) if processor is None else 1
-        self._begin = time.perf_counter()
-        self._busy = _busy_seconds(self._line)
-        self._ours = _own_seconds()
+        self._begin, self._foreign = time.perf_counter(), self._foreign_seconds()
 
     def foreign_share(self, ours: float = 0.0) -> float:
         """Return the share of processor time that others used since the start, from 0 to 1.
@@ -33,20 +31,14 @@ class Disturbance:
         `ours` is the processor time in seconds of measured programs that still run.
         """
         elapsed = time.perf_counter() - self._begin
-        foreign = (_busy_seconds(self._line) - self._busy) - (_own_seconds() + ours - self._ours)
-        return max(0.0, foreign) / (elapsed * self._processors)
+        return max(0.0, self._foreign_seconds() - self._foreign - ours) / (elapsed * self._processors)
 
-
-def _busy_seconds(line: str) -> float:
-    """Return the busy seconds since boot in a line of ``/proc/stat``, of the machine or of one processor."""
-    words = next(words for name, words in read_rows(PROC / "stat") if name == line)
-    times = dict(zip(CPU_TIMES, map(int, words), strict=False))
-    return (sum(times.values()) - times["idle"] - times["iowait"]) / TICKS_PER_SECOND
-
-
-def _own_seconds() -> float:
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    def _foreign_seconds(self) -> float:
+        """Return the busy seconds since boot, without those of this process and its ended children."""
+        times = dict(zip(CPU_TIMES, map(int, dict(read_rows(PROC / "stat"))[self._line]), strict=False))
+        busy = (sum(times.values()) - times["idle"] - times["iowait"]) / TICKS_PER_SECOND
+        usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return busy - sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 AUTOGROUP = Path("/proc/self/autogroup")
@@ -104,12 +96,7 @@ def _set_niceness(nice: int, session: int | None) -> None:
 
 
 def describe_machine() -> dict[str, str]:
-    """Return texts about this machine by their names; a text is "unknown" if it cannot be read.
-
-    The names are hostname, processor (the model), processors (their number), memory (such as "16303428 kB"),
-    kernel, architecture, distribution, governor (of processor 0), nice (of this process), python (the
-    version) and stress-ng (the version, or "not installed").
-    """
+    """Return texts about this machine by their names; a text is "unknown" if it cannot be read."""
     return {
         "hostname": platform.node(),
         "processor": _read_field(Path("/proc/cpuinfo"), "model name"),
@@ -126,11 +113,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def machine_name() -> str:
-    """Return a short name of this kind of machine, such as ``AMD EPYC x2``: model and number of processors.
-
-    All logical processors count, even if this process may not use them. If the model is unknown, the name is
-    like ``unknown x2``.
-    """
+    """Return a name of this kind of machine, such as ``AMD EPYC x2``: model and number of processors."""
     return f"{_read_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
 
 
@@ -192,10 +175,7 @@ def _describe_users(users: tuple[str, ...]) -> str:
 
 
 def read_topology() -> Topology:
-    """Return the cores and caches of the processors that this process may run on.
-
-    Parts that the kernel does not show are ``unknown`` or missing; no error is raised.
-    """
+    """Return the cores and caches of the processors that this process may run on."""
     root = Path("/sys/devices/system/cpu")
     cpus = [root / f"cpu{number}" for number in sorted(os.sched_getaffinity(0))]
     siblings = dict.fromkeys(_read_text(cpu / "topology/thread_siblings_list") for cpu in cpus)

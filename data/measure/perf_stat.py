@@ -43,15 +43,7 @@ class CountedEvent(NamedTuple):
 
 
 def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
-    """Return the intervals of a run, from a file that ``perf stat -I`` with ``-x`` or ``-j`` wrote, or a CSV.
-
-    One row per interval, by time: its end ``t_seconds``, then a column per event, named as in the file, with
-    the count within the interval; NaN where nothing was counted. task-clock is in ms, as perf prints it. For
-    the CSV, see `parse_intervals`. `reserved` are names that no event may have, because they are other
-    columns of the caller's table. InputError if the file cannot be read or has another format, an event has a
-    reserved name or occurs twice in an interval, a count or time is negative or 2**64 or more, or there is no
-    interval.
-    """
+    """Return the intervals in a file, as `parse_intervals` does; InputError, too, if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as exc:
@@ -64,9 +56,10 @@ def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (T
 
     `text` is the output of ``perf stat -I`` with ``-x`` or ``-j``, or a table separated by commas, semicolons
     or tabs, with a column of time in seconds (one of `TIMES`, such as "time") and one per event; its blank
-    cells become NaN. Lines that begin with ``#`` are ignored. `source` is named in errors. InputError if the
-    text has another format or no interval, an event occurs twice in an interval or has a name in `reserved`,
-    or a count or time is negative or 2**64 or more.
+    cells become NaN. Events are named as in the text; task-clock is in ms, as perf prints it. Lines that
+    begin with ``#`` are ignored. `source` is named in errors. InputError if the text has another format or no
+    interval, an event occurs twice in an interval or has a name in `reserved` (other columns of the caller's
+    table), or a count or time is negative or 2**64 or more.
     """
     lines = [
         (number, line)
@@ -164,11 +157,7 @@ PLAIN = {"LC_ALL": "C"}
 
 
 def uncountable_events(events: Sequence[str]) -> dict[str, str]:
-    """Return the events that perf cannot count here, each with the reason; empty if it counts all.
-
-    The reason is "not supported", or "is unknown to perf" for every other failure, also without permission.
-    perf runs once per event. InputError if perf is not installed.
-    """
+    """Return the reason by event that perf cannot count here; InputError if perf is not installed."""
     reasons = {}
     for event in events:
         done = execute(["perf", "stat", "-x,", "-e", event, "true"], "events", environment=PLAIN)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -73,10 +72,7 @@ def read_suite(kind: type[Kind], path: Path) -> Kind:
 
 
 def require_unique(names: Sequence[str], what: str, path: Path) -> None:
-    """Raise an InputError if a name occurs more than once; the error has the first such name in `names`.
-
-    The message also has the noun `what` for a name, and the file `path`, which is not read.
-    """
+    """Raise an InputError that names the file `path` if a name occurs twice; `what` is a noun for a name."""
     for name in names:
         if names.count(name) > 1:
             raise InputError("occurs twice", file=path, place=f'{what} "{name}"')
@@ -88,11 +84,10 @@ PROGRAMS = Path(__file__).parents[1] / "suites" / "programs"
 def fill_command(template: str, place: str, /, **settings: object) -> list[str]:
     """Return the words of a suite's command: `template` with the names in braces replaced by `settings`.
 
-    Names are replaced before the words are split as in a shell: a setting with spaces gives several words.
-    ``{run} MODULE NAME WORK`` and ``{site} MODULE NAME WORK`` run a program of the directory `PROGRAMS`
-    (``{programs}``) with the Python of the setting ``python`` (default: this one); ``{site}`` with installed
-    libraries, ``{run}`` without. InputError, at `place`, if a name is no setting, or braces or quotes are not
-    closed.
+    A setting with spaces gives several words. ``{run} MODULE NAME WORK`` runs a program of the directory
+    `PROGRAMS` (``{programs}``) with the Python of the setting ``python`` (default: this one), and ``{site}``
+    does so with installed libraries. InputError, at `place`, if a name is no setting, or braces or quotes are
+    not closed.
     """
     quote = shlex.quote
     settings = {"python": f"{quote(sys.executable)} -s", "programs": quote(str(PROGRAMS)), **settings}
@@ -164,17 +159,15 @@ class Journal(Generic[Entry]):
             raise InputError("was begun with another suite; name another directory or remove it", file=path)
         _require_able(able or {}, first.get("able", {}), path)
         journal = cls(path, [])
-        entries: tuple[list[Any], TypeAdapter[Any]] = (journal.entries, TypeAdapter(entry))
-        kinds: dict[frozenset[str], tuple[list[Any], TypeAdapter[Any]]] = {}
-        for kind, destination in (
-            (TimedOutRun, journal.invalid),
-            *(((note, journal.notes),) if note else ()),
-        ):
-            kinds[frozenset(field.name for field in fields(kind))] = (destination, TypeAdapter(kind))
+        lists: dict[type, list[Any]] = {entry: journal.entries, TimedOutRun: journal.invalid}
+        if note:
+            lists[note] = journal.notes
+        kinds = {frozenset(field.name for field in fields(kind)): kind for kind in lists}
+        adapters: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in lists}
         for number, record in enumerate(records, 2):
-            destination, adapter = kinds.get(frozenset(record), entries)
+            kind = kinds.get(frozenset(record), entry)
             try:
-                destination.append(adapter.validate_python(record))
+                lists[kind].append(adapters[kind].validate_python(record))
             except ValidationError as exc:
                 raise InputError(validation_message(exc, "the line"), file=path, line=number) from exc
         return journal
@@ -303,9 +296,7 @@ class Session(Generic[Entry]):
     ) -> Self:
         """Begin or resume the measurement of a suite in `directory`, with the journal ``journal.jsonl``.
 
-        `unit` is the plural of an entry's name in messages; `entry`, `note` and `able` are as for
-        `Journal.open_or_create`. InputError if the journal belongs to another suite or machine, was begun
-        with other abilities, or has an invalid line.
+        `entry`, `note`, `able` and the errors are those of `Journal.open_or_create`.
         """
         settings = machine.describe_machine()
         same = {name: settings[setting] for name, setting in suite.SAME.items()}
@@ -316,30 +307,24 @@ class Session(Generic[Entry]):
         return cls(journal, screen, unit, suite.foreign, suite.attempts, limits=limits)
 
     def write_results(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
-        """Write the tables, and ``settings.json`` with `settings`; return False after an early Ctrl-C.
+        """Write the tables, and ``settings.json`` with `settings` and the runs over their time limit.
 
-        True does not mean that all runs are valid: runs over their time limit are listed in
-        ``settings.json``.
+        Returns False after an early Ctrl-C.
         """
         directory = self.journal.path.parent
         tables.write(directory)
-        # invalid runs that have not been measured since
-        measured = {json.dumps(entry.journal_key) for entry in self.journal.entries}
-        invalid = [asdict(run) for run in self.journal.invalid if run.run not in measured]
+        measured_since = {json.dumps(entry.journal_key) for entry in self.journal.entries}
+        invalid = [asdict(run) for run in self.journal.invalid if run.run not in measured_since]
         about = {"machine": machine.describe_machine(), "suite": suite.model_dump(mode="json")}
         write_json(directory / "settings.json", {**about, "invalid": invalid, **settings})
         return self.finished
 
     def runs_to_measure(self, everything: Sequence[Plan]) -> list[Plan]:
         """Return the planned runs without an entry; invalid runs only if the time limit is higher now."""
-        measured = {entry.journal_key for entry in self.journal.entries}
         limit = self.limits.timeout or TimeLimits.LEAST
-        given_up = {run.run for run in self.journal.invalid if run.limit >= limit}
-        return [
-            run
-            for run in everything
-            if run.journal_key not in measured and json.dumps(run.journal_key) not in given_up
-        ]
+        done = {json.dumps(entry.journal_key) for entry in self.journal.entries}
+        done |= {run.run for run in self.journal.invalid if run.limit >= limit}
+        return [run for run in everything if json.dumps(run.journal_key) not in done]
 
     def measure_missing(
         self,
@@ -358,10 +343,9 @@ class Session(Generic[Entry]):
             runs = missing_runs[start : start + batch]
             progress = partial(self.screen.show_progress, total - len(missing_runs) + start, total)
             progress(runs[-1].description)
+            attempt = partial(make, runs)
             try:
-                entries, _ = repeat_while_disturbed(
-                    partial(make, runs), self.foreign, self.attempts, progress
-                )
+                entries, _ = repeat_while_disturbed(attempt, self.foreign, self.attempts, progress)
             except TimedOutError as exc:
                 for run in runs:
                     self.screen.print_note(f"invalid: {run.description}: {exc}")
@@ -385,18 +369,17 @@ def repeat_while_disturbed(
 ) -> tuple[Made, float]:
     """Call `make` until others use at most the share `foreign`; return the least disturbed result.
 
-    `make` and this function return a result and the share of the machine that others used (0 to 1); of equal
-    shares, the first result counts. `make` is called at least once and at most `attempts` times; before each
-    further call, `progress` is called with the reason for waiting, and 2 s pass. Errors of `make` are raised
-    at once.
+    `make` and this function return a result and the share of the machine that others used (0 to 1). `make` is
+    called at most `attempts` times; before each further call, `progress` gets the reason for waiting, and
+    2 s pass.
     """
     made, least = make()
-    for attempt in count(1):
-        if least <= foreign or attempt >= attempts:
-            break
+    attempt = 1
+    while least > foreign and attempt < attempts:
         progress(f"waiting: others use {least:.0%} of the machine")
         time.sleep(PATIENCE)
         repeated, share = make()
         if share < least:
             made, least = repeated, share
+        attempt += 1
     return made, least

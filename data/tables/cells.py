@@ -89,9 +89,8 @@ def written_csv(table: pd.DataFrame) -> str:
     """Return a table as CSV, with a leading ``'`` in text that a spreadsheet would take for a formula.
 
     That is text in a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end, or with ``'``
-    before one of these; plain numbers such as -1.5 get none. `without_quotes` removes these quotes. The
-    header is not changed, the index is not written; lines end with a line feed, or CRLF if a cell has a
-    carriage return.
+    before one of these; plain numbers such as -1.5 get none. The header is not changed, the index is not
+    written; lines end with a line feed, or CRLF if a cell has a carriage return.
     """
     text = table.select_dtypes(["str", "object"]).columns
     quoted = table.assign(**{name: table[name].map(_quote_formula) for name in text})
@@ -101,11 +100,7 @@ def written_csv(table: pd.DataFrame) -> str:
 
 
 def without_quotes(column: pd.Series) -> pd.Series:
-    """Return a column of text without the leading ``'`` that `written_csv` puts before formulas.
-
-    One ``'`` per cell is removed; text that does not look like a quoted formula is unchanged. TypeError for a
-    cell that is not text, such as NaN.
-    """
+    """Return a column of text without the leading ``'`` that `written_csv` puts before formulas."""
     return column.map(lambda cell: cell[1:] if _QUOTED.match(cell) else cell)
 
 

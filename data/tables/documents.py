@@ -208,9 +208,5 @@ EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Return the time that `text` states, converted to UTC; None unless it is written like `EXAMPLE_MOMENT`.
-
-    Valid are the years 2000 to 2099, with "T", seconds, up to six decimals, and ``Z`` or an offset such as
-    ``+01:00``.
-    """
+    """Return the time that `text` states, in UTC; None unless it is written like `EXAMPLE_MOMENT`."""
     return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

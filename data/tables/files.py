@@ -55,6 +55,7 @@ def read_bytes(path: Path, limit: int, expected: str) -> bytes:
 
 
 T = TypeVar("T")
+Compression = Literal["snappy", "zstd"]
 #: Maximum size of JSON in bytes; larger data should be tables or XML.
 MAX_BYTES = 256 * 2**20
 #: Maximum size of YAML in MiB; people write it by hand.
@@ -84,10 +85,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
-    """Replace the file name in an OSError of the block by `name`.
+    """Replace the file name in an OSError of the block by `name`, unless it is a BrokenPipeError.
 
-    This applies to errors that name no file, or one in the directory `temporary`. Errors that name another
-    file, and a BrokenPipeError, are unchanged.
+    This applies to errors that name no file, or one in the directory `temporary`.
     """
     try:
         yield
@@ -111,16 +111,15 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` to `path` as JSON, indented by two spaces, with sorted keys and a final line feed.
+    """Write `content` to `path` as JSON, as `write_text` does: indented, with sorted keys.
 
-    The file is replaced atomically; a missing directory is created. ValueError for NaN or infinity, TypeError
-    for a value that JSON cannot represent; then nothing is written. OSError if the file cannot be written.
+    ValueError for NaN or infinity, TypeError for a value that JSON cannot represent.
     """
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
 def write_tables(
-    directory: Path, tables: Mapping[str, DataFrame], compression: Literal["snappy", "zstd"] = "snappy"
+    directory: Path, tables: Mapping[str, DataFrame], compression: Compression = "snappy"
 ) -> None:
     """Write each table, without its index, to ``<name>.parquet`` in `directory` (created if missing).
 
@@ -134,9 +133,7 @@ def write_tables(
 def read_json(path: Path, model: type[T]) -> T:
     """Return the content of a JSON file as `model`, a type that pydantic can validate.
 
-    The file may be in UTF-8, UTF-16 or UTF-32; a number such as 1e999 is infinite. InputError if it cannot be
-    read, is empty or larger than 256 MiB, is not JSON (NaN is an error), is nested too deeply, or has a key
-    twice in an object; also if the content is not a valid `model`: the error names the first wrong key.
+    InputError as `content_of` raises it, or with the first wrong key if the content is not a valid `model`.
     """
     from pydantic import ValidationError
 

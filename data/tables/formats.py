@@ -73,9 +73,8 @@ class Sources(Generic[TablesType]):
     def read(self, name: str, paths: Sequence[Path], *, keep_going: bool = False) -> Reading[TablesType]:
         """Return the joined tables of all `paths`, in the format `name`, with the errors of skipped rows.
 
-        With `keep_going`, wrong rows are skipped and reported. InputError if the format is unknown, a path is
-        missing, a source cannot be read, or no rows of `needed` are left; and, unless `keep_going`, at the
-        first wrong row.
+        InputError if the format is unknown, a path is missing, a source cannot be read, or no rows of
+        `needed` are left; and, unless `keep_going`, at the first wrong row.
         """
         reader, problems = choose_reader(self.formats, name, paths), Problems(keep_going)
         joined = self.tables.join_tables([reader(path) for path in paths])

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from data.errors import InputError
+from data.errors import InputError, shorten
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 SHOWN, LETTERS = 8, 40
 #: Prefix of the columns that pandas creates for an index without name.
 _INDEX = "__index_level_"
-
-
-#: pandas' type with gaps of whole numbers.
-_INTEGERS = {pa.int64(): pd.Int64Dtype()}
 
 
 @dataclass(frozen=True)
@@ -50,22 +46,31 @@ def read_columns(
     other_dtype: Callable[[str], str] | None,
     blank: Collection[str],
 ) -> pd.DataFrame:
-    """Return columns of a Parquet file, in the order of the file, with values converted to the given types.
+    """Return the columns of a Parquet file, converted, in the order of the file.
 
-    `dtypes` has the type (a key of `KINDS`) of each needed column; those in `optional` may be absent, and are
-    then absent from the result. All `unwanted` columns are ignored; so are index columns that pandas has
-    written, unless they are in `dtypes`. `other_dtype` is a function that returns the type of any other
-    column by name. If it is None, other columns are not converted (except times with a zone, to UTC), and
-    lists, structs, maps and text that is not UTF-8 are left out. `blank` are texts that count as missing in
-    any column of text. With missing values, a column of the type boolean has the type object.
-    InputError if the file is missing or not Parquet, if a column is missing or repeated, if a value cannot be
-    converted to its type, if one is missing in a column of the type int64 or bool, and if a column holds
-    durations or times of day.
+    The parameters are those of `data.tables.specs.Spec`. Absent optional columns are absent from the result;
+    index columns that pandas has written are ignored unless they are in `dtypes`. Without `other_dtype`,
+    other columns are not converted, except times with a zone, to UTC. With missing values, a column of the
+    type boolean has the type object. InputError if the file is missing or not Parquet, if a column is missing
+    or repeated, if a value cannot be converted to its type, if one is missing in a column of the type int64
+    or bool, and if a column holds durations or times of day.
     """
     with open_parquet(path) as file:
-        kinds = _column_kinds(
-            file.schema_arrow, path, dtypes, optional=optional, unwanted=unwanted, other_dtype=other_dtype
-        )
+        schema, kinds = file.schema_arrow, dict[str, Kind | None]()
+        _require_columns(schema.names, [name for name in dtypes if name not in optional], path)
+        skipped = {*unwanted, *(_index_columns(schema) - dtypes.keys())}
+        for field in schema:
+            if field.name in skipped:
+                continue
+            if field.name in kinds:
+                raise InputError(f'has the column "{field.name}" twice', file=path)
+            dtype = dtypes.get(field.name) or (other_dtype and other_dtype(field.name))
+            kind = KINDS[dtype] if dtype else None
+            if _is_flat(field.type):
+                kinds[field.name] = kind
+            elif dtype or types.is_temporal(field.type):
+                # a duration or a time of day may be a measurement, and must not vanish
+                raise InputError(_other_type(field.name, field.type, kind or _UNTYPED), file=path)
         table = file.read(columns=list(kinds))
     converted = {name: _convert_column(table, name, kind, blank, path) for name, kind in kinds.items()}
     columns = {name: column for name, column in converted.items() if column is not None}
@@ -75,16 +80,13 @@ def read_columns(
     # whole numbers with gaps would become floats, which have 53 bits
     for name, column in columns.items():
         if dtypes.get(name) == "Int64":
-            frame[name] = column.to_pandas(types_mapper=_INTEGERS.get)
+            frame[name] = column.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
     return frame
 
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file in a ``with`` statement; InputError if it is missing, invalid or cannot be read.
-
-    Any OSError, ValueError or error of Arrow that the block raises becomes an InputError that names the file.
-    """
+    """Open a Parquet file; any OSError, ValueError or error of Arrow in the block becomes an InputError."""
     import pyarrow.parquet as pq
 
     try:
@@ -95,10 +97,9 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def read_written_table(path: Path, columns: list[str] | None = None, **options: Any) -> pd.DataFrame:
-    """Return a Parquet file that perfjudge has written as a frame, or only `columns`, in the order given.
+    """Return a Parquet file that perfjudge has written as a frame, as `pandas.read_parquet` does.
 
-    `options` are those of `pandas.read_parquet`. FileNotFoundError if the file is missing; InputError if it
-    is damaged, unreadable or has no such column.
+    FileNotFoundError if the file is missing; InputError if it is damaged, unreadable or has no such column.
     """
     try:
         return pd.read_parquet(path, columns=columns, **options)
@@ -108,41 +109,16 @@ def read_written_table(path: Path, columns: list[str] | None = None, **options: 
         raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
 
 
-def _column_kinds(
-    schema: pa.Schema,
-    path: Path,
-    dtypes: Mapping[str, str],
-    *,
-    optional: Collection[str],
-    unwanted: Collection[str],
-    other_dtype: Callable[[str], str] | None,
-) -> dict[str, Kind | None]:
-    """Return the kinds of the columns to read; None means without conversion."""
-    names = list(schema.names)
-    missing = [name for name in dtypes if name not in names and name not in optional]
+def _require_columns(names: list[str], needed: list[str], path: Path) -> None:
+    missing = [name for name in needed if name not in names]
     if missing:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         present = ", ".join(names[:SHOWN]) or "none"
         raise InputError(f"has no column {missing[0]!r}; found {present}{more}", file=path)
-    kinds, index = dict[str, Kind | None](), _index_columns(schema)
-    for field in schema:
-        has_dtype = field.name in dtypes
-        if field.name in unwanted or (field.name in index and not has_dtype):
-            continue
-        if field.name in kinds:
-            raise InputError(f'has the column "{field.name}" twice', file=path)
-        dtype = dtypes[field.name] if has_dtype else other_dtype and other_dtype(field.name)
-        if _is_flat(field.type):
-            kinds[field.name] = KINDS[dtype] if dtype else None
-        elif dtype or types.is_temporal(field.type):
-            # a duration or a time of day may be a measurement, and must not vanish
-            kind = KINDS[dtype] if dtype else _UNTYPED
-            raise InputError(_other_type(field.name, field.type, kind), file=path)
-    return kinds
 
 
 def _other_type(name: str, dtype: pa.DataType, kind: Kind) -> str:
-    return f'the column "{name}" holds {_shorten_value(dtype)}; expected {kind.words}'
+    return f'the column "{name}" holds {shorten(str(dtype), LETTERS)}; expected {kind.words}'
 
 
 def _index_columns(schema: pa.Schema) -> set[str]:
@@ -222,13 +198,9 @@ def _shown_cell(column: pa.ChunkedArray, row: int) -> str:
     try:
         value = cell.cast(pa.large_binary() if _is_text(cell.type) else pa.large_string())[0].as_py()
     except pa.ArrowException:
-        return _shorten_value(cell.type)
-    return _shorten_value(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
-
-
-def _shorten_value(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= LETTERS else f"{text[:LETTERS]}..."
+        return shorten(str(cell.type), LETTERS)
+    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    return shorten(text, LETTERS)
 
 
 def _in_utc(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -17,7 +17,7 @@ ALIKE = 0.6
 def nearest_name(name: str, known_names: Iterable[str], alike: float = ALIKE) -> str | None:
     """Return the name in `known_names` most similar to `name`, ignoring case; None if none is similar enough.
 
-    `alike` is the minimum similarity, by default 0.6: the ratio of difflib, from 0 to 1 (equal).
+    `alike` is the minimum similarity, the ratio of difflib, from 0 to 1 (equal).
     """
     by_lower_case = {candidate.casefold(): candidate for candidate in known_names}
     matches = get_close_matches(name.casefold(), by_lower_case, 1, alike)
@@ -26,8 +26,6 @@ def nearest_name(name: str, known_names: Iterable[str], alike: float = ALIKE) ->
 
 def unknown_message(name: str, known_names: Iterable[str]) -> str:
     """Return the message that a name is unknown, with the most similar known name or else all of them.
-
-    The message does not repeat `name`. Whether `name` is in `known_names` is not checked.
 
     Examples
     --------
@@ -39,6 +37,12 @@ def unknown_message(name: str, known_names: Iterable[str]) -> str:
     names = list(known_names)
     similar = nearest_name(name, names)
     return "is unknown; " + (f'did you mean "{similar}"?' if similar else f"there are {', '.join(names)}")
+
+
+def shorten_names(names: Sequence[str], max_names: int = 4) -> str:
+    """Return the first `max_names` names, joined by commas, and the number of others: ``a, b and 3 more``."""
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    return f"{', '.join(names[:max_names])}{more}"
 
 
 #: Maximum number of skipped parts that are listed one by one.

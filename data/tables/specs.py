@@ -12,7 +12,7 @@ import numpy as np
 
 from data.deferred import pd
 from data.errors import InputError
-from data.tables.files import replacing
+from data.tables.files import Compression, write_tables
 from data.tables.problems import Problems
 
 
@@ -30,45 +30,7 @@ class Rule:
     gaps: bool = False
 
 
-def first_broken_rules(
-    table: pd.DataFrame, rules: Sequence[Rule], dtypes: Mapping[str, str], name: str
-) -> dict[int, tuple[str, str]]:
-    """Return the first broken rule of each wrong row, by the row's number from 0; empty if none is wrong.
-
-    Of several, the first in `rules` counts; the row numbers are not sorted. A broken rule is (problem,
-    column): `problem` is its text, and `column` the rule's column if the row has no value or empty text
-    there, else "". InputError, which calls the table `name`, if the column of a rule is missing, or has
-    another type than `dtypes` states (if it states one; case is ignored); other columns are not checked.
-    """
-    for column in dict.fromkeys(rule.column for rule in rules):
-        if column not in table:
-            raise InputError(f"the column {column} must be there", place=name)
-        dtype, expected = str(table[column].dtype), dtypes.get(column)
-        if expected and dtype.casefold() != expected.casefold():
-            raise InputError(f"the column {column} holds {dtype}; expected {expected}", place=name)
-    broken_rules: dict[int, tuple[str, str]] = {}
-    for rule in rules:
-        values = table[rule.column]
-        present = values.notna().to_numpy(bool)
-        wrong = ~present & (not rule.gaps)
-        wrong[present] = ~rule.holds(values[present]).to_numpy(bool)
-        for row in np.flatnonzero(wrong):
-            value = values.iloc[row]
-            empty = pd.isna(value) or value == ""
-            problem = (
-                f"has no {rule.column}"
-                if empty
-                else f"{rule.column}={format_value(value)} must be {rule.expected}"
-            )
-            broken_rules.setdefault(int(row), (problem, rule.column if empty else ""))
-    return broken_rules
-
-
-def format_value(value: Any) -> str:
-    """Format a value for messages: floats with six significant digits, others by `str`.
-
-    Text is put in double quotes, and nothing in it is escaped.
-    """
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -147,16 +109,38 @@ class Spec:
         )
         return with_dtypes(columns, self.dtypes)
 
-    def describe_row(self, row: Mapping[str, Any]) -> str:
-        """Return a text that identifies a row in messages: names and values of the columns `unique`.
-
-        Missing values and empty texts are left out.
-        """
+    def _describe_row(self, row: Mapping[str, Any]) -> str:
         return " ".join(
-            f"{self.words.get(name, name)} {format_value(row[name])}"
+            f"{self.words.get(name, name)} {_format_value(row[name])}"
             for name in self.unique
             if not pd.isna(row[name]) and row[name] != ""
         )
+
+    def _broken_rules(self, table: pd.DataFrame, name: str) -> dict[int, tuple[str, str]]:
+        """Return the problem by wrong row, and the column if the row has no value there, else "".
+
+        The first of several broken rules counts.
+        """
+        for column in dict.fromkeys(rule.column for rule in self.rules):
+            if column not in table:
+                raise InputError(f"the column {column} must be there", place=name)
+            dtype, expected = str(table[column].dtype), self.dtypes.get(column)
+            if expected and dtype.casefold() != expected.casefold():
+                raise InputError(f"the column {column} holds {dtype}; expected {expected}", place=name)
+        problems: dict[int, tuple[str, str]] = {}
+        for rule in self.rules:
+            values = table[rule.column]
+            present = values.notna().to_numpy(bool)
+            wrong = ~present & (not rule.gaps)
+            wrong[present] = ~rule.holds(values[present]).to_numpy(bool)
+            for row in np.flatnonzero(wrong).tolist():
+                value = values.iloc[row]
+                if pd.isna(value) or value == "":
+                    problem, empty = f"has no {rule.column}", rule.column
+                else:
+                    problem, empty = f"{rule.column}={_format_value(value)} must be {rule.expected}", ""
+                problems.setdefault(row, (problem, empty))
+        return problems
 
     def drop_invalid_rows(self, table: pd.DataFrame, name: str, problems: Problems) -> pd.DataFrame:
         """Return the table without wrong rows, renumbered; each wrong row is added once to `problems`.
@@ -166,15 +150,15 @@ class Spec:
         ``problems.keep_going``; and if a column is missing or has another type.
         """
         rows, keys = table.reset_index(drop=True), list(self.unique)
-        wrong = first_broken_rules(rows, self.rules, self.dtypes, name) if self.rules else {}
+        wrong = self._broken_rules(rows, name)
         for row, (problem, missing) in wrong.items():
             has_keys = keys and missing not in keys
-            place = self.describe_row(rows.loc[row, keys]) if has_keys else f"{name} row {row}"
+            place = self._describe_row(rows.loc[row, keys]) if has_keys else f"{name} row {row}"
             problems.add(InputError(problem, place=place))
         valid = rows.drop(index=list(wrong))
         repeated = valid.duplicated(keys).to_numpy() if keys else np.zeros(len(valid), bool)
         for row in valid.index[repeated]:
-            problems.add(InputError("occurs twice", place=self.describe_row(valid.loc[row, keys])))
+            problems.add(InputError("occurs twice", place=self._describe_row(valid.loc[row, keys])))
         return valid[~repeated].reset_index(drop=True)
 
 
@@ -188,7 +172,7 @@ class Tables:
     """Tables that belong together; a family's subclass has them as fields, with a `Spec` for each."""
 
     SPECS: ClassVar[Mapping[str, Spec]]
-    COMPRESSION: ClassVar[str] = "zstd"
+    COMPRESSION: ClassVar[Compression] = "zstd"
 
     @classmethod
     def from_frames(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
@@ -220,9 +204,8 @@ class Tables:
         """
         import pyarrow as pa  # noqa: F401 - without it, pandas raises an error that does not name the package
 
-        for name, spec in self.SPECS.items():
-            with replacing(directory / f"{spec.file or name}.parquet") as path:
-                getattr(self, name).to_parquet(path, index=False, compression=self.COMPRESSION)
+        files = {spec.file or name: getattr(self, name) for name, spec in self.SPECS.items()}
+        write_tables(directory, files, self.COMPRESSION)
 
     def describe_counts(self) -> str:
         """Return a text with the number of rows of each table, such as "12 runs, 3 metrics"."""
@@ -286,12 +269,5 @@ def read_table(
     optional: Collection[str] = (),
     other_dtype: Callable[[str], str] | None = None,
 ) -> pd.DataFrame:
-    """Return a Parquet table: the columns of `dtypes` with their types, then all others.
-
-    Columns in `optional` may be absent, and are then filled with missing values; `other_dtype` returns the
-    type of another column by name. Without it, other columns are not converted; lists, structs, maps
-    and text that is not UTF-8 are left out. InputError if the file is missing or not Parquet, a column is
-    missing or repeated or holds durations or times of day, a value cannot be converted, or is missing in a
-    column of the type int64 or bool.
-    """
+    """Return a Parquet table as `Spec.read` does, with the parameters that `Spec` describes."""
     return Spec(dtypes, optional, other_dtype=other_dtype).read(path)

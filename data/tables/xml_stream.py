@@ -121,9 +121,8 @@ class Walk(Attributes):
         self.line, self.offset = 1, 0
 
     def __iter__(self) -> Iterator[tuple[bool, Element]]:
-        parser = _LimitedParser(self.document)
-        for _ in parser.parse_chunks():
-            for opened, element, line, self.offset in parser.take_events():
+        for events in _LimitedParser(self.document).parse_chunks():
+            for opened, element, line, self.offset in events:
                 self.line = line if opened else self.line
                 yield opened, element
 
@@ -141,10 +140,9 @@ class WholeDocument(Attributes):
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        parser = _LimitedParser(document, whole=True)
         self._lines: dict[Element, int] = {}
-        for _ in parser.parse_chunks(MAX_WHOLE):
-            self._lines |= {element: line for opened, element, line, _ in parser.take_events() if opened}
+        for events in _LimitedParser(document, whole=True).parse_chunks(MAX_WHOLE):
+            self._lines |= {element: line for opened, element, line, _ in events if opened}
         self.root = next(iter(self._lines))
 
     def number_attributes(
@@ -177,11 +175,8 @@ def root_of(document: Document) -> str:
     InputError if the document is missing, empty or binary, is malformed or exceeds a limit of `Walk` up to
     its root element, or declares a document type. The rest of the document is not checked.
     """
-    parser = _LimitedParser(document)
-    for _ in parser.parse_chunks():
-        for _, element, *_ in parser.take_events():
-            return str(element.tag)
-    raise AssertionError("a document without elements is malformed")
+    # a document without elements is malformed
+    return next(str(element.tag) for _, element in Walk(document))
 
 
 class _LimitedParser:
@@ -208,12 +203,8 @@ class _LimitedParser:
         self._text_before_child: list[str] | None = None
         self._events: list[Event] = []
 
-    def take_events(self) -> list[Event]:
-        events, self._events = self._events, []
-        return events
-
-    def parse_chunks(self, limit: int | None = None) -> Iterator[None]:
-        """Parse the document chunk by chunk; events before an error can be taken before it is raised."""
+    def parse_chunks(self, limit: int | None = None) -> Iterator[list[Event]]:
+        """Yield the events of each chunk; those before an error are yielded before it is raised."""
         try:
             with self._document.open() as file:
                 yield from self._parse_file(file, limit)
@@ -221,25 +212,31 @@ class _LimitedParser:
             problem = "no such file" if isinstance(exc, FileNotFoundError) else exc.strerror
             raise InputError(problem or "cannot be read", file=self._document.name) from exc
 
-    def _parse_file(self, file: BinaryIO, limit: int | None) -> Iterator[None]:
+    def _parse_file(self, file: BinaryIO, limit: int | None) -> Iterator[list[Event]]:
         fed = unparsed = 0
         ended = False
         while not ended:
             # expat rescans an unfinished tag with every chunk; growing chunks keep the total time linear
             chunk = file.read(max(CHUNK, unparsed))
             ended = not chunk
-            if not fed:
-                self._require_text(chunk)
+            if not fed and not chunk.strip():
+                raise MalformedError("is empty; expected XML", file=self._document.name)
+            if not fed and b"\0" in chunk and not chunk.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise MalformedError("is a binary file; expected XML", file=self._document.name)
             fed += len(chunk)
             if limit is not None and fed > limit:
                 problem = f"is larger than {limit >> 20} MB; it is read whole, up to that"
                 raise InputError(problem, file=self._document.name)
+            self._events = []
             try:
                 self._parser.Parse(chunk, ended)
-            except (InputError, expat.ExpatError, ValueError, LookupError) as exc:
-                yield
-                raise self._explain_error(exc) from exc
-            yield
+            except InputError:
+                yield self._events
+                raise
+            except (expat.ExpatError, ValueError, LookupError) as exc:
+                yield self._events
+                raise self._malformed(exc) from exc
+            yield self._events
             unparsed = fed - self._parser.CurrentByteIndex
             if unparsed > MAX_TAG:
                 raise self._error_here(f"has a tag, comment or instruction of more than {MAX_TAG} bytes")
@@ -248,18 +245,10 @@ class _LimitedParser:
                     f"has more than {MAX_NAMES} different names of elements and attributes"
                 )
 
-    def _require_text(self, chunk: bytes) -> None:
-        if not chunk.strip():
-            raise MalformedError("is empty; expected XML", file=self._document.name)
-        if b"\0" in chunk and not chunk.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise MalformedError("is a binary file; expected XML", file=self._document.name)
-
     def _error_here(self, problem: str) -> InputError:
         return InputError(problem, file=self._document.name, line=self._parser.CurrentLineNumber)
 
-    def _explain_error(self, exc: Exception) -> InputError:
-        if isinstance(exc, InputError):
-            return exc
+    def _malformed(self, exc: Exception) -> MalformedError:
         problem, line = str(exc), 1
         if isinstance(exc, expat.ExpatError):
             problem, line = expat.ErrorString(exc.code), exc.lineno

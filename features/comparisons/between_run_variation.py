@@ -279,12 +279,9 @@ def _remove_shared_shifts(levels: RunLevels, assumed: float) -> tuple[Floats, Fl
         # several runs of one side; those equal to the reference scatter by nothing
         scattered = scales[scales > 2 * _LEAST_SCALE]
         scales[:] = np.median(scattered) if len(scattered) else _LEAST_SCALE
-    raw = np.array(
-        [
-            _bisquare_location(run, scale) if complete else 0.0
-            for run, scale, complete in zip(runs, scales, is_complete, strict=True)
-        ]
-    )
+    raw = np.zeros(len(runs))
+    for at in np.flatnonzero(is_complete):
+        raw[at] = _bisquare_location(runs[at], scales[at])
     chance = 1.1 * scales**2 / np.maximum(np.isfinite(runs).sum(axis=1), 1)
     squared, usual = raw**2, 0.0
     if enough:

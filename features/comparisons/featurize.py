@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from features.comparisons.history import usual_spread
 from features.comparisons.vectors import (
     PreparedComparisons,
     feature_vectors,
-    set_to_compute,
     vector_columns,
     without_past,
 )
@@ -50,11 +49,9 @@ def split_blocks(comparisons: pd.DataFrame, block_size: int = BLOCK_SIZE) -> lis
 def tables_of_blocks(
     tables: ComparisonTables, comparisons: pd.DataFrame, parts: Sequence[RowIndices]
 ) -> list[ComparisonTables]:
-    """Return the tables of each block of `comparisons`; `parts` has the row numbers of each block.
+    """Return the tables of each block of `comparisons`: its comparisons, with all results that they use.
 
-    Each of several blocks has its comparisons, all results of their pairs of benchmark and machine, and no
-    labels. A single block has all of `comparisons`, whatever its row numbers, and all results and labels of
-    `tables`.
+    `parts` has the row numbers of each block. Several blocks have no labels.
     """
     if len(parts) == 1:
         return [ComparisonTables(tables.results, comparisons, tables.labels)]
@@ -68,28 +65,10 @@ def tables_of_blocks(
     return blocks
 
 
+PLACES = FamilyPaths("comparisons")
 #: Training data of the shipped champion.
 SHIPPED = Path("data/raw/measured")
 _CHANGE = "worst_change"
-Featurize = Callable[[ComparisonTables, pd.DataFrame], dict[str, pd.DataFrame]]
-
-
-def shipped_features(
-    project_features: pd.DataFrame, featurize: Featurize, directory: Path = SHIPPED
-) -> pd.DataFrame:
-    """Return the labelled vectors that the shipped champion was trained on, from the tables of `directory`.
-
-    They are added to the training data of every fold. Shipped vectors of a ``fold_group`` (operation, on any
-    machine) in `project_features`, the project's features, are left out, so that no fold is tested on
-    operations of its training data. `featurize` computes the training tables, as `training_tables` does; the
-    result has the columns of its ``features``. InputError if a table in `directory` is missing or invalid.
-    """
-    tables = ComparisonTables.read(directory)
-    features = featurize(tables, validate_comparisons(tables).comparisons)["features"]
-    return features[~features["fold_group"].isin(project_features["fold_group"])].reset_index(drop=True)
-
-
-PLACES = FamilyPaths("comparisons")
 
 
 def training_tables(
@@ -102,7 +81,7 @@ def training_tables(
     """Return the training tables, by name, of the comparisons that are valid and have a status.
 
     `valid` has ``comparison_id``, ``valid`` and ``status`` of every comparison, as the stage validate writes
-    it; `features` is the feature set, "extended" or "retrospective". If there are several blocks of about
+    it; `features` is the feature set. If there are several blocks of about
     `block_size` comparisons, `compute` computes them in parallel (None: in this process); ClusterError if its
     Dask cluster cannot be used.
 
@@ -166,12 +145,14 @@ def featurize_stage() -> None:
     params = load(Comparisons)
     section = params.section.featurize
     tables, valid = ComparisonTables.read(PLACES.interim), Valid.read(PLACES.valid).comparisons
-    compute_features = partial(
-        training_tables, features=set_to_compute(section.feature_set), compute=params.compute
-    )
+    compute_features = partial(training_tables, features=section.feature_set, compute=params.compute)
     frames = compute_features(tables, valid)
     without_status = valid["status"].isna().map({True: "unlabelled", False: None})
     frames["unlabelled"] = compute_features(tables, valid.assign(status=without_status))["features"]
     if section.extra_training_data == "champion":
-        frames["start"] = shipped_features(frames["features"], compute_features)
+        shipped = ComparisonTables.read(SHIPPED)
+        start = compute_features(shipped, validate_comparisons(shipped).comparisons)["features"]
+        # added to the training data of every fold, and no fold may be tested on operations in these
+        is_new = ~start["fold_group"].isin(frames["features"]["fold_group"])
+        frames["start"] = start[is_new].reset_index(drop=True)
     write_tables(PLACES.processed, frames, "zstd")

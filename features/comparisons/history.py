@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from features.comparisons.summaries import (
     row_quantile,
     row_sum,
     sample_moments,
+    share_where,
     signed_root,
     step_variance,
 )
@@ -35,8 +36,6 @@ PRIOR_VERSIONS = 3.0
 _PAST, _AFTER = 30, 10
 #: Steps between versions are cut at this multiple of the usual one, as they may be changes.
 _ORDINARY_STEPS = 3.0
-#: Directions of the features of runs; see `features.comparisons.vectors.DIRECTIONS`.
-RUNS_DIRECTIONS = {"run_step": -1, "run_spread": 0}
 #: Bounds of the prior, whatever the versions of the training data did: a slow-down of 7 % with tight samples
 #: remains plain where nothing else is known.
 _LEAST_PRIOR, _MOST_PRIOR = 0.002, 0.007
@@ -80,11 +79,6 @@ class Steps(NamedTuple):
     repeated: Floats
     runs: Floats  # number of versions of the target
     yardstick: Yardstick
-
-
-def run_features(steps: Steps) -> Floats:
-    """Return step / standard error (negative is worse) and log(between-run spread), (2, n_configurations)."""
-    return np.array((steps.step / steps.error, np.log(steps.yardstick.spread)))
 
 
 def usual_spread(blocks: Sequence[Sides]) -> float:
@@ -184,16 +178,7 @@ _ENOUGH_SIBLINGS, _MOST = 5, 256
 #: Pairs of a comparison and a sibling that are handled at once, to bound memory.
 _PAIRS = 1 << 20
 
-#: 0: the feature does not depend on this operation's samples.
-SIBLING_DIRECTIONS: Mapping[str, int] = {"siblings_worse": 0}
-SIBLINGS = tuple(SIBLING_DIRECTIONS)
-
-
-class _SiblingPairs(NamedTuple):
-    """Pairs of a comparison and a sibling's version that has the name of the target's first version."""
-
-    comparison: Ints
-    version: Ints
+SIBLINGS = ("siblings_worse",)
 
 
 def sibling_features(sides: Sides) -> Floats:
@@ -220,11 +205,11 @@ def siblings_worse(sides: Sides) -> Floats:
     if siblings is not None:
         steps, ahead = _worsening_scores(siblings.versions), _following_names(siblings.versions)
         number, worse = np.zeros((2, sides.n_comparisons))
-        for pairs in _sibling_pairs(siblings):
-            weights = steps[_usable_versions(siblings, ahead, pairs), pairs.version]
+        for comparison, version in _sibling_pairs(siblings):
+            weights = steps[_usable_versions(siblings, ahead, comparison, version), version]
             finite = np.isfinite(weights)
-            number += np.bincount(pairs.comparison[finite], minlength=len(number))
-            worse += np.bincount(pairs.comparison[finite], weights[finite], minlength=len(number))
+            number += np.bincount(comparison[finite], minlength=len(number))
+            worse += np.bincount(comparison[finite], weights[finite], minlength=len(number))
         shares = worse / np.where(number >= _ENOUGH_SIBLINGS, number, np.nan)
     return shares if stated is None else np.where(np.isnan(stated), shares, stated)
 
@@ -271,7 +256,8 @@ def _following_names(versions: Versions) -> Ints:
     return ahead
 
 
-def _sibling_pairs(siblings: Siblings) -> Iterator[_SiblingPairs]:
+def _sibling_pairs(siblings: Siblings) -> Iterator[tuple[Ints, Ints]]:
+    """Yield comparisons, and for each a sibling's version with the name of the target's first version."""
     versions = siblings.versions
     order = np.argsort(versions.name, kind="stable")
     names = versions.name[order]
@@ -285,18 +271,18 @@ def _sibling_pairs(siblings: Siblings) -> Iterator[_SiblingPairs]:
         place = start[owner] + within * (stop - start)[owner] // counts[owner]
         comparison, version = rows[owner], order[place]
         other = versions.operation[version] != versions.operation[siblings.first[comparison]]
-        yield _SiblingPairs(comparison[other], version[other])
+        yield comparison[other], version[other]
 
 
-def _usable_versions(siblings: Siblings, ahead: Ints, pairs: _SiblingPairs) -> Ints:
+def _usable_versions(siblings: Siblings, ahead: Ints, comparison: Ints, version: Ints) -> Ints:
     """Return how many versions of each sibling may be used: the last of them is a version of the target."""
-    reach = np.ones(len(pairs.version), np.int64)
-    first, count = siblings.first[pairs.comparison], (siblings.stop - siblings.first)[pairs.comparison]
+    reach = np.ones(len(version), np.int64)
+    first, count = siblings.first[comparison], (siblings.stop - siblings.first)[comparison]
     for step in range(1, min(int(count.max(initial=0)), _NEAR)):
         name = siblings.versions.name[np.minimum(first + step, len(siblings.versions.name) - 1)]
         name = np.where(step < count, name, -3)
         for offset in range(1, _NEAR):
-            reach = np.where(ahead[offset, pairs.version] == name, np.maximum(reach, offset + 1), reach)
+            reach = np.where(ahead[offset, version] == name, np.maximum(reach, offset + 1), reach)
     return reach
 
 
@@ -329,8 +315,6 @@ HISTORY = (
     "history_trend",
     "history_range",
 )
-#: See `features.comparisons.vectors.DIRECTIONS`; the trend before the target does not depend on the target.
-HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HISTORY}
 
 
 def with_versions(sides: Sides) -> Ints:
@@ -339,12 +323,8 @@ def with_versions(sides: Sides) -> Ints:
     A configuration is of several versions if it has samples in the history, or if the samples of its baseline
     or its target come from more than one version.
     """
-    versions = (
-        _has_several_versions(sides.baseline)
-        | _has_several_versions(sides.target)
-        | (sides.history.lengths > 0)
-    )
-    return np.flatnonzero(has_samples(sides) & versions)
+    several = [side.version_medians.lengths > 1 for side in (sides.baseline, sides.target)]
+    return np.flatnonzero(has_samples(sides) & (several[0] | several[1] | (sides.history.lengths > 0)))
 
 
 def version_features(sides: Sides, rows: Ints) -> Floats:
@@ -368,14 +348,6 @@ def version_features(sides: Sides, rows: Ints) -> Floats:
         h = sign * last_values(history.select_rows(block), _VERSIONS)
         result[:, block] = _describe_versions(b, t, h)
     return result
-
-
-def _has_several_versions(samples: Samples) -> NDArray[np.bool_]:
-    if not len(samples.orders):
-        return samples.lengths > 0
-    final = len(samples.orders) - 1
-    lowest = samples.orders[np.minimum(samples.starts, final)]
-    return (samples.lengths > 0) & (lowest < samples.orders[np.maximum(samples.stops - 1, 0)])
 
 
 def _describe_versions(b: Floats, t: Floats, h: Floats) -> Floats:
@@ -405,8 +377,8 @@ def _describe_versions(b: Floats, t: Floats, h: Floats) -> Floats:
             (_first_known(t[:, ::-1]) - level) / jitter,
             (target - long_ago) / scatter * with_history,
             _share_of_wins(past, t) * with_history,
-            _share_where(past <= target[:, None], past) * enough,
-            _share_where(past <= (target - step / 2)[:, None], past) * enough,
+            share_where(past <= target[:, None], past) * enough,
+            share_where(past <= (target - step / 2)[:, None], past) * enough,
             contrast,
             excess * enough,
             rank * enough,
@@ -455,19 +427,13 @@ def _against_past_steps(
         contrast[rows] = signed_root(np.clip(here, -_LARGEST, _LARGEST))
         size, large = np.abs(here), row_quantile(steps, 0.95)
         excess[rows] = np.sign(here) * np.log1p(np.minimum(size, _LARGEST) / np.maximum(large, _SMALLEST))
-        rank[rows] = np.sign(here) * _share_where(steps < size[:, None], steps)
+        rank[rows] = np.sign(here) * share_where(steps < size[:, None], steps)
     return contrast, excess, rank
 
 
 def _window_contrast(left: Floats, right: Floats, least: Floats) -> Floats:
     deviation = np.sqrt((left.var(axis=-1) + right.var(axis=-1)) / 2)
     return np.asarray((right.mean(axis=-1) - left.mean(axis=-1)) / np.maximum(deviation, least))
-
-
-def _share_where(condition: NDArray[np.bool_], values: Floats) -> Floats:
-    finite = np.isfinite(values)
-    count = finite.sum(axis=1)
-    return np.asarray((condition & finite).sum(axis=1) / np.where(count > 0, count, np.nan))
 
 
 def _share_of_wins(past: Floats, t: Floats) -> Floats:

@@ -70,7 +70,7 @@ class Courses:
             best = totals.argmin(axis=1)
             ends[:, at] = best + at + 1
             behind[:, at] = totals[row_numbers, best] + penalty
-        return BestCourses(penalty, before, begins, behind, ends)
+        return BestCourses(before, begins, behind, ends)
 
     def segment_mean(self, starts: Ints, stops: Ints) -> Floats:
         """Return the mean of the known values of one segment of every series, shape (n,); NaN without any."""
@@ -93,7 +93,6 @@ class Courses:
 class BestCourses:
     """The best piecewise constant courses of series; arrays of shape (n, width + 1)."""
 
-    penalty: float
     before: Floats  # cost of the best course up to each place
     begins: Ints  # begin of its last segment
     behind: Floats  # cost of the best course from each place on
@@ -132,7 +131,7 @@ def step_near(place: int, courses: Courses, penalty: float) -> Step:
     starts, stops = max(place - NEAR + 1, 1), min(place + NEAR, width)
     across = courses.segment_costs[:, :starts, stops:]
     total = best.before[:, :starts, None] + across + best.behind[:, None, stops:]
-    evidence = total.min(axis=(1, 2)) + 2 * best.penalty - cost
+    evidence = total.min(axis=(1, 2)) + 2 * penalty - cost
     to_left = _other_steps(courses, start, before, best.begins, 0)
     to_right = _other_steps(courses, stop, behind, best.ends, width)
     return Step(
@@ -460,10 +459,8 @@ class _SteppedSeries:
         part = self._calm[start:stop][finite]
         if len(part) < 2 * _SHORTEST_DECLINE:
             return None
-        steps = sum(
-            _sum_of_squares(self._calm[left:right]) + PENALTY
-            for left, right in pairwise(self._cuts[at : end + 2])
-        )
+        segments = (self._calm[left:right] for left, right in pairwise(self._cuts[at : end + 2]))
+        steps = sum(float(np.nanvar(values) * np.isfinite(values).sum()) + PENALTY for values in segments)
         first, last, squares = _fit_decline(part)
         if squares + 2 * PENALTY + _STRAIGHT >= steps or last - first < _SHORTEST_DECLINE:
             return None
@@ -474,10 +471,6 @@ class _SteppedSeries:
 
 def _finite_median(values: Floats) -> float:
     return float(np.median(values[np.isfinite(values)]))
-
-
-def _sum_of_squares(values: Floats) -> float:
-    return float(np.nanvar(values) * np.isfinite(values).sum())
 
 
 def _fit_decline(part: Floats) -> tuple[int, int, float]:

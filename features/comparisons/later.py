@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Floats, Samples, Sides
 from features.comparisons.lasting_changes import Courses, step_near, without_spikes
@@ -20,6 +19,7 @@ from features.comparisons.summaries import (
     pack_rows,
     row_mean,
     row_quantile,
+    share_where,
     signed_root,
     step_variance,
 )
@@ -110,7 +110,7 @@ class _Course:
     @cached_property
     def soon_median(self) -> Floats:
         """The median of the first versions after the target."""
-        return row_quantile(_pack_to_width(self.after_target, _AFTER, right=False)[:, :_SIDE], 0.5)
+        return row_quantile(_pack_to_width(self.after_target, _SIDE, right=False), 0.5)
 
     @cached_property
     def all_levels(self) -> Floats:
@@ -157,7 +157,7 @@ def _describe_levels(course: _Course) -> dict[str, Floats]:
         "soon_change": signed_root((course.soon_median - level) / size),
         "soon_range": soon / np.maximum(extent, course.least_noise),
         "recovered": signed_root((_best_median(course.after[:, : 2 * _SIDE + 5]) - level) / noise),
-        "stayed": -_share_where(near < worst[:, None], near),
+        "stayed": -share_where(near < worst[:, None], near),
         "target_alone": signed_root(target / noise),
         "later_seen": np.isfinite(course.after_target).sum(axis=1).astype(np.float64),
     }
@@ -224,11 +224,6 @@ def _best_median(rows: Floats, length: int = 5) -> Floats:
     return np.fmax.reduce(middles, axis=1)
 
 
-def _share_where(condition: NDArray[np.bool_], values: Floats) -> Floats:
-    finite = np.isfinite(values)
-    return np.asarray((condition & finite).sum(axis=1) / np.maximum(finite.sum(axis=1), 1))
-
-
 def _spread_and_count(rows: Floats) -> tuple[Floats, Floats]:
     finite = np.isfinite(rows)
     count = finite.sum(axis=1).astype(np.float64)
@@ -238,10 +233,5 @@ def _spread_and_count(rows: Floats) -> tuple[Floats, Floats]:
 
 def _share_of_wins(before: Floats, after: Floats) -> Floats:
     """Return how often later versions are better, as a share of pairs; ties count half."""
-    pairs = np.sign(after[:, :, None] - before[:, None, :])
-    return np.asarray(_mean_of_known(pairs.reshape(len(pairs), -1)) / 2 + 0.5)
-
-
-def _mean_of_known(rows: Floats) -> Floats:
-    finite = np.isfinite(rows)
-    return np.asarray(np.where(finite, rows, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1))
+    pairs = np.sign(after[:, :, None] - before[:, None, :]).reshape(len(after), -1)
+    return row_mean(pairs) / 2 + 0.5

@@ -102,8 +102,8 @@ def signed_logarithm(values: Floats, sign: Floats) -> Floats:
 
 def nan_median(runs: Floats) -> Floats:
     """Return the median of each column, ignoring NaN; NaN without values. No value may be infinite."""
-    filled = np.where(np.isfinite(runs).any(axis=0), runs, 0.0)
-    return np.where(np.isfinite(runs).any(axis=0), np.nanmedian(filled, axis=0), np.nan)
+    is_known = np.isfinite(runs).any(axis=0)
+    return np.where(is_known, np.nanmedian(np.where(is_known, runs, 0.0), axis=0), np.nan)
 
 
 def nan_mean(runs: Floats) -> Floats:

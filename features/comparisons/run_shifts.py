@@ -67,18 +67,9 @@ class RunShifts:
     def of_singles(cls, sides: Sides, assumed: float = ASSUMED) -> RunShifts:
         """Return the shifts of each comparison by itself; see `single_shifts`."""
         shifts, spread, is_assumed = single_shifts(sides, assumed)
-        unknown, machine = np.full(len(spread), np.nan), np.full(len(spread), "")
-        return cls(
-            shifts,
-            unknown,
-            spread,
-            is_assumed,
-            machine,
-            {},
-            sides.sign,
-            sides.comparison,
-            sides.n_comparisons,
-        )
+        together, machine = np.full(len(spread), np.nan), np.full(len(spread), "")
+        position = sides.sign, sides.comparison, sides.n_comparisons
+        return cls(shifts, together, spread, is_assumed, machine, {}, *position)
 
     @classmethod
     def from_sides(cls, sides: Sides, machines: Sequence[str], assumed: float) -> RunShifts:
@@ -100,17 +91,8 @@ class RunShifts:
             build = by_machine[name] = build_shifts(RunLevels.from_sides(chosen), assumed)
             own[:, rows], spread[rows] = np.array(build.own), build.run_spread
             together[rows] = build.removed
-        return cls(
-            Shifts(*own),
-            together,
-            spread,
-            is_assumed,
-            machine,
-            by_machine,
-            sides.sign,
-            sides.comparison,
-            sides.n_comparisons,
-        )
+        position = sides.sign, sides.comparison, sides.n_comparisons
+        return cls(Shifts(*own), together, spread, is_assumed, machine, by_machine, *position)
 
     def is_beyond(self, sign: float) -> NDArray[np.bool_]:
         """Return which comparisons moved in the direction of `sign` (-1: worse) by more than variation.

@@ -357,8 +357,8 @@ def first_values(samples: Samples, width: int) -> Floats:
 
     Shape (n_configurations, length of the longest list, at most `width`).
     """
-    lengths = np.minimum(samples.lengths, width)
-    return _padded_values(samples, samples.starts, lengths, np.arange(lengths.max(initial=0)))
+    longest = min(samples.lengths.max(initial=0), width)
+    return _padded_values(samples, samples.starts[:, None] + np.arange(longest))
 
 
 def last_values(samples: Samples, width: int) -> Floats:
@@ -366,22 +366,16 @@ def last_values(samples: Samples, width: int) -> Floats:
 
     The shape is (n_configurations, n), where n is the length of the longest list, but at most `width`.
     """
-    lengths = np.minimum(samples.lengths, width)
-    longest = lengths.max(initial=0)
-    return _padded_values(
-        samples, samples.stops - longest, lengths, np.arange(longest), lead=longest - lengths
-    )
+    longest = min(samples.lengths.max(initial=0), width)
+    return _padded_values(samples, samples.stops[:, None] + np.arange(-longest, 0))
 
 
-def _padded_values(
-    samples: Samples, starts: Ints, lengths: Ints, columns: Ints, lead: Ints | None = None
-) -> Floats:
-    skip = np.zeros_like(lengths) if lead is None else lead
-    occupied = (columns >= skip[:, None]) & (columns < (skip + lengths)[:, None])
+def _padded_values(samples: Samples, index: Ints) -> Floats:
+    """Return the values at `index`, a row per list; NaN outside of the list."""
     if not len(samples.values):
-        return np.full(occupied.shape, np.nan)
-    index = np.clip(starts[:, None] + columns, 0, len(samples.values) - 1)
-    return np.where(occupied, samples.values[index], np.nan)
+        return np.full(index.shape, np.nan)
+    inside = (index >= samples.starts[:, None]) & (index < samples.stops[:, None])
+    return np.where(inside, samples.values[np.clip(index, 0, len(samples.values) - 1)], np.nan)
 
 
 def pack_rows(rows: Floats, *, right: bool) -> Floats:
@@ -410,6 +404,13 @@ def row_quantile(rows: Floats, share: float) -> Floats:
     row_numbers = np.arange(len(rows))
     weight = place - low
     return np.asarray(ordered[row_numbers, low] * (1 - weight) + ordered[row_numbers, high] * weight)
+
+
+def share_where(condition: NDArray[np.bool_], values: Floats) -> Floats:
+    """Return the share of the finite values of every row that meet a condition, shape (n_rows,), or NaN."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis=1)
+    return np.asarray((condition & finite).sum(axis=1) / np.where(count > 0, count, np.nan))
 
 
 def row_sum(rows: Floats) -> Floats:

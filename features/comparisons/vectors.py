@@ -13,13 +13,9 @@ from data.comparisons.params import FeatureSet
 from data.comparisons.sides import Floats, Ints, Samples, Sides, five_numbers
 from features.comparisons.history import (
     HISTORY,
-    HISTORY_DIRECTIONS,
     ORDINARY,
-    RUNS_DIRECTIONS,
-    SIBLING_DIRECTIONS,
     SIBLINGS,
     Steps,
-    run_features,
     run_steps,
     sibling_features,
     version_features,
@@ -114,24 +110,20 @@ _SHORT = 5
 
 def without_past(sides: Sides) -> Sides:
     """Return a copy of the comparisons without history and without sibling operations."""
-    history = sides.history
-    nothing = Samples(history.values, history.orders, history.starts, history.starts)
+    nothing = replace(sides.history, stops=sides.history.starts)
     return replace(sides, history=nothing, siblings=None, siblings_worse=None)
 
 
 def _with_past(sides: Sides, rows: Ints) -> Sides:
-    """Return the configurations `rows` with history and baseline joined as their baseline."""
+    """Return the configurations `rows`; their baseline is the history, followed by the baseline."""
     chosen = select_configurations(sides, rows)
-    parts = (chosen.history, chosen.baseline)
-    owners, positions = zip(*map(flatten_samples, parts), strict=True)
-    order = np.argsort(np.concatenate(owners), kind="stable")
-    values = np.concatenate([side.values[place] for side, place in zip(parts, positions, strict=True)])[order]
-    orders = np.concatenate([side.orders[place] for side, place in zip(parts, positions, strict=True)])[order]
+    both = chosen.history.followed_by(chosen.baseline)
+    owner, place = flatten_samples(both)
+    place = place[np.argsort(owner % len(rows), kind="stable")]
     lengths = chosen.history.lengths + chosen.baseline.lengths
     stops = np.cumsum(lengths)
-    baseline = Samples(values, orders, stops - lengths, stops)
-    nothing = Samples(values, orders, baseline.starts, baseline.starts)
-    return replace(chosen, baseline=baseline, history=nothing, baseline_five=five_numbers(baseline))
+    baseline = Samples(both.values[place], both.orders[place], stops - lengths, stops)
+    return replace(chosen, baseline=baseline, baseline_five=five_numbers(baseline))
 
 
 #: The order of figure 6.5, lines 31-34.
@@ -162,20 +154,18 @@ _PER_CONFIGURATION: dict[str, tuple[str, ...]] = {
 EXTENDED_FEATURES = tuple(
     f"{name}_{reduction}" for name, reductions in _PER_CONFIGURATION.items() for reduction in reductions
 )
-#: By feature per configuration: whether a larger value makes ``fail`` less probable (-1) or more (1); 0: the
-#: feature does not change if all of the target's samples get worse by a factor.
-_DIRECTIONS = {
-    **dict.fromkeys(_STATISTICS[1:], 0),
-    **dict.fromkeys(("baseline_noise", "spread_ratio", "repetitions", "past_known"), 0),
-    **RUNS_DIRECTIONS,
-    **HISTORY_DIRECTIONS,
-    **SIBLING_DIRECTIONS,
+#: Features per configuration that do not change if all of the target's samples get worse by a factor.
+_UNDIRECTED = {
+    *_STATISTICS[1:],
+    *("baseline_noise", "spread_ratio", "repetitions", "past_known", "run_spread", "history_trend"),
+    *SIBLINGS,
 }
-DIRECTIONS: Mapping[str, int] = {
-    name: _DIRECTIONS.get(name.rpartition("_")[0], -1) for name in SEED_FEATURES + EXTENDED_FEATURES
-} | {**LATER_DIRECTIONS}
 #: All features but those of later versions.
 FEATURES = SEED_FEATURES + EXTENDED_FEATURES
+#: By feature: -1 if a larger value makes ``fail`` less probable, else 0.
+DIRECTIONS: Mapping[str, int] = {
+    name: 0 if name.rpartition("_")[0] in _UNDIRECTED else -1 for name in FEATURES
+} | {**LATER_DIRECTIONS}
 #: Hidden from models: scatter and number of samples are not evidence by themselves; features with a direction
 #: are measured in units of them.
 _WITHHELD = (*_STATISTICS[1:], "baseline_noise", "spread_ratio", "repetitions", "run_spread")
@@ -193,8 +183,6 @@ _SEED = len(SEED_FEATURES)
 #: Column of the sum of z values.
 _SUM = FEATURES.index("rank_z_sum")
 
-#: Comparisons handled at once: few enough for intermediate results to stay in the processor's cache.
-_BLOCK = 16_384
 #: Statistics in units of noise are cut off here before their root is taken.
 _LARGEST = 1e4
 #: Bound of all features: forests compute in float32, and larger values would not say more.
@@ -208,74 +196,47 @@ _LATER = {"retrospective": LATER_FEATURES}
 def model_columns(features: FeatureSet) -> tuple[str, ...]:
     """Return the names of the feature columns that models use with a feature set, in their order.
 
-    "seed" has the 15 features of the thesis. "extended" has those three of the 15 that are of medians, and
+    "thesis" has the 15 features of the thesis. "extended" has those three of the 15 that are of medians, and
     features of samples, of earlier versions and of other operations (`SIBLINGS`); "retrospective" adds those
     of later versions.
     """
-    return SEED_FEATURES if features == "seed" else _SEEN + _LATER.get(features, ())
-
-
-def set_to_compute(features: FeatureSet) -> FeatureSet:
-    """Return the feature set to compute for a model: "retrospective" for itself, else "extended"."""
-    return "retrospective" if features == "retrospective" else "extended"
+    return SEED_FEATURES if features == "thesis" else _SEEN + _LATER.get(features, ())
 
 
 def vector_columns(features: FeatureSet) -> tuple[str, ...]:
-    """Return all columns of `feature_vectors`, also those that models do not use; "seed" as "extended"."""
+    """Return all columns of `feature_vectors`, also those that models do not use; "thesis" as "extended"."""
     return FEATURES + _LATER.get(features, ())
 
 
 def smallest_set_with(features: Iterable[str]) -> FeatureSet:
-    """Return the smallest set ("seed", "extended", "retrospective") that has all these features.
+    """Return the smallest set ("thesis", "extended", "retrospective") that has all these features.
 
-    An unknown name counts as a feature of "extended"; without names, the result is "seed".
+    An unknown name counts as a feature of "extended"; without names, the result is "thesis".
     """
     names = set(features)
     if names & set(LATER_FEATURES):
         return "retrospective"
-    return "seed" if names <= set(SEED_FEATURES) else "extended"
-
-
-def seed_vectors(sides: Sides) -> Floats:
-    """Return the 15 features of the thesis, figure 6.5, of each comparison: shape (n_comparisons, 15).
-
-    The columns are ``model_columns("seed")``: for each of five differences, the signed square roots of its
-    lowest, median and highest value over the configurations. Where lower is better, all values are mirrored
-    (v -> -v) first, so that a minimum is always the worst value. ``medians`` is the target's median minus the
-    baseline's, divided by the absolute value of the baseline's: negative is a worse target. ``mins, maxes,
-    q1s, q3s`` are the target's median minus the target's minimum, maximum or quartile, divided by the
-    absolute value of the target's median: ``mins`` and ``q1s`` are never negative, ``maxes`` and ``q3s``
-    never positive. Configurations whose divisor is zero or unknown are ignored; NaN without any others.
-    """
-    n = sides.n_comparisons
-    vector = np.empty((5, 3, n))
-    for start in range(0, n, _BLOCK):
-        stop = min(start + _BLOCK, n)
-        rows = slice(*np.searchsorted(sides.comparison, (start, stop)))
-        differences = relative_differences(
-            orient_upwards(sides.baseline_five[rows], sides.sign[rows]),
-            orient_upwards(sides.target_five[rows], sides.sign[rows]),
-        )
-        extent = over_configurations(differences, sides.comparison[rows] - start, stop - start)
-        for column, values in enumerate(extent):
-            vector[:, column, start:stop] = signed_root(values)
-    return vector.reshape(15, n).T
+    return "thesis" if names <= set(SEED_FEATURES) else "extended"
 
 
 def feature_vectors(
-    sides: Sides,
-    features: FeatureSet = "extended",
-    run_spread: float = ORDINARY,
-    steps: Steps | None = None,
+    sides: Sides, features: FeatureSet = "extended", run_spread: float = ORDINARY, steps: Steps | None = None
 ) -> Floats:
     """Return all features of all comparisons, shape (n_comparisons, n_features).
 
     Columns are in the order of ``vector_columns(features)``, values between -`_BOUND` and `_BOUND` (1e9). A
     feature is NaN where it is unknown: those of versions, for example, where there is no history and each
     side is a single version. Features of samples are estimated where a side has only five numbers. Versions
-    after the target are used only if `features` is "retrospective"; "seed" counts as "extended".
+    after the target are used only if `features` is "retrospective"; "thesis" counts as "extended".
     `run_spread`, a share of the level, is the `prior` of `run_steps`; it is ignored if `steps`, the result of
     `run_steps`, is given.
+
+    The first 15 are the features of the thesis, figure 6.5: for each of five differences, the signed square
+    roots of its lowest, median and highest value over the configurations. Where lower is better, all values
+    are mirrored (v -> -v) first, so that a minimum is always the worst value. ``medians`` is the target's
+    median minus the baseline's, divided by the absolute value of the baseline's. ``mins, maxes, q1s, q3s``
+    are the target's median minus the target's minimum, maximum or quartile, divided by the absolute value of
+    the target's median. Configurations whose divisor is zero or unknown are ignored.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -312,7 +273,7 @@ def _per_configuration(sides: Sides, steps: Steps) -> Floats:
     """Return the features of configurations, one row each; without those of versions if all are unknown."""
     b, t = orient_upwards(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)
-    values |= dict(zip(RUNS_DIRECTIONS, run_features(steps), strict=True))
+    values["run_step"], values["run_spread"] = steps.step / steps.error, np.log(steps.yardstick.spread)
     values["past_known"] = (sides.history.lengths > 0).astype(np.float64)
     _use_earlier_runs(values, sides, steps)
     summaries = (~has_samples(sides)).nonzero()[0]
@@ -331,8 +292,6 @@ def _per_configuration(sides: Sides, steps: Steps) -> Floats:
 
 def _use_earlier_runs(values: dict[str, Floats], sides: Sides, steps: Steps) -> None:
     """Replace features by those against all earlier runs where these are larger and the baseline is short."""
-    if not sides.history.lengths.any():
-        return
     baseline, history = sides.baseline.version_medians.lengths, sides.history.version_medians.lengths
     short = (baseline > 0) & (baseline < _SHORT) & (sides.target.lengths > 0)
     rows = np.flatnonzero(short & (baseline + history >= _SHORT))
@@ -340,12 +299,11 @@ def _use_earlier_runs(values: dict[str, Floats], sides: Sides, steps: Steps) -> 
         return
     past = _with_past(sides, rows)
     b, t = orient_upwards(np.array((past.baseline_five, past.target_five)), past.sign)
-    clustered = np.sqrt(steps.repeated[rows])
     for name, feature in (_of_five_numbers(b, t) | _of_samples(past)).items():
-        if _DIRECTIONS.get(name, -1) == 0:
-            continue
-        shared = clustered if name in _OF_INDEPENDENT else 1.0
-        values[name][rows] = np.fmax(values[name][rows], feature) / shared
+        if name not in _UNDIRECTED:
+            values[name][rows] = np.fmax(values[name][rows], feature)
+    for name in _OF_INDEPENDENT:
+        values[name][rows] /= np.sqrt(steps.repeated[rows])
 
 
 def _of_five_numbers(b: Floats, t: Floats) -> dict[str, Floats]:

@@ -127,14 +127,9 @@ class Solo:
     @cached_property
     def time_names(self) -> list[str]:
         """The names of the columns of `run_times`."""
-        quantiles = [f"over_{name}" for name in self.fixed_cost]
-        return [
-            "seconds",
-            *quantiles,
-            "fixed_share",
-            "activity",
-            *(f"vs_{e}" for e in self.machine_by_engine),
-        ]
+        quantiles = (f"over_{name}" for name in self.fixed_cost)
+        engines = (f"vs_{engine}" for engine in self.machine_by_engine)
+        return ["seconds", *quantiles, "fixed_share", "activity", *engines]
 
     @cached_property
     def machine_features(self) -> pd.DataFrame:

@@ -252,12 +252,8 @@ class NoiseSums:
         return cls(int((labels == 0).sum()), drift, likely, spread)
 
     def __add__(self, other: NoiseSums) -> NoiseSums:
-        return NoiseSums(
-            self.normal + other.normal,
-            self.drift + other.drift,
-            self.likely + other.likely,
-            self.spread + other.spread,
-        )
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return NoiseSums(*(mine + theirs for mine, theirs in pairs))
 
     def estimate_noise(self, start: MetricStatistics) -> MetricStatistics:
         """Return a copy of `start` with `drift` and `spread` estimated from these sums, by group."""

@@ -39,17 +39,13 @@ def judge_source(
     """Judge all comparisons of `source`, write the verdicts as `wanted` describes, and return the exit code.
 
     1 if a verdict is ``fail`` with ``wanted.fail_on_regression``, or ``unsure`` with `fail_on_unsure`; else
-    0, also with skipped parts and invalid comparisons.
-    `uri`: a directory with a model, or its address in the registry; None: the champion.
-    `keep_going`: skip parts that cannot be read, and report them on stderr, instead of raising InputError.
-    `better`: the direction of comparisons without one, "lower" or "higher"; None: "higher", with a note.
-    `from_`: the format; None: detected from the content.
-    `retrospective`: without `uri`, use the champion that also uses versions after the target.
-    `explain`: add evidence, nearest examples and counterfactuals; Markdown (folded) and XML always have them.
-    `base_rate`: as for `judge_sides`; 0: that of the training data.
-    `deciding`: further options of `load_judge`, such as `min_effect_size` as a share.
-    Raises InputError if the source cannot be read or has no comparison, the model does not exist, an option
-    does not suit it, or the directory of the output does not exist; OSError if writing fails.
+    0, also with skipped parts and invalid comparisons. `uri`: see `load_judge`, which `retrospective` and
+    `deciding` are for, too. `keep_going`: skip parts that cannot be read, and report them on stderr.
+    `better`: the direction of comparisons without one; None: "higher", with a note. `from_`: the format;
+    None: detected from the content. `explain`: add evidence, nearest examples and counterfactuals; Markdown
+    (folded) and XML always have them. `base_rate`: as for `judge_sides`; 0: that of the training data. Raises
+    InputError if the source cannot be read or has no comparison, the model does not exist, an option does not
+    suit it, or the directory of the output does not exist; OSError if writing fails.
     """
     served = load_judge(uri, retrospective=retrospective, **deciding)
     kind = from_ or formats.recognise_format(source)
@@ -100,11 +96,10 @@ def read_source(
 ) -> ComparisonTables:
     """Return the comparisons of `sources`, including invalid ones; report skipped parts on stderr.
 
-    `kind`: the format. `problems`: whether to skip parts that cannot be read; collects errors and notes.
-    `measure`: the metric and its direction, for formats that do not define them; None: ``Measure()``, the
-    first metric that is not a time, and "higher".
-    Raises InputError at the first error, unless ``problems.keep_going``; always for an unknown format, a
-    missing source, and if no comparison is left.
+    `problems`: whether to skip parts that cannot be read; collects errors and notes. `measure`: the metric
+    and its direction, for formats that do not define them; None: ``Measure()``. Raises InputError at the
+    first error, unless ``problems.keep_going``; always for an unknown format, a missing source, and if no
+    comparison is left.
     """
     tables = ComparisonTables.join_tables(
         list(formats.stream_tables(kind, sources, problems, measure=measure, chunk_rows=None))
@@ -123,11 +118,7 @@ def imported(
 
     The result also has the skipped errors and notes. All three tables (comparisons, results, labels) are
     replaced, or none. With `keep_going`, parts that cannot be read are skipped; invalid comparisons are
-    written and also reported as skipped.
-    `better`: the direction of results without one, "lower" or "higher"; None: "higher", with a note.
-    Raises InputError at the first such part or comparison, unless `keep_going`; without results or two
-    versions to compare, unless something was skipped (then tables may be empty); and always for an unknown
-    `kind`, a missing source, and a later source with further columns or columns of another type.
+    written and also reported as skipped. `better`: see `judge_source`. InputError as of `import_tables`.
     """
     from data.comparisons.stages import import_tables
 

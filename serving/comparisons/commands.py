@@ -39,6 +39,7 @@ def _parse_percentage(text: str, *, zero: bool) -> float:
 
 
 _share, _positive_share = partial(_parse_percentage, zero=True), partial(_parse_percentage, zero=False)
+_percentage = partial(typer.Option, metavar="PERCENT", parser=_positive_share)
 
 
 def _parse_base_rate(text: str) -> float | str:
@@ -94,20 +95,16 @@ Retrospective = Annotated[
 
 MaxFalseNegativeRate = Annotated[
     float | None,
-    typer.Option(
+    _percentage(
         "--max-false-negative-rate",
-        metavar="PERCENT",
-        parser=_positive_share,
         help="Largest share of the regressions that may get the verdict pass. none: no limit."
         " Default: that of the model, or none if only --max-false-positive-rate is given.",
     ),
 ]
 MaxFalsePositiveRate = Annotated[
     float | None,
-    typer.Option(
+    _percentage(
         "--max-false-positive-rate",
-        metavar="PERCENT",
-        parser=_positive_share,
         help="Largest share of the comparisons without a regression that may get the verdict fail. none: no"
         " limit. Default: that of the model, or none if only --max-false-negative-rate is given.",
     ),
@@ -135,10 +132,8 @@ BaseRate = Annotated[
 ]
 ServedBaseRate = Annotated[
     float | None,
-    typer.Option(
+    _percentage(
         "--base-rate",
-        metavar="PERCENT",
-        parser=_positive_share,
         help="Share of regressions among the comparisons to come; corrects probabilities and thresholds."
         " Default: that of the training data (no correction).",
     ),

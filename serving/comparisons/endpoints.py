@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from data.comparisons.posted import named_sides
-from data.comparisons.request import EXAMPLE, JudgeRequest, RequestCosts, read_request
+from data.comparisons.request import EXAMPLE, JudgeRequest, read_request
 from data.errors import InputError, MalformedError, ModelError, RepeatedError
 from data.tables.problems import Problems
 from data.tables.xml_stream import Document, WholeDocument
@@ -34,6 +34,7 @@ from serving.http.bodies import (
 )
 from serving.http.schemas import RefusedError
 from serving.plugins import MEBIBYTE, Endpoint, Loader, Opinion, OpinionReaders
+from training.evaluation.thresholds import VerdictCosts
 
 #: Most values of a request that the fast decoder rejects: validating so many takes a second.
 MOST_VALUES = 500_000
@@ -63,17 +64,6 @@ def answer_json(body: bytes, served: Judge) -> Answered:
     return _answer_request(_read_body(body), served)
 
 
-def judged_json(body: bytes, served: Judge) -> Judgement:
-    """Return the verdicts on the comparisons of a JSON request; explanations are computed only when accessed.
-
-    Raises RefusedError with status 400 if the body is not JSON, 413 if it is too large (see
-    `limit_json_parts`, `MOST_VALUES`), 409 if the model cannot guarantee a requested rate, or correct for a
-    base rate or estimate it; InputError if the request is invalid; ModelError if the model computes a number
-    that is not finite.
-    """
-    return _judge_request(_read_body(body), served)
-
-
 def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Exception]:
     """Judge the comparisons of several JSON requests at once; return an answer or error for each, in order.
 
@@ -82,13 +72,16 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     """
     requests = [result_or_error(partial(_read_body, body)) for body in bodies]
     answers: dict[int, Answered | Exception] = {}
+    readable: dict[int, JudgeRequest] = {}
+    for row, request in enumerate(requests):
+        if isinstance(request, Exception):
+            answers[row] = request
+        else:
+            readable[row] = request
     for explain in (False, True):
         # requests with their own decision policy are judged separately
-        batch = {
-            row: request
-            for row, request in enumerate(requests)
-            if not isinstance(request, Exception) and request.explain == explain and not _has_policy(request)
-        }
+        usual = {row: request for row, request in readable.items() if not _has_policy(request)}
+        batch = {row: request for row, request in usual.items() if request.explain == explain}
         if not batch:
             continue
         comparisons = [comparison for request in batch.values() for comparison in request.comparisons]
@@ -99,13 +92,8 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
             parts = judgement.split_groups([len(request.comparisons) for request in batch.values()])
             answered = [_json_answer(part, explain=explain, model=model) for part in parts]
             answers |= zip(batch, answered, strict=True)
-    for row, request in enumerate(requests):
-        if row not in answers:
-            answers[row] = (
-                request
-                if isinstance(request, Exception)
-                else result_or_error(partial(_answer_request, request, served))
-            )
+    for row in readable.keys() - answers.keys():
+        answers[row] = result_or_error(partial(_answer_request, readable[row], served))
     return [answers[row] for row in range(len(requests))]
 
 
@@ -115,7 +103,9 @@ def _answer_request(request: JudgeRequest, served: Judge) -> Answered:
 
 def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
     posted = request.costs
-    costs = None if posted is None else {name: getattr(posted, name) for name in RequestCosts.model_fields}
+    costs = None
+    if posted is not None:
+        costs = VerdictCosts(posted.false_negative, posted.false_positive, posted.review)
     named = named_sides(request.comparisons)
     try:
         served = with_policy(served, request.max_false_negative_rate, request.max_false_positive_rate, costs)
@@ -127,15 +117,8 @@ def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
 
 
 def _has_policy(request: JudgeRequest) -> bool:
-    return any(
-        value is not None
-        for value in (
-            request.max_false_negative_rate,
-            request.max_false_positive_rate,
-            request.costs,
-            request.base_rate,
-        )
-    )
+    limits = request.max_false_negative_rate, request.max_false_positive_rate
+    return (*limits, request.costs, request.base_rate) != (None,) * 4
 
 
 def _read_body(body: bytes) -> JudgeRequest:
@@ -152,13 +135,13 @@ def _read_body(body: bytes) -> JudgeRequest:
 def _json_answer(judgement: Judgement, *, explain: bool, model: str | None = None) -> Answered:
     flipped = len(judgement) <= render.FLIPPED
     content = render.as_json(judgement, explain=explain, flipped=flipped, model=model)
-    out_of_distribution = int(judgement.out_of_distribution().sum())
-    return Answered(
-        content.encode(),
-        judgement,
-        vectors=judgement.model_vectors,
-        n_out_of_distribution=out_of_distribution,
-    )
+    return _answered(content.encode(), judgement, JSON, {})
+
+
+def _answered(content: bytes, judgement: Judgement, media_type: str, headers: Mapping[str, str]) -> Answered:
+    n_out_of_distribution = int(judgement.out_of_distribution().sum())
+    vectors = judgement.model_vectors
+    return Answered(content, judgement, media_type, headers, vectors, n_out_of_distribution)
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
@@ -188,10 +171,7 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
     except MalformedError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
     headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}
-    out_of_distribution = int(judgement.out_of_distribution().sum())
-    return Answered(
-        content, judgement, "application/xml", headers, judgement.model_vectors, out_of_distribution
-    )
+    return _answered(content, judgement, "application/xml", headers)
 
 
 def comparison_endpoints() -> Sequence[Endpoint]:
@@ -236,7 +216,10 @@ def _challenger_opinions(media_type: str, body: bytes, served: Judge) -> list[Op
     """Judge a body without computing explanations, which take most of the time."""
     if media_type != JSON:
         return _xml_opinions(answer_xml(body, served).content)
-    return [_verdict_opinion(verdict._asdict()) for verdict in judged_json(body, served).iterate_verdicts()]
+    return [
+        _verdict_opinion(verdict._asdict())
+        for verdict in _judge_request(_read_body(body), served).iterate_verdicts()
+    ]
 
 
 def _verdict_opinion(verdict: Mapping[str, Any]) -> Opinion:

@@ -68,6 +68,11 @@ class EvaluatedComparisons:
             consensus_rule(root),
         )
 
+    @property
+    def champion_guarantees(self) -> ModelGuarantees | None:
+        """The champion's risk guarantees on folds of whole operations; None if they were not evaluated."""
+        return self.metrics.risk_guarantees.get("grouped", {}).get(self.metrics.champion)
+
     def select_verdicts(self, split: str, kind: str) -> pd.DataFrame:
         """Return the rows of `verdicts` on the folds of `split`, of all models or of all rules.
 

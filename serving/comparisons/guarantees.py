@@ -56,11 +56,9 @@ class GuaranteeAnswer(BaseModel):
 
 
 def decided_answer(card: Card) -> dict[str, Any]:
-    """Return the decision policy of `card`, a model's metadata, as JSON content.
+    """Return the decision policy of `card` as JSON content, with the fields of `DecidedAnswer`.
 
-    The keys are ``max_false_negative_rate``, ``max_false_positive_rate`` and ``max_review_rate`` (requested
-    shares), ``costs`` (a dict of ``false_negative, false_positive, review``), ``confidence`` and ``summary``
-    (one line). Rates and costs are None if not requested, ``confidence`` if the model has no risk guarantee.
+    Rates and costs are None if not requested, ``confidence`` if the model has no risk guarantee.
     """
     confidence = None if card.risk_guarantee is None else card.risk_guarantee.confidence
     return {**asdict(card.policy), "confidence": confidence, "summary": decision_summary(card)}
@@ -91,28 +89,15 @@ def _percentage(share: float) -> str:
 
 
 def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
-    """Return a risk guarantee as JSON content: confidence, its data, and the rates that may be requested.
+    """Return a risk guarantee as JSON content, with the fields of `GuaranteeAnswer`.
 
-    The keys are ``confidence``, ``fails`` and ``groups`` (numbers of regressions and of their operations),
-    ``guarantee`` (in words), ``max_false_negative_rate`` and ``max_false_positive_rate``. The two rates are
-    lists of dicts, in the model's order: ``share``, ``possible`` (whether it can be guaranteed), ``measured``
-    (mean share of wrong verdicts on held-out groups) and ``empirical_coverage`` (share of random splits that
-    did not exceed ``share``); the last two are None unless the share is possible.
+    ``measured`` and ``empirical_coverage`` of a rate are None unless it is possible.
     """
-    numbers = {name: getattr(risk_guarantee, name) for name in ("confidence", "fails", "groups", "guarantee")}
-    levels = {
-        limit: [
-            {
-                "share": level.share,
-                "possible": level.cut is not None,
-                "measured": level.measured,
-                "empirical_coverage": level.empirical_coverage,
-            }
-            for level in getattr(risk_guarantee, limit)
-        ]
-        for limit in ("max_false_negative_rate", "max_false_positive_rate")
-    }
-    return numbers | levels
+    answer = asdict(risk_guarantee)
+    for limit in ("max_false_negative_rate", "max_false_positive_rate"):
+        for level in answer[limit]:
+            level["possible"] = level.pop("cut") is not None
+    return answer
 
 
 def decision_summary(card: Card) -> str:
@@ -132,26 +117,14 @@ def decision_summary(card: Card) -> str:
             f"and a review {costs.review:g}"
         )
     parts = []
-    if risk_guarantee is not None and policy.max_false_negative_rate is not None:
-        parts.append(
-            _guarantee_line(
-                risk_guarantee,
-                risk_guarantee.max_false_negative_rate,
-                policy.max_false_negative_rate,
-                "regressions",
-                "pass",
-            )
-        )
-    if risk_guarantee is not None and policy.max_false_positive_rate is not None:
-        parts.append(
-            _guarantee_line(
-                risk_guarantee,
-                risk_guarantee.max_false_positive_rate,
-                policy.max_false_positive_rate,
-                "others",
-                "fail",
-            )
-        )
+    for limit, which, verdict in (
+        ("max_false_negative_rate", "regressions", "pass"),
+        ("max_false_positive_rate", "others", "fail"),
+    ):
+        share = getattr(policy, limit)
+        if risk_guarantee is not None and share is not None:
+            levels = getattr(risk_guarantee, limit)
+            parts.append(_guarantee_line(risk_guarantee, levels, share, which, verdict))
     if policy.max_review_rate is not None:
         parts.append(f"at most {100 * policy.max_review_rate:g} % of the comparisons are unsure")
     if card.odds_factor != 1:

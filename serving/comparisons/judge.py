@@ -40,8 +40,6 @@ REASONS = 3
 BaseRateOption = float | Literal["estimate"] | None
 #: The part that decided: the model, the minimum effect size, between-run variation, or the validity check.
 DecidedBy = Literal["model", "min_effect_size", "between_run_variation", "validity"]
-
-
 #: The model has computed a probability where these decided, as between-run variation only doubts its fails.
 _WITH_MODEL: frozenset[DecidedBy] = frozenset({"model", "between_run_variation"})
 
@@ -155,23 +153,6 @@ class Verdict(NamedTuple):
         """A warning if the comparison is out of the distribution of the training data, else None."""
         return self.explanations.out_of_distribution(self.row)
 
-    def _comparable_fields(self) -> tuple[object, ...]:
-        return (
-            *self[:-3],
-            self.reason,
-            self.reasons,
-            self.words,
-            self.examples,
-            self.counterfactual_change,
-            self.out_of_distribution,
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Verdict) and self._comparable_fields() == other._comparable_fields()
-
-    def __hash__(self) -> int:
-        return hash(self._comparable_fields())
-
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
@@ -219,7 +200,7 @@ class Judgement:
 
     def split_groups(self, sizes: Sequence[int]) -> Iterator[Judgement]:
         """Yield the judgements of consecutive groups of comparisons, whose numbers are `sizes`."""
-        start, first_vector = 0, 0
+        start, first_vector, flags = 0, 0, self.out_of_distribution()
         for size in sizes:
             rows = slice(start, start + size)
             group = self.verdicts[rows]
@@ -230,37 +211,21 @@ class Judgement:
                 probability=self.probability[rows],
                 iterate_verdicts=partial(iter, group),
                 model_vectors=self.model_vectors[first_vector:end_vector],
-                out_of_distribution=partial(self._out_of_distribution_rows, rows),
+                out_of_distribution=partial(flags.__getitem__, rows),
             )
             start, first_vector = rows.stop, end_vector
 
-    def _out_of_distribution_rows(self, rows: slice) -> NDArray[np.bool_]:
-        return self.out_of_distribution()[rows]
-
 
 def judge_tables(
-    tables: ComparisonTables,
-    served: Judge,
-    reasons: int = REASONS,
-    notes: Sequence[str] = (),
-    assumed: float = ASSUMED,
+    tables: ComparisonTables, served: Judge, notes: Sequence[str] = (), assumed: float = ASSUMED
 ) -> Judgement:
-    """Return the verdicts on all comparisons of `tables`, in their order, ignoring labels.
-
-    Comparisons that cannot be judged are ``invalid``. `served`: the model. `reasons`: number of strongest
-    features explained per verdict. `notes`: assumptions about the input, to be part of the answer. `assumed`:
-    least standard deviation between runs, as a share, if a comparison has too few runs to estimate it; then a
-    fail within that variation becomes ``unsure``. With enough runs, or with 0, the model decides.
-    Raises ModelError if the model computes a number that is not finite; for explanations, when they are
-    accessed.
-    """
-    return judge_sides(NamedSides.from_tables(tables), served, reasons, notes, assumed)
+    """Return the verdicts of `judge_sides` on all comparisons of `tables`; labels are ignored."""
+    return judge_sides(NamedSides.from_tables(tables), served, notes, assumed)
 
 
 def judge_sides(
     named: NamedSides,
     served: Judge,
-    reasons: int = REASONS,
     notes: Sequence[str] = (),
     assumed: float = ASSUMED,
     *,
@@ -269,24 +234,24 @@ def judge_sides(
     """Return the verdicts on all comparisons, in their order; those that cannot be judged are ``invalid``.
 
     Comparisons are judged independently, except that features of sibling operations use other operations with
-    the same version name. `served`: the model. `reasons`: number of strongest features explained per verdict.
-    `notes`: assumptions about the input, to be part of the answer. `assumed`: least standard deviation
-    between runs, as a share, if a comparison has too few runs to estimate it; then a fail within that
-    variation becomes ``unsure``. With enough runs, or with 0, the model decides. `base_rate`: the share of
-    regressions (above 0, below 1) that probabilities and thresholds are corrected for, or "estimate" from
-    these comparisons together; None: that of the training data. Raises ModelError if the model computes a
-    number that is not finite; for explanations, when they are accessed. With `base_rate`, InputError if the
+    the same version name. `notes`: assumptions about the input, to be part of the answer. `assumed`: least
+    standard deviation between runs, as a share, if a comparison has too few runs to estimate it; then a fail
+    within that variation becomes ``unsure``. With enough runs, or with 0, the model decides. `base_rate`: the
+    share of regressions (above 0, below 1) that probabilities and thresholds are corrected for, or "estimate"
+    from these comparisons together; None: that of the training data. Raises ModelError if the model computes
+    a number that is not finite; for explanations, when they are accessed. With `base_rate`, InputError if the
     model has no training scores; for "estimate", also if these are of one label only, or fewer than 100
     comparisons can be judged.
     """
     if base_rate is not None:
         served, rate = _at_base_rate(named, served, base_rate)
         noted = (*notes, *base_rate_notes(rate))
-        return replace(judge_sides(named, served, reasons, noted, assumed), base_rate=rate)
+        return replace(judge_sides(named, served, noted, assumed), base_rate=rate)
     model, card, problems = served.model, served.model.card, problems_of(named.sides)
     prepared, judgeable = PreparedComparisons.from_sides(named.sides, card.run_spread), problems == ""
     below = judgeable & below_min_effect(prepared.worst_change, card.min_effect_size)
-    columns = model.select_features(feature_vectors(prepared.sides, model.computed_set, steps=prepared.steps))
+    features = feature_vectors(prepared.sides, card.feature_set, steps=prepared.steps)
+    columns = model.select_features(features)
     decided = judgeable & ~below
     if card.policy.allows_unsure_below and below.any():
         # a guarantee on misses also covers comparisons below the minimum effect size
@@ -314,13 +279,13 @@ def judge_sides(
         columns=columns,
         contribute=lambda vectors: model.predict_and_explain(vectors)[1],
         features=card.features,
-        count=reasons,
+        count=REASONS,
         decide=model.decide_verdicts,
         nearest_examples=model.examples,
     )
-    arrays = (answers, probability, problems, below)
-    rows = [named.identifiers, named.benchmarks, named.operations, *(array.tolist() for array in arrays)]
-    remarks = _remarks_by_row(prepared, retrospective=model.computed_set == "retrospective")
+    arrays = (array.tolist() for array in (answers, probability, problems, below))
+    rows = [named.identifiers, named.benchmarks, named.operations, *arrays]
+    remarks = _remarks_by_row(prepared, retrospective=card.feature_set == "retrospective")
     return Judgement(
         model=served.ref,
         unit=model.unit,
@@ -370,15 +335,8 @@ def with_adjusted(verdicts: Iterable[Verdict], adjusted: AdjustedVerdicts) -> It
 def _remarks_by_row(prepared: PreparedComparisons, *, retrospective: bool) -> Mapping[int, tuple[str, ...]]:
     outliers, sides = prepared.outliers, prepared.sides
     remarks: dict[int, tuple[str, ...]] = {}
-    columns = (
-        outliers.comparison,
-        outliers.threads,
-        outliers.side,
-        outliers.samples,
-        outliers.value,
-        outliers.median,
-    )
-    for row, threads, side, samples, value, median in zip(*(c.tolist() for c in columns), strict=True):
+    columns = (column.tolist() for column in vars(outliers).values())
+    for row, threads, side, samples, value, median in zip(*columns, strict=True):
         configuration = number_with_noun(threads, "thread")
         outlier, place = f"one sample of {samples}", f"{side}, {configuration}"
         if side == "history":
@@ -402,28 +360,17 @@ def _iterate_verdicts(
     card: Card,
     explanations: Explanations,
 ) -> Iterator[Verdict]:
-    cuts = card.decision_thresholds
+    cuts, min_effect_size = card.decision_thresholds, card.min_effect_size
     change = np.append(prepared.change, np.nan)[prepared.best]
-    min_effect_size = card.min_effect_size
     is_better = (prepared.best != prepared.worst) & (change > 0) & (change >= min_effect_size)
+    worst_moves = configuration_moves(prepared, prepared.worst)
     best_moves = configuration_moves(prepared, np.where(is_better, prepared.best, -1))
-    rows = zip(
-        zip(*columns[:4], strict=True),
-        *columns[4:],
-        configuration_moves(prepared, prepared.worst),
-        best_moves,
-        strict=True,
-    )
+    rows = zip(zip(*columns[:4], strict=True), *columns[4:], worst_moves, best_moves, strict=True)
     start: tuple[str, str, str, Answer]
     for row, (start, probability, problem, below, worst, best) in enumerate(rows):
+        end = cuts.low, min_effect_size, explanations, row
         if problem:
-            yield Verdict(
-                *start, None, cuts.high, problem, "validity", (), None, None, cuts.low, min_effect_size,
-                explanations, row,
-            )  # fmt: skip
-            continue
-        by: DecidedBy = "min_effect_size" if below and start[3] == "pass" else "model"
-        yield Verdict(
-            *start, probability, cuts.high, None, by, remarks.get(row, ()), worst, best, cuts.low,
-            min_effect_size, explanations, row,
-        )  # fmt: skip
+            yield Verdict(*start, None, cuts.high, problem, "validity", (), None, None, *end)
+        else:
+            by: DecidedBy = "min_effect_size" if below and start[3] == "pass" else "model"
+            yield Verdict(*start, probability, cuts.high, None, by, remarks.get(row, ()), worst, best, *end)

@@ -80,13 +80,11 @@ class Mistake:
 def worst_mistakes(
     verdicts: pd.DataFrame, tables: ComparisonTables, max_mistakes: int = MOST
 ) -> list[Mistake]:
-    """Return the wrong verdicts with the highest confidence, the highest first, ties by comparison_id.
+    """Return the wrong verdicts with the highest confidence, the highest first: see `surest_mistakes`.
 
-    Confidence is the distance of the probability from the threshold as a share of the largest distance that
-    is possible on this side of it. Every verdict other than the label is wrong, also ``unsure``. Only the
-    first wrong row of a comparison counts; at most `max_mistakes` (default: 12) are returned.
-    `verdicts`: one model's out-of-fold verdicts: ``comparison_id, verdict, status`` (the label),
-    ``probability, threshold``. `tables`: the comparisons of the verdicts, with their samples and labels.
+    Every verdict other than the label is wrong, also ``unsure``. `verdicts`: one model's out-of-fold
+    verdicts: ``comparison_id, verdict, status`` (the label), ``probability, threshold``. `tables`: the
+    comparisons of the verdicts, with their samples and labels.
     """
     comparisons = tables.comparisons[list(COMPARISON_DTYPES)]
     rows = surest_mistakes(verdicts, "comparison_id", max_mistakes).merge(
@@ -115,11 +113,10 @@ def worst_mistakes(
 
 
 def describe_measurements(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return sentences about the measured changes of comparisons, by comparison_id.
+    """Return sentences about the measured changes of comparisons, by comparison_id; unknown ids are left out.
 
     They state the change, the usual variation, the separation of the sides, and their scatter; of an invalid
-    comparison, why it cannot be judged. The ids are in the order of the comparisons table; unknown ones are
-    left out. `root`: the project. Raises InputError if its tables are missing or broken.
+    comparison, why it cannot be judged. InputError if the tables of the project `root` are missing or broken.
     """
     tables = ComparisonTables.read(FamilyPaths("comparisons", root).interim)
     rows = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from math import inf
 
 from data.comparisons.params import Comparisons
@@ -25,11 +24,7 @@ def registered_name() -> str:
 
 
 def retrospective_name() -> str:
-    """Return the name in the registry of models that also use versions after the target.
-
-    It is in the project's ``params.yaml``; without the file, it is that for new projects. InputError if it is
-    invalid.
-    """
+    """Return the name of models that also use versions after the target, as by `registered_name`."""
     return project_params(Comparisons).section.retrospective_name
 
 
@@ -58,18 +53,15 @@ def load_judge(
     `uri`.
     Raises InputError if the model is missing or unreadable, costs and a rate (even 0) are both given, a cost
     is not finite and above 0, the model does not guarantee a rate, or it has no training scores for
-    `base_rate`; ValueError if `costs` are not three numbers.
+    `base_rate`; ValueError or TypeError if `costs` are not three numbers.
     """
     if retrospective and uri is None:
-        uri = f"models:/{project_params(Comparisons).section.retrospective_name}@champion"
+        uri = f"models:/{retrospective_name()}@champion"
     served = JUDGES.load(uri)
     if min_effect_size is not None:
         served = with_card(served, replace(served.model.card, min_effect_size=min_effect_size))
-    by_name = None
-    if costs is not None:
-        values = map(float, costs.split(":"))
-        by_name = dict(zip(("false_negative", "false_positive", "review"), values, strict=True))
-    served = with_policy(served, max_false_negative_rate, max_false_positive_rate, by_name)
+    parsed = None if costs is None else VerdictCosts(*map(float, costs.split(":")))
+    served = with_policy(served, max_false_negative_rate, max_false_positive_rate, parsed)
     return with_card(served, served.model.card.at_base_rate(base_rate)) if base_rate else served
 
 
@@ -77,30 +69,23 @@ def with_policy(
     served: Judge,
     max_false_negative_rate: float | None,
     max_false_positive_rate: float | None,
-    costs: Mapping[str, float] | None,
+    costs: VerdictCosts | None,
 ) -> Judge:
     """Return a copy of the model with another decision policy, or the model itself if all are None.
 
     `max_false_negative_rate`, `max_false_positive_rate`: the largest shares of wrong verdicts; 0 or None: no
-    guarantee, the model's usual threshold decides. The model's limit on reviews is dropped.
-    `costs`: by the keys ``false_negative, false_positive, review``, in place of the two shares; all are
-    required, else TypeError.
-    Raises InputError if costs and a share (even 0) are both given, a cost is not finite and above 0, or the
-    model's guarantee does not cover a share.
+    guarantee, the model's usual threshold decides. The model's limit on reviews is dropped. Raises InputError
+    if costs and a share (even 0) are both given, a cost is not finite and above 0, or the model's guarantee
+    does not cover a share.
     """
     if (max_false_negative_rate, max_false_positive_rate, costs) == (None, None, None):
         return served
     if costs is not None and (max_false_negative_rate, max_false_positive_rate) != (None, None):
         rates = "max_false_negative_rate and max_false_positive_rate"
         raise InputError(f"costs: decide in place of {rates}; expected one or the other")
-    if costs is not None and not all(0 < cost < inf for cost in costs.values()):
-        raise InputError(f"costs: {':'.join(map(str, costs.values()))} are not finite numbers above 0")
-    policy = DecisionPolicy(
-        max_false_negative_rate or None,
-        max_false_positive_rate or None,
-        None,
-        None if costs is None else VerdictCosts(**costs),
-    )
+    if costs is not None and not all(0 < cost < inf for cost in astuple(costs)):
+        raise InputError(f"costs: {':'.join(map(str, astuple(costs)))} are not finite numbers above 0")
+    policy = DecisionPolicy(max_false_negative_rate or None, max_false_positive_rate or None, None, costs)
     return with_card(served, served.model.card.with_policy(policy))
 
 

@@ -49,7 +49,7 @@ _ROOTED_FEATURE = re.compile(r"(medians|mins|maxes|q1s|q3s)_(min|med|median|max)
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the drawn tree."""
+    """A node of the drawn tree; as a chart mark, it draws itself and the nodes below."""
 
     question: str  # with the threshold in units of the feature; empty at the end of a branch
     samples: int  # training vectors that reach it
@@ -67,15 +67,21 @@ class Node:
         """The number of drawn levels below it."""
         return 1 + max(branch.depth for branch in self.branches) if self.branches else 0
 
+    def draw(self, axes: Axes) -> None:
+        """Draw the tree from left to right, and set the limits of the axes."""
+        _draw_node(axes, self, 0, 0.0)
+        axes.set(xlim=(-0.5, self.depth + 0.5), ylim=(self.leaf_count - 0.5, -0.5))
+
+    def hover_areas(self) -> Iterator[HoverArea]:
+        """Yield no hover areas, as the boxes contain all text."""
+        return iter(())
+
 
 def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
     """Return the root of a model's decision tree, cut off after `DEPTH` (3) levels of splits.
 
-    A split has a question, such as ``medians_min ≤ -0.1``, in the unit of the feature before scaling, and
-    branches: yes, no. Other nodes have neither; if cut off, ``below`` is the number of nodes below. Each node
-    has its number of training vectors and the weighted share of ``fail``.
-    `rooted`: features that are signed square roots; their thresholds are also given squared, in percent.
-    StopIteration if the pipeline has no tree.
+    Questions are in the unit of the feature before scaling. `rooted`: features that are signed square roots;
+    their thresholds are also given squared, in percent. StopIteration if the pipeline has no tree.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -137,23 +143,7 @@ def tree_chart(name: str, root: Node) -> Chart:
         note += f" {feature}: {describe_feature(feature, 2)}."
     words = Words(name, title, "Decision tree drawn from left to right", note)
     size = 2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaf_count
-    return draw_chart(words, [Panel([TreeMark(root)])], size, narrows=False)
-
-
-@dataclass(frozen=True)
-class TreeMark:
-    """A chart mark that draws a tree."""
-
-    root: Node
-
-    def draw(self, axes: Axes) -> None:
-        """Draw the tree."""
-        _draw_node(axes, self.root, 0, 0.0)
-        axes.set(xlim=(-0.5, self.root.depth + 0.5), ylim=(self.root.leaf_count - 0.5, -0.5))
-
-    def hover_areas(self) -> Iterator[HoverArea]:
-        """Yield no hover areas, as the boxes contain all text."""
-        return iter(())
+    return draw_chart(words, [Panel([root])], size, narrows=False)
 
 
 def _draw_node(axes: Axes, node: Node, depth: int, top: float) -> float:
@@ -183,23 +173,17 @@ def iterate_advice(
 ) -> Iterator[str]:
     """Yield recommendations for the report, one or two sentences each; the last one is always given.
 
-    In order: the risk guarantee to request, or to request none, if any was evaluated for the champion; labels
-    to review, if any; operations with most wrong verdicts (``unsure`` is wrong, too), if any; not to choose
-    another model, if the champion is one of several models that are best or not significantly worse than the
-    best; limits of the data.
-    `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``.
-    `doubtful`: ``suspects``, objects with a ``comparison_id``, and ``many``, the number of doubtful labels.
+    `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``; ``unsure`` is wrong.
+    `doubtful`: the result of `doubtful_labels`.
     """
     metrics = evaluated.metrics
-    risk_guarantees = metrics.risk_guarantees.get("grouped", {}).get(metrics.champion)
-    if risk_guarantees:
-        yield _advised_guarantee(risk_guarantees)
+    if evaluated.champion_guarantees:
+        yield _advised_guarantee(evaluated.champion_guarantees)
     if doubtful["suspects"]:
         first = join_names([suspect.comparison_id for suspect in doubtful["suspects"][:3]])
         yield (
             f"Review {with_noun(doubtful['many'], 'doubtful label')} before the next training, first "
-            f"{first}: "
-            "`perfjudge labels suspects` lists them with the reasons."
+            f"{first}: `perfjudge labels suspects` lists them with the reasons."
         )
     names = evaluated.tables.comparisons.set_index("comparison_id")["operation"]
     wrong = champion[champion["verdict"] != champion["status"]]["comparison_id"].map(names)
@@ -224,11 +208,8 @@ def iterate_advice(
 
 def _advised_guarantee(risk_guarantees: ModelGuarantees) -> str:
     """Recommend the strictest share of misses with a low review rate, and name the next stricter one."""
-    reliable = [
-        rates
-        for rates in risk_guarantees.max_false_negative_rate
-        if rates.made == rates.folds == rates.n_kept
-    ]
+    offered = risk_guarantees.max_false_negative_rate
+    reliable = [rates for rates in offered if rates.made == rates.folds == rates.n_kept]
     affordable = [rates for rates in reliable if rates.unsure <= _MAX_REVIEW]
     if not affordable:
         return (
@@ -268,7 +249,8 @@ def page(root: Path) -> str:
     ``curves.parquet`` and the decision tree may be absent.
     """
     evaluated = EvaluatedComparisons.read(root)
-    metrics, models = evaluated.metrics, evaluated.select_verdicts("grouped", "model")
+    models, rules = (evaluated.select_verdicts("grouped", kind) for kind in ("model", "rule"))
+    metrics = evaluated.metrics
     champion = models[models["entry"] == metrics.champion]
     if champion.empty:
         raise InputError(
@@ -276,7 +258,9 @@ def page(root: Path) -> str:
             file=FamilyPaths("comparisons", root).evaluated / "oof.parquet",
         )
     confusion = Confusion.from_verdicts(champion)
-    risk_guarantees = metrics.risk_guarantees.get("grouped", {}).get(metrics.champion)
+    passes = f"{with_noun(confusion.n_passes, 'comparison')} without a regression"
+    errors = confusion.error_sentence(metrics.champion, "regression", passes)
+    risk_guarantees = evaluated.champion_guarantees
     guarantees = risk_guarantees and {
         "risk_guarantees": risk_guarantees,
         "charts": (
@@ -290,14 +274,12 @@ def page(root: Path) -> str:
         "comparisons.html",
         kept=guarantees,
         metrics=metrics,
-        summary=error_summary(metrics.champion, confusion),
+        summary=f"On operations held out of training, {errors}",
         rivals=compare_with_rules(evaluated, champion),
         points=list(iterate_advice(evaluated, champion, doubtful)),
         papers=[THESIS],
         confusion=confusion_chart("confusion", metrics.champion, confusion),
-        curves=precision_recall_chart(
-            "precision-recall", models, evaluated.select_verdicts("grouped", "rule")
-        ),
+        curves=precision_recall_chart("precision-recall", models, rules),
         figures=thesis_figures(evaluated),
         mistakes=[{"mistake": mistake, "chart": mistake_chart(mistake)} for mistake in mistakes],
         doubts=doubtful,
@@ -306,11 +288,7 @@ def page(root: Path) -> str:
 
 
 def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:
-    """Return figures 6.4, 6.6, 6.7, 6.8 and 6.9 of the scheduler thesis, in this order.
-
-    Each is a tuple of name (``Figure 6.4 of the scheduler thesis``), chart, and the reason why a chart may be
-    missing. The chart is None if the data do not suffice; the reason is always given, even with a chart.
-    """
+    """Return name, chart, and why it may be None, of figures 6.4 and 6.6 to 6.9 of the scheduler thesis."""
     rooted = [name for name in evaluated.features.columns if _ROOTED_FEATURE.fullmatch(name)]
     data, verdicts, curves = evaluated.metrics.data, evaluated.verdicts, evaluated.curves
     always_pass = 1 - data.fails / data.comparisons
@@ -329,24 +307,12 @@ def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | N
     return [(f"Figure {number} of the scheduler thesis", chart, reason) for number, chart, reason in charts]
 
 
-def error_summary(champion: str, confusion: Confusion) -> str:
-    """Return a sentence with the missed regressions and false alarms of `champion`, as counts and rates.
-
-    `confusion`: its verdicts on operations held out of training, where ``unsure`` counts as ``pass``.
-    """
-    passes = f"{with_noun(confusion.n_passes, 'comparison')} without a regression"
-    return f"On operations held out of training, {confusion.error_sentence(champion, 'regression', passes)}"
-
-
 def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
-    """Return sentences that compare the balanced accuracies of the champion and the best rule.
+    """Return sentences that compare the balanced accuracies of the champion and the best rule, if any.
 
-    They are pooled over the grouped folds: ``Its balanced accuracy, 0.950, is above (by +0.010 to
-    +0.030) that of the best rule, welch (0.930).`` A second sentence says that the range is the 95 % interval
-    of the difference, champion - rule, by a bootstrap of operations. If it contains 0, ``does not differ
-    significantly (difference -0.010 to +0.030) from`` replaces ``is above (by ...)``; if it is below 0, that
-    is ``is below``. Empty without rules. `champion`: its verdicts on the grouped folds: ``comparison_id,
-    verdict, status``.
+    They are pooled over the grouped folds, with the 95 % interval of the difference, champion - rule, by a
+    bootstrap of operations. `champion`: its verdicts on the grouped folds: ``comparison_id, verdict,
+    status``.
     """
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
     best = split.best_entry("rule")

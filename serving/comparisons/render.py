@@ -23,15 +23,10 @@ def as_json(
 ) -> str:
     """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
-    A verdict has ``comparison_id, benchmark, operation, verdict, probability, threshold, unsure_from, reason,
-    invalid_reason, decided_by, remarks``, ``moved`` (the worst change of a median), ``improved`` (the largest
-    improvement at another configuration) and ``out_of_distribution``. Unknown values, such as the probability
-    of ``invalid``, are null. The document's last key is ``base_rate`` if it was given or estimated.
-    `explain`: add the contributions of features, the evidence, nearest examples and counterfactuals;
-    ModelError if a contribution is not finite.
-    `flipped`: whether `explain` computes counterfactuals; if not, their changes are null and their texts
-    empty, and ``notes`` says so.
-    `model`: the result of `model_json`, if it is already computed.
+    Its schema is `JudgeAnswer`. `explain`: add the contributions of features, the evidence, nearest examples
+    and counterfactuals; ModelError if a contribution is not finite. `flipped`: whether `explain` computes
+    counterfactuals; if not, their changes are null and their texts empty, and ``notes`` says so. `model`: the
+    result of `model_json`, if it is already computed.
     """
     lines = (_verdict_json(verdict, explain, flipped) for verdict in judgement.iterate_verdicts())
     verdicts = ",\n  ".join(lines)
@@ -43,11 +38,7 @@ def as_json(
 
 
 def model_json(judgement: Judgement) -> str:
-    """Return the model of a judgement, with its decision policy, as the text of a JSON object.
-
-    The keys are ``name``, ``version``, ``uri``, ``digest``, ``contribution_unit`` ("log-odds" or
-    "probability"), ``min_effect_size`` (a share) and ``decided`` (the result of `decided_answer`).
-    """
+    """Return the model of a judgement, with its decision policy, as a JSON object: see `JudgeModel`."""
     card = judgement.card
     about = {
         "contribution_unit": judgement.unit,
@@ -60,10 +51,9 @@ def model_json(judgement: Judgement) -> str:
 def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool = False) -> VerdictTable:
     """Return the verdicts as lines of a table, in the order of the comparisons.
 
-    A line has the benchmark as ``suite``, the operation as ``name``. `versions`: the versions of each
-    comparison, such as ``v1 -> v2``; unless all are equal, they are added to the comparison's id, which is
-    shown if comparisons share benchmark and operation. `explain`: add details to the verdicts ``fail`` and
-    ``unsure``.
+    `versions`: the versions of each comparison, such as ``v1 -> v2``; unless all are equal, they are added to
+    the comparison's id, which is shown if comparisons share benchmark and operation. `explain`: add details
+    to the verdicts ``fail`` and ``unsure``.
     """
     names = [verdict.comparison_id for verdict in judgement.verdicts]
     if len(set(versions)) != 1:

@@ -200,7 +200,7 @@ class ServedJudge(ServedModel):
     min_effect_size: float = Field(
         description="Smallest change of a median that may fail, as a share of the baseline's."
     )
-    set: Literal["seed", "extended", "retrospective"] = Field(
+    set: Literal["thesis", "extended", "retrospective"] = Field(
         description="Feature set; only retrospective uses versions after the target."
     )
     decided: DecidedAnswer

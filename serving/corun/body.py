@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -16,7 +15,7 @@ import numpy as np
 from data.corun.formats import read
 from data.corun.synonyms import IntervalCounts
 from data.corun.tables import CorunTables
-from data.errors import InputError, ModelError
+from data.errors import InputError
 from data.measure.perf_stat import TIME
 from features.corun.rates import Placed
 from serving.corun.model import (
@@ -122,12 +121,10 @@ def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    """Write the co-runs in `sources` to tables in `directory`; return numbers of rows and skipped errors.
+    """Write the co-runs in `sources`, of the format `kind`, to tables in `directory`; count rows and errors.
 
-    `kind` is the format of the sources. ``rows`` of the result are the numbers of ``machines, tasks, events,
-    solo_runs, pairs, samples``; ``skipped`` are the errors of the rows that were skipped. InputError, before
-    anything is written, if the format is unknown, a source cannot be read, or no pair or no solo run is left,
-    and without `keep_going` at the first wrong row.
+    InputError, before anything is written, if a source cannot be read, or no pair or no solo run is left, and
+    without `keep_going` at the first wrong row.
     """
     reading = read(kind, sources, keep_going=keep_going)
     tables = reading.tables
@@ -157,30 +154,23 @@ def answer_static(body: bytes, static: Static) -> Answered:
 def answer_static_batch(bodies: Sequence[bytes], static: Static) -> list[Answered | Exception]:
     """Answer several requests to predict co-runs before they run; return for each its answer or its error.
 
-    They are in the order of `bodies`. An error is a RefusedError for an invalid request, or a ModelError; it
-    is returned, not raised, and never affects other requests.
+    An error is a RefusedError or a ModelError; it never affects other requests.
     """
     requests = [result_or_error(partial(request_of, body, StaticRequest)) for body in bodies]
     # requests with their own solo runs are answered separately
     batch = [request for request in requests if not isinstance(request, Exception) and not request.tasks]
-    answers: Iterator[StaticAnswer] | None = None
-    # co-runs that the model cannot predict must not fail the other requests
-    with suppress(ModelError):
-        together = predict_coruns([corun for request in batch for corun in request.coruns], static)
-        predictions = iter(together.predictions)
-        answers = iter(
-            [
-                together.model_copy(update={"predictions": list(islice(predictions, len(request.coruns)))})
-                for request in batch
-            ]
-        )
+    coruns = [corun for request in batch for corun in request.coruns]
+    together = result_or_error(partial(predict_coruns, coruns, static))
+    predictions = iter([] if isinstance(together, Exception) else together.predictions)
 
     def answer_request(request: StaticRequest | Exception) -> Answered | Exception:
         if isinstance(request, Exception):
             return request
-        if answers is not None and not request.tasks:
-            return Answered.from_schema(next(answers))
-        return result_or_error(partial(_answer_request, request, static))
+        # co-runs that the model cannot predict must not fail the other requests
+        if request.tasks or isinstance(together, Exception):
+            return result_or_error(partial(_answer_request, request, static))
+        update = {"predictions": list(islice(predictions, len(request.coruns)))}
+        return Answered.from_schema(together.model_copy(update=update))
 
     return [answer_request(request) for request in requests]
 
@@ -207,9 +197,7 @@ def answer_online(body: bytes, online: Online | None) -> Answered:
     except InputError as exc:
         prediction = OnlineAnswer(
             model=PROGRESS if online is None else online.ref.model_answer,
-            impact=None,
-            low=None,
-            high=None,
+            **dict.fromkeys(("impact", "low", "high")),
             confidence=CONFIDENCE if online is None else online.model.card.confidence,
             sampled_seconds=0.0,
             attributions=[],

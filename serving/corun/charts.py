@@ -28,9 +28,8 @@ _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw the co-run seconds of three tasks with each co-runner (co-run paper, figure 1), a panel per task.
 
-    The tasks are those with the largest, median and smallest mean impact; if there are fewer than three, all
-    are drawn. Times are medians on ``shown_machine``, ascending; at most 30 co-runners, evenly spaced in this
-    order, are drawn. None if fewer than two different co-runners were measured on that machine.
+    The tasks are those with the largest, median and smallest mean impact, or all of fewer. Times are medians
+    on ``shown_machine``. None with fewer than two co-runners.
     """
     impacts = evaluation.impact_matrix
     if impacts.shape[1] < 2:  # noqa: PLR2004 - nothing varies
@@ -95,9 +94,8 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     title = f"{_leaders_with_verb(impacts.T, 'suffers', 'suffer')} most from others; {slowest}"
     shows = f"Heat map of the impact on {len(rows)} tasks with {len(columns)} co-runners"
     note = (
-        f"Impact: co-run time / time alone, on {evaluation.shown_machine}. Tasks that suffer most are at "
-        "the top, "
-        "co-runners that slow others most on the left. White is no effect. The colours span nearly all "
+        f"Impact: co-run time / time alone, on {evaluation.shown_machine}. Tasks that suffer most are at the "
+        "top, co-runners that slow others most on the left. White is no effect. The colours span nearly all "
         "impacts; the arrow of the legend marks larger ones."
     )
     if np.isnan(shown).any():
@@ -112,9 +110,8 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
 def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw co-run count / solo count by event (co-run paper, figure 2), on a logarithmic axis.
 
-    Counts are medians of the pair of task and co-runner with the largest impact on ``shown_machine``. Of the
-    positive ratios, the 40 furthest from 1 (by logarithm) are drawn, in descending order; None if there is
-    none, or no pair.
+    Counts are medians of the pair with the largest impact on ``shown_machine``. Of the positive ratios, the
+    40 furthest from 1 (by logarithm) are drawn; None without any.
     """
     if evaluation.strongest_pair is None:
         return None
@@ -151,9 +148,8 @@ def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Draw event rates / their means over the time of one co-run (co-run paper, figure 3).
 
     The co-run is the first with samples on ``shown_machine``, of the pair with the largest impact if that has
-    any. Of the events in ascending order of variation, at most five, evenly spaced, are drawn, always the
-    first and the last. Events that are always 0 or lack a count in some interval are left out.
-    None if no event is left, or without samples of co-runs on that machine.
+    any. At most five events, from the least to the most variable, are drawn; None if no event was always
+    counted.
     """
     samples = rows_with(evaluation.tables.samples, phase="corun", machine=evaluation.shown_machine)
     if samples.empty:
@@ -203,11 +199,9 @@ _DRAWN = 600
 def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart | None:
     """Draw residuals, normal Q-Q, scale-location and leverage (co-run paper, figures 4 and 5).
 
-    `name` is the chart's id, `model_name` the model's name in the title, `residuals` has ``task, corunners``,
-    ``fitted`` (predicted impact), ``residual`` (measured - predicted), ``standardised, leverage``,
-    ``theoretical`` (normal quantile) and ``scale`` (square root of the absolute standardised residual). At
-    most 600 rows, evenly spaced, are drawn; the three residuals with the largest absolute values are always
-    drawn, and marked. None if there are no rows.
+    `name` is the chart's id, `residuals` has ``task, corunners, fitted`` (impact), ``residual`` (measured -
+    predicted), ``standardised, leverage, theoretical`` (normal quantile) and ``scale``. At most 600 rows,
+    evenly spaced, and the three largest residuals are drawn. None without rows.
     """
     if residuals.empty:
         return None
@@ -251,9 +245,8 @@ def _pair_names(rows: pd.DataFrame) -> list[str]:
 def importance_chart(importance: pd.DataFrame) -> Chart | None:
     """Draw the permutation importance of the first 20 features; None if the largest is not positive.
 
-    `importance` has ``feature, rise, spread``, sorted by falling ``rise``. The ``rise`` is the increase of
-    the mean relative error when the feature is shuffled (0.01 is one percentage point); ``spread`` is its
-    standard deviation over the shuffles, which is drawn as an error bar. None without features, too.
+    `importance` has ``feature``, ``rise`` (increase of the mean relative error when the feature is shuffled),
+    sorted by it, and ``spread`` (standard deviation over the shuffles, drawn as an error bar).
     """
     shown = importance.head(_FEATURES)
     if shown.empty or shown["rise"].iloc[0] <= 0:
@@ -286,9 +279,8 @@ def _differ_significantly(first: pd.Series, second: pd.Series) -> bool:
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
     """Draw the share of predictions within `tolerance` by sampled seconds, a line per online model.
 
-    `tolerance` is a share of the measured impact; it is only written, as the scores were computed with it.
-    Only scores of ``online.design`` are drawn. `repeats` adds a horizontal line: the share of repeated
-    measurements within the tolerance, if any were repeated.
+    Only scores of ``online.design`` are drawn. `repeats` adds a line with the share of repeated measurements
+    within the tolerance, if any were repeated.
     """
     entries = pd.DataFrame([entry.model_dump() for entry in online.entries])
     rows = rows_with(entries, design=online.design)
@@ -303,16 +295,10 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         title += " (no significant difference)"
     held_out = "whole tasks" if online.design == "tasks" else "co-runs at random"
     note = f"Held out of training: {held_out}. Error bars are one standard deviation over the folds."
-    marks: list[Mark] = [
-        Line(
-            str(model),
-            line["seconds"] * (1 + 0.02 * (style - 1.5)),
-            line["within_tolerance"],
-            style,
-            spread=line["spread"],
-        )
-        for style, (model, line) in enumerate(rows.sort_values("seconds").groupby("model", sort=True))
-    ]
+    marks: list[Mark] = []
+    for style, (model, line) in enumerate(rows.sort_values("seconds").groupby("model", sort=True)):
+        x = line["seconds"] * (1 + 0.02 * (style - 1.5))
+        marks.append(Line(str(model), x, line["within_tolerance"], style, spread=line["spread"]))
     if repeats.within_tolerance is not None:
         marks.append(ValueLine("repeated measurements", y=repeats.within_tolerance))
     panel = Panel(

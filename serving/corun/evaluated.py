@@ -21,7 +21,7 @@ from data.tables.files import read_json
 from data.tables.specs import read_table
 from serving.corun.place import PLACEMENTS, MeasuredPlacements, read_measured
 from serving.reports import evaluation_files as pages
-from serving.reports.evaluation_files import Score
+from serving.reports.evaluation_files import Score, dtypes_of
 from training.corun import placement
 from training.corun.placement import Room
 
@@ -64,12 +64,10 @@ def check_placements(
 ) -> PlacementCheck | None:
     """Return total seconds of all tasks, two per machine, for the placement chosen by predicted impacts.
 
-    The chosen placement has the smallest sum of predicted impacts. Its total, and those of the best and the
-    worst by measurement and of 1000 random placements, come from measured impacts. If the number of tasks is
-    odd, one task is alone on its machine. `predicted` and `measured` hold impacts on the tasks (rows) by
-    their co-runners (columns), `solo` holds seconds by task. Only tasks that are in the rows and the columns
-    of `measured` and in `solo` count; KeyError if `predicted` does not have one of them. None with fewer than
-    four such tasks, or if `predicted` or `measured` lacks the impact of a pair of different tasks.
+    All totals come from measured impacts. `predicted` and `measured` hold impacts on the tasks (rows) by
+    their co-runners (columns), `solo` holds seconds by task. Only tasks in the rows and columns of `measured`
+    and in `solo` count; KeyError if `predicted` lacks one. None with fewer than four such tasks, or if the
+    impact of a pair of different tasks is unknown.
     """
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:
@@ -94,11 +92,9 @@ def check_placements(
     )
 
 
-_NAMES = dict.fromkeys(("task", "corunners", "machine"), "str")
-INSTANCES = _NAMES | {"solo_seconds": "float64", "impact": "float64"}
-RESIDUALS = _NAMES | dict.fromkeys(
-    ("fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook"), "float64"
-)
+_NAMES = "task corunners machine"
+INSTANCES = dtypes_of(str=_NAMES, float64="solo_seconds impact")
+_RESIDUALS = dtypes_of(str=_NAMES, float64="fitted residual standardised theoretical scale leverage cook")
 #: Online models by predictor of table 1.
 _ONLINE_MODELS = {
     "Regression": "linear",
@@ -108,15 +104,12 @@ _ONLINE_MODELS = {
 }
 #: Columns of the tables of the evaluation, by file name.
 TABLES = {
-    "oof": _NAMES
-    | dict.fromkeys(("design", "model", "kind"), "str")
-    | dict.fromkeys(("measured", "predicted", "low", "high"), "float64"),
-    "table1": dict.fromkeys(("predictor", "kind", "preparation"), "str")
-    | dict.fromkeys(("accuracy", "spread", "seeds"), "float64"),
-    "importance": {"feature": "str", "rise": "float64", "spread": "float64"},
-    "removed": {"without": "str", "measured": "bool", "within_tolerance": "float64", "mape": "float64"},
-    "residuals": RESIDUALS,
-    "online_residuals": RESIDUALS,
+    "oof": dtypes_of(str=f"{_NAMES} design model kind", float64="measured predicted low high"),
+    "table1": dtypes_of(str="predictor kind preparation", float64="accuracy spread seeds"),
+    "importance": dtypes_of(str="feature", float64="rise spread"),
+    "removed": dtypes_of(str="without", bool="measured", float64="within_tolerance mape"),
+    "residuals": _RESIDUALS,
+    "online_residuals": _RESIDUALS,
 }
 
 

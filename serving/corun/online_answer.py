@@ -16,9 +16,9 @@ from data.corun import synonyms
 from data.corun.synonyms import IntervalCounts
 from data.corun.validity import GAP
 from data.errors import InputError
+from data.tables.problems import shorten_names
 from serving.corun.model import Online
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
-from serving.corun.static import LISTED, shorten_names
 from serving.http.schemas import ModelAnswer
 from training.corun.online import start_rates
 from training.corun.progress import (
@@ -41,6 +41,8 @@ Floats = NDArray[np.float64]
 FEWEST = 0.4
 #: Number of events in the attributions of the trained model.
 REASONS = 3
+#: Number of unknown events in a note; the others are counted.
+_LISTED = 4
 #: Tolerance of times in seconds.
 _ROUNDING = 1e-6
 
@@ -87,22 +89,18 @@ class UsableSamples:
 def usable_samples(samples: IntervalCounts, source: str, events: Collection[str] = ()) -> UsableSamples:
     """Return the samples of one run, with canonical event names.
 
-    The result's ``table`` has all samples, with a row of NaN per gap in time: an interval, not the first,
-    longer than 2.5 (`GAP`) times the median one. ``stretch`` is the longest part without a gap. Times in
-    ``table`` count from the beginning of its first interval, those in ``stretch`` from the beginning of that
-    part. A note describes the longest gap. Unknown events (not in `synonyms.SYNONYMS` or `events`) are left
-    out with a note; events without any count are left out, too, and named in ``never``. An interval without
-    any counts gets zeros, since perf counts nothing while a task sleeps; one where only some events were
-    counted is kept, with NaN and a note.
-
-    InputError, naming `source`, if times do not ascend from above 0, a count is negative, ``stretch`` is
-    shorter than 0.4 seconds, or no event was counted that measures progress or is one of `events` (those of a
-    model).
+    ``table`` has all samples, with a row of NaN per gap in time: an interval, not the first, longer than 2.5
+    (`GAP`) times the median one. ``stretch`` is the longest part without a gap. Times count from the
+    beginning of the first interval of each. Events that neither `synonyms.SYNONYMS` nor `events` (those of a
+    model) know are left out with a note, those without any count are named in ``never``. An interval without
+    any counts gets zeros, since perf counts nothing while a task sleeps. InputError, naming `source`, if
+    times do not ascend from above 0, ``stretch`` is shorter than 0.4 seconds, or no event measures progress
+    or is one of `events`.
     """
     _require_time(samples.ends, source)
     renamed, privileges = synonyms.canonical_counts(samples, events)
     is_known = np.array([name in synonyms.SYNONYMS or name in events for name in renamed.events], bool)
-    awake = _checked_counts(renamed.select_events(is_known), source)
+    awake = _with_idle_zeros(renamed.select_events(is_known))
     others = list(compress(renamed.events, ~is_known))
     strange = [f"unknown events {_quote_unknown(others, events)}"] if others else []
     never = frozenset(compress(awake.events, awake.is_missing))
@@ -127,9 +125,9 @@ def usable_samples(samples: IntervalCounts, source: str, events: Collection[str]
 
 def _quote_unknown(names: Sequence[str], events: Collection[str]) -> str:
     """Return the first unknown names, each with the most similar known one, and the number of others."""
-    similar = synonyms.unknown_events(names[:LISTED], events)
+    similar = synonyms.unknown_events(names[:_LISTED], events)
     listed = [f"{name} (did you mean {near}?)" if near else name for name, near in similar.items()]
-    return shorten_names([*listed, *names[LISTED:]])
+    return shorten_names([*listed, *names[_LISTED:]], _LISTED)
 
 
 def _require_time(times: Floats, source: str) -> None:
@@ -142,12 +140,9 @@ def _require_time(times: Floats, source: str) -> None:
         )
 
 
-def _checked_counts(samples: IntervalCounts, source: str) -> IntervalCounts:
-    """Return a copy with zeros in intervals without any counts; InputError for negative counts."""
+def _with_idle_zeros(samples: IntervalCounts) -> IntervalCounts:
+    """Return a copy with zeros in intervals without any counts."""
     counts = samples.counts
-    for row, column in np.argwhere(counts < 0)[:1]:
-        problem = f"{samples.events[column]}={counts[row, column]:g} must be 0 or more"
-        raise InputError(problem, file=source, place=f"row {row + 1}")
     is_idle = np.asarray(np.isnan(counts).all(axis=1, keepdims=True))
     return replace(samples, counts=np.where(is_idle & ~samples.is_missing, 0.0, counts))
 
@@ -212,10 +207,9 @@ def progress_opinion(
 ) -> ProgressOpinion | None:
     """Estimate the impact by progress; None if the runs share no event that measures progress.
 
-    The result has a distribution of the impact (``mixture``), and the impact of the observed part
-    (``so_far``). `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated).
-    `ended`: seconds after which the co-run ended, if it did. If `ended` is given and the solo run is
-    complete, the impact is measured: `ended` / the length of the solo run; otherwise `ended` is ignored.
+    `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated). `ended`: seconds
+    after which the co-run ended; with a complete solo run, the impact is measured: `ended` / the length of
+    the solo run.
     """
     solo, corun = pair
     shared = set(solo.counted_events & corun.counted_events)
@@ -229,29 +223,18 @@ def progress_opinion(
     complete = both_ended or (is_longer(alone, together) if whole is None else whole)
     runs = align_runs(alone, together, whole=complete, ended=both_ended)
     attributions = _progress_attributions(by, pair, shared, runs)
+    notes: list[str] = []
     if ended is not None and complete:
-        impact = ended / alone.sampled_seconds
-        return ProgressOpinion(
-            ProgressKind(by.event),
-            ImpactPosterior.from_measured(impact),
-            impact,
-            1.0,
-            complete,
-            attributions,
-            [],
-        )
-    if both_ended:
-        by = ProgressKind(by.event)
-    mixture = impact_posterior(runs)
-    return ProgressOpinion(
-        by,
-        mixture if by.hides is None else mixture.add_independent(by.hides),
-        runs.corun.sum() / runs.seen_seconds,
-        min(runs.seen_seconds / alone.sampled_seconds, 1.0),
-        complete,
-        attributions,
-        _progress_notes(by, pair, runs, alone, guessed=whole is None),
-    )
+        by, so_far, seen = ProgressKind(by.event), ended / alone.sampled_seconds, 1.0
+        mixture = ImpactPosterior.from_measured(so_far)
+    else:
+        by = ProgressKind(by.event) if both_ended else by
+        so_far = runs.corun.sum() / runs.seen_seconds
+        seen = min(runs.seen_seconds / alone.sampled_seconds, 1.0)
+        mixture = impact_posterior(runs)
+        mixture = mixture if by.hides is None else mixture.add_independent(by.hides)
+        notes = _progress_notes(by, pair, runs, alone, guessed=whole is None)
+    return ProgressOpinion(by, mixture, so_far, seen, complete, attributions, notes)
 
 
 def _work_course(samples: IntervalCounts, event: str, events: set[str]) -> WorkProgress:
@@ -327,10 +310,7 @@ def trained_opinion(
     """Predict the impact by the trained model; None if no event of the model is counted in both runs.
 
     `pair`: solo run, co-run. The interval is twice as wide if the model was not trained on `machine`, but not
-    if `machine` is None. The result has the ``impact``; ``width``, half the width of the interval on the log
-    scale; ``missing``, the share of the model's events that at least one run did not count; whether the runs
-    seem to be ``swapped``; ``attributions`` (at most three events), and ``notes``. ModelError if the model's
-    impact is not finite.
+    if `machine` is None. ModelError if the impact is not finite.
     """
     card = online.model.card
     counted = frozenset.intersection(*(run.counted_events for run in pair))
@@ -372,8 +352,7 @@ def _explained_impact(
 ) -> tuple[float, list[ImpactDriverAnswer]]:
     """Return the impact, and the three events that change it most: impact / that of an unchanged rate - 1.
 
-    Events are ranked by the size of their factor, up or down, ties by name; events without effect are left
-    out.
+    Ties are in order of name; events without effect are left out.
     """
     events = online.model.card.events
     without = np.tile(ratios, (len(events) + 1, 1))
@@ -385,10 +364,7 @@ def _explained_impact(
     rates = np.expm1(start[:, :, 0])
     attributions = [
         ImpactDriverAnswer(
-            feature=events[place],
-            value=rates[1, place],
-            usual=rates[0, place],
-            contribution=changes[place],
+            feature=events[place], value=rates[1, place], usual=rates[0, place], contribution=changes[place]
         )
         for place in ranked[:REASONS]
         if changes[place]
@@ -470,9 +446,9 @@ def predict_online(
             f"shares no event with {names[1]} that measures progress or that the model uses", file=names[0]
         )
     confidence = CONFIDENCE if online is None else online.model.card.confidence
-    low, impact, high = _combined_interval(progress, learned, confidence)
+    estimate = _combined_estimate(progress, learned, confidence)
     if online is not None:
-        require_finite(online.model.card.model, "impact", low, impact, high)
+        require_finite(online.model.card.model, "impact", *estimate.values())
     attributions = learned.attributions if learned else []
     # the split by progress is exact, the attribution of the model is not
     if progress and (learned is None or progress.kind.hides is None):
@@ -480,31 +456,29 @@ def predict_online(
     notes = [note for source in (*pair, progress, learned) if source for note in source.notes]
     return OnlineAnswer(
         model=PROGRESS if online is None or learned is None else online.ref.model_answer,
-        impact=impact,
-        low=low,
-        high=high,
-        confidence=confidence,
+        **estimate,
         sampled_seconds=min(run.usable_seconds for run in pair),
         attributions=attributions,
         opinions=_opinion_answers(progress, learned, confidence),
-        notes=list(dict.fromkeys([*notes, *_swapped_notes(progress, learned, impact, names)])),
+        notes=list(dict.fromkeys([*notes, *_swapped_notes(progress, learned, estimate["impact"], names)])),
     )
 
 
-def _combined_interval(
+def _combined_estimate(
     progress: ProgressOpinion | None, learned: TrainedOpinion | None, confidence: float
-) -> tuple[float, float, float]:
-    """Return the lower end, the middle and the upper end of the interval after one or both opinions."""
+) -> dict[str, float]:
+    """Return the fields of an `Estimate` after one or both opinions."""
     if progress is None:
         assert learned is not None
-        return learned.impact / np.exp(learned.width), learned.impact, learned.impact * np.exp(learned.width)
+        impact, factor = learned.impact, np.exp(learned.width)
+        return {"low": impact / factor, "impact": impact, "high": impact * factor, "confidence": confidence}
     mixture = progress.mixture
     if learned is not None:
         deviation = learned.width / float(ndtri((1 + confidence) / 2))
         mixture = mixture.with_prediction(float(np.log(learned.impact)), deviation)
     shares = ((1 - confidence) / 2, 0.5, (1 + confidence) / 2)
-    low, middle, high = np.exp(mixture.quantiles(shares)).tolist()
-    return low, middle, high
+    low, impact, high = np.exp(mixture.quantiles(shares)).tolist()
+    return {"low": low, "impact": impact, "high": high, "confidence": confidence}
 
 
 def _opinion_answers(
@@ -512,21 +486,11 @@ def _opinion_answers(
 ) -> list[OnlineOpinion]:
     opinions = []
     if progress:
-        low, impact, high = _combined_interval(progress, None, confidence)
-        opinions.append(
-            OnlineOpinion(
-                by=progress.kind.event,
-                impact=impact,
-                low=low,
-                high=high,
-                confidence=confidence,
-                so_far=progress.so_far,
-                seen=progress.seen if progress.whole else None,
-            )
-        )
+        by, seen = progress.kind.event, progress.seen if progress.whole else None
+        estimate = _combined_estimate(progress, None, confidence)
+        opinions.append(OnlineOpinion(by=by, so_far=progress.so_far, seen=seen, **estimate))
     if learned:
-        low, impact, high = _combined_interval(None, learned, confidence)
-        opinions.append(OnlineOpinion(by="trained", impact=impact, low=low, high=high, confidence=confidence))
+        opinions.append(OnlineOpinion(by="trained", **_combined_estimate(None, learned, confidence)))
     return opinions
 
 

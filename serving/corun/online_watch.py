@@ -23,10 +23,10 @@ from data.errors import InputError
 from data.measure.child import Child, end_in_good_order
 from data.measure.kernel_counts import running_seconds, with_descendants
 from data.measure.perf_stat import TIME, Counting, parse_intervals, read_intervals, uncountable_events
+from data.tables.problems import shorten_names
 from serving.corun.model import Online
 from serving.corun.online_answer import predict_online
 from serving.corun.schemas import OnlineAnswer
-from serving.corun.static import shorten_names
 from serving.corun.text import settling_text
 from training.corun.progress import KINDS
 
@@ -169,10 +169,9 @@ def _is_pid(target: Sequence[str]) -> bool:
 def watch_to_end(watching: WatchedTask, *, as_json: bool) -> OnlineAnswer:
     """Watch a task until it ends or Ctrl-C is pressed; return the last answer.
 
-    A command that was started is ended on Ctrl-C; a process that was already running is not. With `as_json`,
-    each answer is a line of JSON on standard output; otherwise it replaces the status line, if standard error
-    is a terminal. Notes are always written to standard error. InputError if the file of the solo run is
-    missing or invalid, the task cannot be watched, or its samples at the end are unusable.
+    Ctrl-C ends a command that was started here. With `as_json`, each answer is a line of JSON on standard
+    output; otherwise it replaces the status line of a terminal. Notes go to standard error. InputError if the
+    solo run cannot be read, the task cannot be watched, or its samples at the end are unusable.
     """
     console = Console(stderr=True)
     last: OnlineAnswer | None = None

@@ -40,9 +40,7 @@ _SHORT = 0.05
 def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -> Iterator[str]:
     """Yield sentences of advice as plain text: on the static model, a pair, placements, and the error.
 
-    In this order: a use of the static model (if its R2 is above 0 in the main design), cases in which not to
-    rely on it (designs without R2 above 0, if any), a pair to keep separate (if any impact is known), the
-    saving by predicted placements (unless `checked` is None), and always the next step against the error.
+    The error has always one, the others only where the data suffice.
     """
     metrics = evaluation.metrics
     scores = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}

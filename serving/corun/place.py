@@ -15,10 +15,11 @@ from data.corun.collect import PLACEMENT_DTYPES, PLACEMENTS_FILE
 from data.errors import InputError
 from data.tables.documents import validation_message
 from data.tables.files import content_of
+from data.tables.problems import shorten_names
 from data.tables.specs import read_table
 from serving.corun.model import Static
 from serving.corun.schemas import CheckedAnswer, PlaceAnswer, PlacementAnswer, RandomAnswer, SavingAnswer
-from serving.corun.static import impact_matrix, resolve_machine, shorten_names, source_machines
+from serving.corun.static import impact_matrix, resolve_machine, source_machines
 from serving.http.schemas import finite_or_none
 from serving.reports.separation import ERRORS
 from serving.reports.text_tables import text_table
@@ -36,11 +37,11 @@ DRAWS, LISTED = 1000, 5
 
 @dataclass(frozen=True)
 class MeasuredPlacements:
-    """Placements that were run.
+    """Placements that were run; the seconds of `totals` are sums over all tasks.
 
-    `totals` has a row per placement, smallest prediction first: ``placement``; ``predicted`` (NaN if not in
-    the plan) and ``measured`` (mean) seconds of all tasks; ``spread`` (half the range), ``repetitions,
-    foreign``.
+    `totals` has a row per ``placement``, smallest prediction first: ``predicted`` (NaN if not in the plan),
+    ``measured`` (mean), ``spread`` (half the range), ``repetitions``, and ``foreign``, the largest share of
+    the machine that other programs used.
     """
 
     plan: PlaceAnswer
@@ -86,8 +87,7 @@ class MeasuredPlacements:
 def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
     """Return the measured saving of the plan in `directory`; None if not measured, or not for `machine`.
 
-    The saving is against random placements; the machine is that of the plan, not the one that it ran on.
-    InputError if a file of a measured plan is missing or invalid.
+    The machine is that of the plan, not the one that it ran on. InputError if a file is missing or invalid.
     """
     if not (directory / PLACEMENTS_FILE).is_file():
         return None
@@ -107,12 +107,8 @@ def plan_of(path: Path) -> PlaceAnswer:
 def read_measured(directory: Path) -> MeasuredPlacements:
     """Return the plan and the measured placements in the output directory of ``perfjudge corun measure``.
 
-    ``totals`` has a row per ``placement`` (its name) with a complete repetition, smallest prediction first.
-    ``predicted`` (NaN, and last, if not known from the plan) and ``measured`` (the mean over repetitions) are
-    the sums of the run times of its tasks, in seconds; ``spread`` is half the range of the ``repetitions``
-    (their number), ``foreign`` the largest share of the machine that other programs used. Repetitions in
-    which a group exceeded its time limit are left out. InputError if the file of the plan or of the
-    placements is missing or invalid, or no repetition of the best or of any random placement is complete.
+    Repetitions in which a group exceeded its time limit are left out. InputError if a file is missing or
+    invalid, or no repetition of the best or of any random placement is complete.
     """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     sums = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].agg(["sum", "size"])
@@ -133,11 +129,7 @@ def read_measured(directory: Path) -> MeasuredPlacements:
 
 
 def measured_text(placements: MeasuredPlacements) -> str:
-    """Return a text table of the predicted and measured seconds of each placement, and a summary.
-
-    The seconds are sums over all tasks, the measured ones means over repetitions, with half their range. A
-    "-" stands for an unknown prediction, and for the range of a single repetition.
-    """
+    """Return a text table of the predicted and measured seconds of each placement, and a summary."""
     rows = [
         (
             str(row["placement"]),
@@ -159,15 +151,13 @@ def place_tasks(
 ) -> PlaceAnswer:
     """Return the best, then five random placements, then the worst placement of tasks on equal machines.
 
-    `tasks` may have a task several times; if it is empty, all tasks with solo runs on the machine are placed.
-    `machine` None is the only known machine (one with solo runs). The best has the smallest sum of predicted
-    slow-downs (impact - 1), the worst the largest on the fewest machines that hold the tasks, both
-    approximately with more than two slots per machine. For an unknown machine, solo runs on the first known
-    one by name that has all `tasks` are used, with a note. Run times are sums over tasks in seconds, None
-    unless all tasks have solo times on the machine. The answer also has mean and 90 % range of 1000 random
-    placements (`seed`), and the seconds saved against their mean and against the worst. InputError as by
-    `source_machines`, or if `machine` is None and not exactly one is known, if no tasks are given for an
-    unknown machine, or if `room` is too small; ModelError if a prediction is not finite.
+    `tasks` may repeat a task; if it is empty, all tasks with solo runs on the machine are placed. `machine`
+    None is the only known machine. The best has the smallest sum of predicted slow-downs (impact - 1), the
+    worst the largest on the fewest machines, both approximately with more than two slots. For an unknown
+    machine, solo runs on the first known one that has all `tasks` are used, with a note. Run times are sums
+    over tasks in seconds, None unless all tasks have solo times. InputError as by `source_machines`, if
+    `machine` is None and not exactly one is known, no tasks are given for an unknown machine, or `room` is
+    too small; ModelError if a prediction is not finite.
     """
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))
@@ -178,8 +168,7 @@ def place_tasks(
     room.require_space(len(everyone))
     names, numbers = np.unique(np.array(everyone, np.str_), return_inverse=True)
     predicted = impact_matrix(names.tolist(), source, static)[np.ix_(numbers, numbers)]
-    solo = {name: static.known_tasks.solo_seconds(meant, name) for name in names.tolist()}
-    seconds = np.array([solo[task] for task in everyone])
+    seconds = np.array([static.known_tasks.solo_seconds(meant, name) for name in names.tolist()])[numbers]
     cost = placement.pairwise_cost(predicted - 1)
     longer = placement.pairwise_cost((predicted - 1) * seconds[:, None])
     alone, number = float(seconds.sum()), len(everyone)
@@ -190,15 +179,11 @@ def place_tasks(
         return PlacementAnswer(name=name, groups=groups, slowdown=chosen.total, seconds=total)
 
     best = placement.best_placement(number, room, cost, seed)
-    first, last = (
-        placement_answer(BEST, best),
-        placement_answer(WORST, placement.worst_placement(number, room, cost, seed)),
-    )
+    worst = placement.worst_placement(number, room, cost, seed)
+    first, last = placement_answer(BEST, best), placement_answer(WORST, worst)
     drawn = enumerate(placement.random_placements(number, room, cost, LISTED, seed), 1)
-    totals, longer_by = (
-        placement.random_totals(number, room, costs, DRAWS, seed) for costs in (cost, longer)
-    )
-    times = alone + longer_by
+    totals = placement.random_totals(number, room, cost, DRAWS, seed)
+    times = alone + placement.random_totals(number, room, longer, DRAWS, seed)
     (low, high), (shortest, longest) = (np.quantile(values, (0.05, 0.95)) for values in (totals, times))
     random = RandomAnswer(
         draws=len(totals),

@@ -45,19 +45,7 @@ class CorunQuestion(JsonSection):
 class StaticRequest(JsonSection):
     """Co-runs to predict before they run."""
 
-    model_config = example_config(
-        {
-            "coruns": [{"task": "mine", "corunners": ["mine"], "machine": "m1"}],
-            "tasks": [
-                {
-                    "task": "mine",
-                    "machine": "m1",
-                    "solo_seconds": 3.2,
-                    "events": {"context-switches": 41, "page-faults": 5210, "instructions": None},
-                }
-            ],
-        }
-    )
+    model_config = example_config("serving.corun")
 
     coruns: list[CorunQuestion] = Field(min_length=1, max_length=CORUNS)
     tasks: list[SoloRun] = Field(default=[], max_length=CORUNS, description="Solo runs of more tasks.")
@@ -77,18 +65,7 @@ class FirstSeconds(JsonSection):
 class OnlineRequest(JsonSection):
     """The first seconds of a task, alone and with its co-runners."""
 
-    model_config = example_config(
-        {
-            "solo": {
-                "t_seconds": [0.2, 0.4, 0.6],
-                "events": {"page-faults": [310, 290, 305], "context-switches": [2, 2, 3]},
-            },
-            "corun": {
-                "t_seconds": [0.2, 0.4, 0.6],
-                "events": {"page-faults": [240, 230, 238], "context-switches": [4, 5, 4]},
-            },
-        }
-    )
+    model_config = example_config("serving.corun")
 
     solo: FirstSeconds
     corun: FirstSeconds

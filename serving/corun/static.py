@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.tables.problems import nearest_name
+from data.tables.problems import nearest_name, shorten_names
 from features.corun.rates import MOST, OTHERS, OWN, Placed
 from serving.corun.model import Static
 from serving.corun.schemas import (
@@ -30,8 +30,6 @@ Floats = NDArray[np.float64]
 NAMED = 4
 #: Suffixes of drivers: run times, other co-runs, and the sum of unlisted drivers of a side.
 SECONDS, CORUNS, REST = "seconds", "coruns", "rest"
-#: Number of names in a note; the others are counted.
-LISTED = 4
 #: Number of co-runs that are predicted at a time, which bounds memory.
 _TOGETHER = 16
 #: Fields that are null without a prediction.
@@ -44,18 +42,10 @@ ONLINE_HINT = (
 )
 
 
-def shorten_names(names: Sequence[str], max_names: int = LISTED) -> str:
-    """Return the first `max_names` names, joined by commas, and the number of others: ``a, b and 3 more``."""
-    more = len(names) - max_names
-    listed = ", ".join(names[:max_names])
-    return f"{listed} and {more} more" if more > 0 else listed
-
-
 def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
     """Return the prediction for one co-run; on a machine without solo runs, the lower median over the others.
 
-    The others are the machines with solo runs of all its tasks. InputError as by `resolve_machine` and
-    `source_machines`, for example for an unknown task. ModelError if the prediction is not finite.
+    InputError as by `resolve_machine` and `source_machines`, ModelError if the prediction is not finite.
     """
     resolved = _ResolvedCorun.from_question(question, static)
     return StaticAnswer(model=static.ref.model_answer, predictions=_predict_resolved([resolved], static))
@@ -66,8 +56,7 @@ def predict_coruns(
 ) -> StaticAnswer:
     """Return predictions for co-runs in their order; `notes` are added to the answer.
 
-    Where `predict_corun` raises an InputError, for example for an unknown task, a prediction has no impact,
-    but a note with the reason. ModelError if a prediction is not finite.
+    Where `predict_corun` raises an InputError, a prediction has no impact, but a note with the reason.
     """
     predictions: list[StaticPrediction | None] = []
     resolved = []
@@ -98,11 +87,9 @@ def predict_coruns(
 
 
 def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
-    """Return the impact (co-run time / solo time) of each co-runner (column) on each task (row).
+    """Return the impact of each co-runner (column) on each task (row), shape (n_tasks, n_tasks).
 
-    The shape is (n_tasks, n_tasks); on the diagonal, a task runs with a second copy of itself. Nothing is
-    checked: `machine` must have solo runs of all `tasks` (`source_machines`). ModelError if an impact is not
-    finite.
+    On the diagonal, a task runs with a copy of itself. `machine` must have solo runs of all `tasks`.
     """
     number = len(tasks)
     placed = Placed(
@@ -128,8 +115,8 @@ def resolve_machine(machine: str | None, static: Static) -> str:
 def source_machines(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
     """Return a list of machines with solo runs of all `tasks`: only `machine` if it is known, else all such.
 
-    A machine is known if any task, also one not in `tasks`, ran alone on it; the names are sorted. InputError
-    if a task has no solo run (on `machine`, if it is known), or no machine has solo runs of all `tasks`.
+    A machine is known if any task ran alone on it. InputError if a task has no solo run (on `machine`, if it
+    is known), or no machine has solo runs of all `tasks`.
     """
     on = static.known_tasks.tasks_by_machine
     everywhere = sorted(frozenset().union(*on.values()))
@@ -297,11 +284,10 @@ def explain_coruns(
     """Return, for each co-run, its predicted impact as a sum, and a list of contributions to the impact.
 
     The sum is that of the usual impact (for median features on the machine) and of the contributions of the
-    task (``own``) and of the co-runners (``others``). All are in units of the impact: 0.08 adds 0.08. The
-    list has the four strongest contributions of features, the largest absolute value first, then the sum of
-    the co-runners' other contributions and that of the task's; those that are 0 are left out. `coruns` are
-    task, co-runners and machine, `features` and `named` the model's input, one row per co-run. ModelError if
-    the model fails or a contribution is not finite.
+    task (``own``) and of the co-runners (``others``), all in units of the impact. The list has the four
+    strongest contributions of features, then the sums of both sides' others; those that are 0 are left out.
+    `features` and `named` are the model's input, one row per co-run. ModelError if a contribution is not
+    finite.
     """
     card = static.card
     owners = _FeatureOwners.from_features(card.features, frozenset(static.known_tasks.counted_events))
@@ -331,14 +317,9 @@ def _explained_answer(
     static: Static,
 ) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
     _, corunners, machine = corun
-    numbers = (
-        parts.impact,
-        parts.usual,
-        parts.points_per_log_share,
-        parts.of_task.share,
-        parts.of_corunners.share,
-    )
-    require_finite(static.card.model, "contribution", numbers, parts.shares)
+    numbers = parts.impact, parts.usual, parts.points_per_log_share
+    of_sides = parts.of_task.share, parts.of_corunners.share
+    require_finite(static.card.model, "contribution", numbers, of_sides, parts.shares)
     shares = dict(zip(owners.names, parts.shares.tolist(), strict=True))
     both_times = shares.pop("")
     for side in (OWN, OTHERS):
@@ -379,10 +360,7 @@ def _explained_answer(
 
 
 def strength_key(share: ImpactShareAnswer) -> tuple[bool, float, str]:
-    """Return the sort key of contributions: largest absolute value first, ties by name.
-
-    The sums of unlisted features (``own_rest``, ``others_rest``) come last.
-    """
+    """Return the sort key of contributions: largest absolute value first, sums of unlisted features last."""
     return share.feature.endswith(f"_{REST}"), -abs(share.contribution), share.feature
 
 

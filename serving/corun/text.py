@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from features.corun.rates import OTHERS, OWN
 from serving.corun.schemas import (
     Estimate,
+    ImpactDriverAnswer,
+    ImpactShareAnswer,
     OnlineAnswer,
     PlaceAnswer,
     SavingAnswer,
@@ -22,10 +24,7 @@ _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
 
 
 def static_text(answer: StaticAnswer) -> str:
-    """Return an answer as text: impact, interval, seconds if known, notes, contributions and model.
-
-    ValueError unless it has exactly one prediction; TypeError if the prediction has no impact.
-    """
+    """Return the answer with one prediction as text; TypeError if the prediction has no impact."""
     (prediction,) = answer.predictions
     others = ", ".join(prediction.corunners)
     lines = [
@@ -44,10 +43,8 @@ def static_text(answer: StaticAnswer) -> str:
 def shares_text(prediction: StaticPrediction) -> str:
     """Return a line per explained co-run of a prediction, then one table of all contributions.
 
-    There are several lines if the slow-downs by single co-runners were added up. A line has the impact as a
-    sum: of the usual co-run, plus by the task, plus by the co-runners. The table has the value of each
-    feature here, its usual value, and its contribution to the impact. No line end follows. A prediction
-    without explained co-runs gives a table without rows.
+    There are several lines if the slow-downs by single co-runners were added up; a line has the impact as a
+    sum.
     """
     several = len(prediction.drivers_explain) > 1
     sums = []
@@ -57,13 +54,10 @@ def shares_text(prediction: StaticPrediction) -> str:
             f"{prediction.task} beside {others}: {part.impact:.3f} is {part.usual_impact:.3f} "
             f"(the usual co-run) {part.own:+.3f} (by {prediction.task}) {part.others:+.3f} (by {others})"
         )
-    rows = [
-        (
-            driver_name(driver.feature) + (f", beside {', '.join(driver.corunners)}" if several else ""),
-            _number_text(driver.value), _number_text(driver.usual), f"{driver.contribution:+.4f}",
-        )
-        for driver in prediction.attributions
-    ]  # fmt: skip
+    rows = []
+    for driver in prediction.attributions:
+        beside = f", beside {', '.join(driver.corunners)}" if several else ""
+        rows.append(_driver_row(driver, beside, f"{driver.contribution:+.4f}"))
     table = text_table(("what drives it", *_SHARES), rows, numbers=_SHARES, caption=_ADDED).rstrip()
     return "\n".join([*sums, table])
 
@@ -82,25 +76,14 @@ def online_text(answer: OnlineAnswer) -> str:
             share = "" if opinion.seen is None else f", {opinion.seen:.0%} of the run alone"
             lines.append(f"so far, by {opinion.by}: {impact_text(opinion.so_far)}{share}")
     numbers = ("together (1/s)", "alone (1/s)", "effect")
-    rows = [
-        (
-            driver_name(driver.feature),
-            _number_text(driver.value),
-            _number_text(driver.usual),
-            f"{driver.contribution:+.1%}",
-        )
-        for driver in answer.attributions
-    ]
+    rows = [_driver_row(driver, "", f"{driver.contribution:+.1%}") for driver in answer.attributions]
     caption = "effect: against an unchanged rate"
     table = text_table(("what drives it", *numbers), rows, numbers=numbers, caption=caption).rstrip()
     return _join_text(lines, answer.notes, [table] if rows else [], answer.model)
 
 
 def settling_text(answer: OnlineAnswer) -> str:
-    """Return an early answer as a line, ``3.0 s: 12.0% slower (impact 1.120), 1.050 to 1.210, 40% done``.
-
-    `answer` must have an interval; the share of the solo run is omitted if unknown.
-    """
+    """Return an early answer as a line, ``3.0 s: 12.0% slower (impact 1.120), 1.050 to 1.210, 40% done``."""
     interval = f"{answer.low:.3f} to {answer.high:.3f}"
     line = f"{answer.sampled_seconds:.1f} s: {impact_text(answer.impact)}, {interval}"
     seen = next((opinion.seen for opinion in answer.opinions if opinion.seen is not None), None)
@@ -108,11 +91,7 @@ def settling_text(answer: OnlineAnswer) -> str:
 
 
 def place_text(plan: PlaceAnswer) -> str:
-    """Return the best placement as text: slow-down, run time if known, notes, tasks by machine, and model.
-
-    With the run time come the predicted savings against random placements and the worst, and the measured
-    saving of such a plan, if there is one.
-    """
+    """Return the best placement as text, with the predicted savings and the measured one, if known."""
     best = plan.placements[0]
     search = "no other has less" if plan.exact else "found by exchanging tasks"
     first = (
@@ -159,11 +138,7 @@ def _saving_text(saving: SavingAnswer) -> str:
 
 
 def impact_text(impact: float | None) -> str:
-    """Return an impact as text: ``12.0% slower (impact 1.120)``, or ``no prediction`` for None.
-
-    An impact of 1 is ``0.0% slower (impact 1.000)``; one below 1 is faster by 1 - impact, for example
-    ``10.0% faster (impact 0.900)``.
-    """
+    """Return an impact as text: ``12.0% slower (impact 1.120)``, or ``no prediction`` for None."""
     if impact is None:
         return "no prediction"
     change = f"{impact - 1:.1%} slower" if impact >= 1 else f"{1 - impact:.1%} faster"
@@ -171,19 +146,14 @@ def impact_text(impact: float | None) -> str:
 
 
 def interval_text(estimate: Estimate) -> str:
-    """Return the prediction interval of an impact as text; TypeError if `estimate` has none.
-
-    The text is ``90% interval of the impact: 1.050 to 1.210``.
-    """
+    """Return the prediction interval of an impact as text; TypeError if `estimate` has none."""
     return f"{estimate.confidence:.0%} interval of the impact: {estimate.low:.3f} to {estimate.high:.3f}"
 
 
 def driver_name(feature: str) -> str:
     """Return a feature's name as text: ``own_cycles`` becomes "cycles of the task (1/s)".
 
-    ``others_`` becomes "of the others". Solo times, other co-runs and sums over other features have texts of
-    their own, such as "solo time of the task (s)" for ``own_seconds``. A name without ``own_`` or ``others_``
-    is returned as it is.
+    A name without ``own_`` or ``others_`` is returned as it is.
     """
     side, _, quantity = feature.partition("_")
     if f"{side}_" not in (OWN, OTHERS):
@@ -197,5 +167,8 @@ def driver_name(feature: str) -> str:
     return texts.get(quantity, f"{quantity} of {owner} (1/s)")
 
 
-def _number_text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+def _driver_row(
+    driver: ImpactShareAnswer | ImpactDriverAnswer, remark: str, contribution: str
+) -> tuple[str, ...]:
+    numbers = ("-" if value is None else f"{value:.4g}" for value in (driver.value, driver.usual))
+    return driver_name(driver.feature) + remark, *numbers, contribution

@@ -12,7 +12,6 @@ import data.fingerprints.formats as fingerprint_formats
 from data.errors import InputError, one_line
 from data.fingerprints.formats.typed_csv import RUNNING_TIME, ValueColumn
 from data.fingerprints.params import Fingerprints
-from data.fingerprints.tables import FingerprintTables
 from data.tables.problems import Problems
 from serving.answering import print_skipped, write_output
 from serving.fingerprints import json as irup_json
@@ -49,11 +48,7 @@ class Learning:
 
 
 def learning_settings(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
-    """Return the settings of `irup profile` and `irup diff`; InputError if `metric` is empty or blank.
-
-    `better` is "lower" or "higher", which is not checked. With `keep_going`, wrong rows are skipped. If
-    `seed` is None, it becomes 20261121.
-    """
+    """Return the settings of `irup profile` and `irup diff`; InputError if `metric` is empty or blank."""
     if not metric.strip():
         raise InputError('--metric="" must name the values, such as "seconds"')
     return Learning(ValueColumn("", metric.strip(), better), keep_going, SEED if seed is None else seed)
@@ -65,13 +60,11 @@ def profile_machines(
     """Write the profile of an application as text, json or html, and return the exit code 0.
 
     `application` is a name in the fingerprints `machines`, or else a CSV file, which `learning` describes;
-    `predicting` adds predictions for the machines without a value. `output` None is standard output. Warnings
-    are in json and html, and for text and html on stderr; skipped rows are always listed on stderr.
-    InputError if data is invalid or missing, fewer than three machines remain, or machines are to be
-    predicted and all measured ones have one CPU model.
+    `predicting` adds predictions for the machines without a value. Warnings are in json and html, and for
+    text and html on stderr. InputError if data is invalid or missing, fewer than three machines remain, or
+    machines are to be predicted and all measured ones have one CPU model.
     """
-    tables = _read_tables(machines, learning)
-    data = requested_application(with_application(tables, application, learning.measure), learning.section)
+    (data,) = _read_applications(machines, [application], learning)
     learned = infer_profile(data.measured, learning.section.profile, learning.seed)
     predictions = predict_unmeasured(data, learning) if predicting else ()
     if form == "json":
@@ -96,23 +89,17 @@ def compare_profiles(
     output: Path | None,
     fail_on_regression: bool,
 ) -> int:
-    """Write the difference of two profiles as text, json or html, and return the exit code.
+    """Write the difference b - a of two profiles as text, json or html, and return the exit code.
 
-    Without `machines`, `a` and `b` are files of ``irup profile --json``. With it, they are applications:
-    names in the fingerprints `machines`, or else CSV files of values; warnings about the data go to stderr.
-    `learning` has the parameters, and describes the CSV files. `output` None is standard output. With
-    `fail_on_regression`, the exit code is 1 if the test is reliable (enough machines) and a stressor
-    changed significantly, in either direction; otherwise it is 0. Changes are b - a. InputError if an input
-    cannot be used, or the profiles have no stressor in common.
+    Without `machines`, `a` and `b` are files of ``irup profile --json``; with it, applications as for
+    `profile_machines`. With `fail_on_regression`, the exit code is 1 if the test is reliable and a stressor
+    changed significantly, in either direction. InputError if an input cannot be used, or the profiles have no
+    stressor in common.
     """
     if machines is None:
         sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]
     else:
-        tables = _read_tables(machines, learning)
-        data = [
-            requested_application(with_application(tables, name, learning.measure), learning.section)
-            for name in (a, b)
-        ]
+        data = _read_applications(machines, [a, b], learning)
         _print_warnings(dict.fromkeys(line for application in data for line in application.first_warnings))
         sides = [application.measured for application in data]
     common = [column for column in sides[0].columns if column in sides[1].columns]
@@ -136,7 +123,7 @@ def compare_profiles(
 def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequence[Prediction]:
     """Return predictions with intervals for machines with a fingerprint but no value, sorted by machine.
 
-    Empty if all have a value; else InputError if the application was measured on one CPU model only.
+    InputError if there are such machines, and the application was measured on one CPU model only.
     """
     if not len(data.unmeasured):
         return ()
@@ -146,10 +133,15 @@ def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequen
     )
 
 
-def _read_tables(machines: Path, learning: Learning) -> FingerprintTables:
-    tables, skipped = read_machines(machines, keep_going=learning.keep_going)
-    print_skipped(skipped)
-    return tables
+def _read_applications(
+    machines: Path, names: Sequence[str], learning: Learning
+) -> list[RequestedApplication]:
+    reading = read_machines(machines, keep_going=learning.keep_going)
+    print_skipped(reading.skipped)
+    return [
+        requested_application(with_application(reading.tables, name, learning.measure), learning.section)
+        for name in names
+    ]
 
 
 def _print_warnings(warnings: Iterable[str]) -> None:
@@ -157,13 +149,10 @@ def _print_warnings(warnings: Iterable[str]) -> None:
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    """Write the fingerprints in `sources` to tables in `directory`; return counts and skipped errors.
+    """Write the fingerprints in `sources`, of the format `kind`, to `directory`; return counts and errors.
 
-    `kind` is the format of the sources: ``tables``, ``quiho`` or ``sparecores``. Existing tables are
-    replaced. The counts are of different ``machines`` and ``applications``, and of all ``rates`` and
-    ``values``. With `keep_going`, rows with wrong values, such as negative rates, are skipped; else the first
-    is an InputError. InputError also if a source cannot be read, for example a cell that is not a number, or
-    if no rate is left.
+    Existing tables are replaced. With `keep_going`, rows with wrong values are skipped; else the first is an
+    InputError. InputError also if a source cannot be read, or if no rate is left.
     """
     reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)
     tables = reading.tables

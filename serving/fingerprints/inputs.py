@@ -18,7 +18,8 @@ from data.fingerprints.formats.typed_csv import ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import APART, ENOUGH, FingerprintDecisions, decide_validity
-from data.tables.problems import SHOWN, Problems
+from data.tables.formats import Reading
+from data.tables.problems import SHOWN, Problems, shorten_names
 from features.fingerprints.matrix import EVERY_THREAD, Measured, fingerprint_matrix, stressor_of
 from serving.fingerprints.schemas import RUNS, Application, IrupRequest, Machine
 
@@ -57,22 +58,18 @@ class RequestedApplication:
         decided = [] if self.decisions is None else self.decisions.explanation_lines(shown)
         lines = [line.removeprefix("warning: ") for line in decided]
         for machine, stressors in islice(self.gaps.items(), shown):
-            named = f"{', '.join(stressors[:shown])}{_number_of_others(len(stressors), shown)}"
-            lines.append(f'imputed on machine "{machine}": {named}')
+            lines.append(f'imputed on machine "{machine}": {shorten_names(stressors, shown)}')
         if len(self.gaps) > shown:
             lines.append(f"... and gaps of {len(self.gaps) - shown} more machines")
         return tuple(lines)
 
 
-def read_machines(
-    path: Path, *, keep_going: bool = False
-) -> tuple[FingerprintTables, tuple[InputError, ...]]:
+def read_machines(path: Path, *, keep_going: bool = False) -> Reading[FingerprintTables]:
     """Return the fingerprints in a CSV file or a directory, and the errors of rows that were skipped.
 
-    The format of a directory is recognised by its files. With `keep_going`, rows with wrong values, such as
-    negative rates, are skipped; else the first is an InputError. InputError also if `path` has no supported
-    format or is missing, or if the data has no valid rate or cannot be read, for example a cell that is not a
-    number.
+    The format of a directory is recognised by its files. With `keep_going`, rows with wrong values are
+    skipped; else the first is an InputError. InputError also if `path` has no supported format or cannot be
+    read.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)
@@ -82,18 +79,16 @@ def read_machines(
         expected = ", ".join(f"{sign} ({kind})" for kind, sign in signs.items())
         raise InputError(f"holds no fingerprints; expected one of {expected}, or a CSV file", file=path)
     try:
-        reading = fingerprint_formats.read(kinds[0], [path], keep_going=keep_going)
+        return fingerprint_formats.read(kinds[0], [path], keep_going=keep_going)
     except InputError as exc:
         raise exc.with_file(path) from exc
-    return reading.tables, reading.skipped
 
 
 def with_application(tables: FingerprintTables, application: str, measure: ValueColumn) -> FingerprintTables:
     """Return `tables` with the values of a single application.
 
-    `application` is the name of an application in `tables`, or else the path of a CSV file of values, which
-    `measure` describes; the file's name without suffix becomes the application's name. Its machines need not
-    be those of `tables`. InputError if `application` is neither a name nor a file, or the file is invalid.
+    `application` is a name in `tables`, or else the path of a CSV file of values, which `measure` describes;
+    the file's stem becomes the name. InputError if it is neither, or the file is invalid.
     """
     application_names = sorted(tables.applications["application"].unique())
     if application in application_names:
@@ -108,9 +103,7 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
     else:
         problem = "is no file, and no application was measured with these fingerprints"
         if application_names:
-            names = (
-                f"{', '.join(application_names[:SHOWN])}{_number_of_others(len(application_names), SHOWN)}"
-            )
+            names = shorten_names(application_names, SHOWN)
             problem = f"is neither a file nor an application of these machines: {names}"
         raise InputError(problem, place=f'"{application}"')
     return FingerprintTables(tables.machines, chosen.reset_index(drop=True), tables.hosts)
@@ -119,9 +112,8 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
 def requested_application(tables: FingerprintTables, section: Fingerprints) -> RequestedApplication:
     """Return the only application of `tables`, with valid fingerprints of machines with and without a value.
 
-    `section` has the parameters, such as the largest share of missing rates. InputError if no stressor
-    or fewer than three machines remain valid, or if the application has values on fewer than three of them,
-    or only equal values.
+    InputError if no stressor or fewer than three machines remain valid, or the application has values on
+    fewer than three of them, or only equal values.
     """
     decisions = decide_validity(tables, section.checks.max_missing_fraction)
     table = fingerprint_matrix(decisions.select_kept(tables), section.featurize.threads)
@@ -137,10 +129,9 @@ def requested_application(tables: FingerprintTables, section: Fingerprints) -> R
 def complete_application(request: IrupRequest, missing: float) -> RequestedApplication | None:
     """Return the application of a request if all its data can be used as it is; else None.
 
-    The result equals that of `requested_application`, except that ``decisions`` is None; it saves 80 ms of
-    processor time. None if a fingerprint has repetitions, if anything would be left out (`missing` is the
-    largest allowed share of missing rates), if there would be a warning other than of imputed rates, or if
-    there are fewer than three machines or over 500,000 rates and values.
+    The result equals that of `requested_application`, without ``decisions``; it saves 80 ms of processor
+    time. None if a fingerprint has repetitions, if anything would be left out (`missing` is the largest
+    allowed share of missing rates) or need a warning other than of imputed rates.
     """
     about, machines = request.application, {machine.machine: machine for machine in request.machines}
     names, measured_names = sorted(machines), sorted(about.values)
@@ -185,15 +176,11 @@ def complete_application(request: IrupRequest, missing: float) -> RequestedAppli
     return RequestedApplication(measured, np.array(names)[others], np.exp(np.log(x[others])), gaps)
 
 
-def _number_of_others(number: int, shown: int) -> str:
-    return f" and {number - shown} more" if number > shown else ""
-
-
 def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
     """Return the tables of a request without invalid rows, which are added to `problems`.
 
-    Of machines with equal names the first counts; the others are invalid. InputError if the request has more
-    than 500,000 rates and values, and at the first invalid row or machine unless ``problems.keep_going``.
+    Of machines with equal names the first counts. InputError if the request has more than 500,000 rates and
+    values, and at the first invalid row or machine unless ``problems.keep_going``.
     """
     machines: dict[str, Machine] = {}
     for place, machine in enumerate(request.machines):

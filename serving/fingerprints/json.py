@@ -30,11 +30,7 @@ _UNKNOWN = "-"
 
 
 def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predicting: bool) -> str:
-    """Return the verdict on the profile, its figures, the ranking, and the predictions if `predicting`.
-
-    The ranking has the first ten stressors; if the profile is not trusted, each of its rows says so. If
-    `predicting` without predictions, a line says that there is nothing to predict.
-    """
+    """Return the verdict on the profile, its figures, the ranking, and the predictions if `predicting`."""
     measured, trust = profile.measured, profile.trust
     error = _UNKNOWN if math.isnan(trust.median_error) else f"{trust.median_error:.1%}"
     parts = [
@@ -54,8 +50,7 @@ def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predict
 def difference_lines(difference: ProfileDifference) -> str:
     """Return as text the significant changes, the verdict of the quiho paper's algorithm, and a table.
 
-    If the test is unreliable, the reasons replace the changes. The table has the ten stressors with the
-    smallest p-values: both importances, their change (b - a), the p-value, and whether it is significant.
+    If the test is unreliable, the reasons replace the changes. The table has the ten smallest p-values.
     """
     if difference.reasons:
         summary = "unknown, because"
@@ -140,37 +135,14 @@ def profile_answer(
 
 
 def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) -> ProfileAnswer:
-    """Return the HTTP answer for insufficient data: no features or predictions, and `reason`.
-
-    It repeats the application, metric and direction of `request`, and has the `warnings`; ``trust.verdict``
-    is "not enough diversity", and `reason` the only one of ``trust.reasons`` and ``trust.unpredicted``.
-    """
-    about = request.application
-    trust = TrustAnswer(
-        verdict=NOT_ENOUGH,
-        reasons=[reason],
-        leaders=[],
-        top_rank_stability=None,
-        by=None,
-        chance=None,
-        unpredicted=[reason],
-        machines=0,
-        cpus=0,
-        r2=None,
-        median_error=None,
-        stability=None,
-    )
-    return ProfileAnswer(
-        application=about.name,
-        metric=about.metric,
-        better=about.better,
-        trust=trust,
-        features=[],
-        clusters=[],
-        categories=[],
-        predictions=[],
-        warnings=list(warnings),
-    )
+    """Return the HTTP answer for insufficient data: no features or predictions, and `reason`."""
+    about, reasons = request.application, [reason]
+    unknown = dict.fromkeys(TrustAnswer.model_fields)
+    trust = unknown | {"verdict": NOT_ENOUGH, "reasons": reasons, "unpredicted": reasons, "leaders": ()}
+    trust |= {"machines": 0, "cpus": 0}
+    content = {"application": about.name, "metric": about.metric, "better": about.better, "trust": trust}
+    empty = dict.fromkeys(("features", "clusters", "categories", "predictions"), ())
+    return ProfileAnswer.model_validate(content | empty | {"warnings": warnings})
 
 
 def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
@@ -191,10 +163,9 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
 
 
 def read_measurements(path: Path) -> Measured:
-    """Return the measurements in a file of ``irup profile --json``: rates and values by machine.
+    """Return the measurements in a file of ``irup profile --json``; a missing rate is NaN.
 
-    Machines are in the order of the file; a missing rate (null) is NaN. InputError for other and missing
-    files, or if the rates, values or CPU models do not fit the machines and columns.
+    InputError for other and missing files, or if the numbers of rows and columns differ.
     """
     try:
         profile = ProfileFile.model_validate(content_of(path))
@@ -222,12 +193,9 @@ def read_measurements(path: Path) -> Measured:
 def difference_text(difference: ProfileDifference) -> str:
     """Return the JSON of ``irup diff --json``, with null for NaN and a line break at the end.
 
-    The keys are ``a, b`` (applications), ``paired`` (whether the test used only machines that ran both),
-    ``significant`` (whether any stressor changed significantly), ``moved`` (these stressors, least p-value
-    first), ``reasons`` (why the test is unreliable, empty if reliable), ``seed_algorithm`` (the quiho
-    paper's: ``stops_at``, the most important stressor of a whose importances differ by more than
-    ``tolerance`` points of 100, or null; ``equivalent``, whether it is null), and the tables ``features`` and
-    ``categories``: lists of objects with the columns of `ProfileDifference`, such as ``change`` (b - a).
+    ``moved`` are the significant stressors, least p-value first; ``stops_at`` of the paper's algorithm is the
+    most important stressor of a whose importances differ by more than ``tolerance`` points of 100, or null.
+    The tables ``features`` and ``categories`` are lists of objects with the columns of `ProfileDifference`.
     """
     content = {
         "a": difference.a,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -25,15 +23,14 @@ ALIKE = 0.9
 MOST = 0.95
 #: Minimal numbers of applications for a chart of their stability, and in a numbered series.
 _ENOUGH, _SERIES_OF = 5, 4
-_NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
+_NUMBERED = r"^(?P<series>.+)-(?P<number>\d+)$"
 
 
 def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     """Draw the z-scores over the machines, a box per column of `scores` (quiho paper, figures 6 and 9).
 
     `name` is the chart's id, `column_kind` the noun for a column. The 45 columns with the largest absolute
-    values (all, if there are fewer) are drawn, in alphabetical order; NaN is ignored. IndexError without
-    columns, ValueError if a drawn one has only NaN.
+    values are drawn; NaN is ignored. IndexError without columns, ValueError if a drawn one has only NaN.
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
@@ -53,20 +50,17 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
         Dots([extreme(row) for row in values], positions, fill=INK, edge="none", size=6)
         for extreme in (np.min, np.max)
     ]
-    panel = Panel(
-        [Boxes([box_percentiles(row, 5, 95) for row in values]), *extremes, ValueLine(x=0)],
-        Axis("z-score (standard deviations from the mean of all runs)"),
-        Axis(column_kind, chosen),
-    )
+    boxes = Boxes([box_percentiles(row, 5, 95) for row in values])
+    across = Axis("z-score (standard deviations from the mean of all runs)")
+    panel = Panel([boxes, *extremes, ValueLine(x=0)], across, Axis(column_kind, chosen))
     return draw_chart(Words(name, title, shows, note), [panel], (8.4, 1.1 + 0.19 * len(chosen)))
 
 
 def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | None:
     """Draw Pearson's correlation of all pairs of stressors, the columns (quiho paper, figures 7 and 15).
 
-    `name` is the chart's id, `rows` the noun for the rows of `scores`, such as "all machines". Stressors that
-    do not vary are left out; correlated ones (of either sign) are adjacent. Rows where a stressor of a pair
-    is NaN do not count for the pair. None if fewer than two stressors vary.
+    `name` is the chart's id, `rows` the noun for the rows of `scores`. Stressors that do not vary are left
+    out; correlated ones (of either sign) are adjacent. None if fewer than two stressors vary.
     """
     varying = scores.loc[:, scores.std() > 0]
     if varying.shape[1] < 2:  # noqa: PLR2004 - a correlation has two sides
@@ -98,18 +92,15 @@ def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
 
     distance = 1 - np.abs((pearson + pearson.T) / 2)
     np.fill_diagonal(distance, 0.0)
-    order: NDArray[np.int64] = leaves_list(
-        linkage(squareform(np.clip(distance, 0, None), checks=False), "average")
-    )
+    pairs = squareform(np.clip(distance, 0, None), checks=False)
+    order: NDArray[np.int64] = leaves_list(linkage(pairs, "average"))
     return order
 
 
-def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
+def components_chart(scores: Floats) -> Chart:
     """Draw the explained variance of principal components, single and cumulated (quiho paper, figure 8).
 
-    `name` is the chart's anchor in the page. `scores` has shape (n_runs, n_stressors), without NaN and not
-    all rows equal; columns are centred, but not scaled. `unit_name` is the noun for a column, such as
-    "stressor".
+    `scores`, shape (n_runs, n_stressors), without NaN, are centred, but not scaled.
     """
     singular = np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False)
     shares = singular**2 / (singular**2).sum()
@@ -117,7 +108,7 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
     shares = shares[shares > np.finfo(float).eps]
     enough = int(np.searchsorted(shares.cumsum(), MOST)) + 1
     title = (
-        f"{with_noun(enough, 'principal component')} of {with_noun(scores.shape[1], unit_name)} "
+        f"{with_noun(enough, 'principal component')} of {with_noun(scores.shape[1], 'stressor')} "
         f"{'explains' if enough == 1 else 'explain'} at least {percent(MOST, 0)} of the variance"
     )
     positions = np.arange(1, len(shares) + 1)
@@ -131,101 +122,66 @@ def components_chart(name: str, scores: Floats, unit_name: str) -> Chart:
         Axis("share of the variance (log scale)", log=True, percent=True),
     )
     shows = "Line chart of explained variance by number of components, on a log scale"
-    return draw_chart(Words(name, title, shows), [panel], (8.4, 3.6))
+    return draw_chart(Words("figure-8", title, shows), [panel], (8.4, 3.6))
 
 
-def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
-    """Return applications ``PREFIX-NUMBER`` by prefix, in order of prefix, and by number, ascending.
-
-    Other names, and prefixes with fewer than four numbers, are omitted; of equal numbers the last name
-    counts.
-    """
-    families: dict[str, dict[int, str]] = {}
-    for application in applications:
-        match = _NUMBERED.fullmatch(application)
-        if match:
-            families.setdefault(match["family"], {})[int(match["number"])] = application
-    return {
-        family: dict(sorted(members.items()))
-        for family, members in sorted(families.items())
-        if len(members) >= _SERIES_OF
-    }
-
-
-def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
+def series_chart(targets: pd.DataFrame) -> Chart | None:
     """Draw the mean values of numbered applications over their number (quiho paper, figure 12).
 
     A series, one line of the chart, is at least four applications ``PREFIX-NUMBER`` with one prefix; other
-    applications are left out, and the result is None without a series. `name` is the chart's id. `targets`
-    has ``application, machine, metric, value``, of one metric: values of several would be averaged together.
-    The means of a series are over the machines that ran all of its applications, or over all machines if none
-    did, which the note below the chart says.
+    applications are left out, and the result is None without a series. `targets` has ``application, machine,
+    metric, value``, of one metric: values of several would be averaged together. The means of a series are
+    over the machines that ran all of its applications, or over all machines if none did, which the note below
+    the chart says.
     """
-    families = series_of(sorted(targets["application"].unique()))
-    if not families:
+    numbered = _numbered_rows(targets)
+    if numbered.empty:
         return None
-    same, incomplete = _on_the_same_machines(targets, families)
-    values = same.groupby("application")["value"]
-    means, deviations = values.mean(), values.std().fillna(0.0)
-    metric = str(targets.loc[targets["application"].isin(means.index), "metric"].iloc[0])
-    machines = with_noun(same["machine"].nunique(), "machine")
+    # means over different machines per number would mix their differences with the effect of the number
+    sizes = numbered.groupby("series")["number"].transform("nunique")
+    is_complete = numbered.groupby(["series", "machine"])["number"].transform("nunique") == sizes
+    has_complete = is_complete.groupby(numbered["series"]).any()
+    rows = numbered[is_complete | ~numbered["series"].map(has_complete)]
+    machines = with_noun(rows["machine"].nunique(), "machine")
     over = f"the {machines} that ran every number of a series"
-    if incomplete:
-        over = f"{machines}, none of which ran every number of {' or '.join(incomplete)}"
+    if not has_complete.all():
+        incomplete = " or ".join(has_complete.index[~has_complete])
+        over = f"{machines}, none of which ran every number of {incomplete}"
+    values = rows.groupby(["series", "number"])["value"].agg(["mean", "std"]).fillna(0.0)
+    ends = values["mean"].groupby("series").agg(["first", "last"])
+    changes = ends["last"] / ends["first"] - 1
+    most = changes.abs().idxmax()
+    first, *_, last = sorted(rows.loc[rows["series"] == most, "number"].unique())
+    metric = str(numbered["metric"].iloc[0])
     words = Words(
-        name,
-        _series_title(families, means),
+        "figure-12",
+        f"{most} changes most: {percent(changes[most], 0)} on average from {first} to {last}",
         f"Line chart of {metric} by the number at the end of the application's name",
         f"Means over {over}; bars are one standard deviation.",
     )
-    lines = [
-        Line(
-            family,
-            np.array(list(members)) + 0.14 * (place - (len(families) - 1) / 2),
-            means[list(members.values())],
-            place,
-            spread=deviations[list(members.values())],
-        )
-        for place, (family, members) in enumerate(families.items())
-    ]
+    lines = []
+    for place, (series, points) in enumerate(values.groupby("series")):
+        x = points.index.get_level_values("number") + 0.14 * (place - (len(ends) - 1) / 2)
+        lines.append(Line(series, x, points["mean"], place, spread=points["std"]))
     number = Axis("number at the end of the name (STREAM-NADDS: terms in the sum of Add)")
     return draw_chart(words, [Panel(lines, number, Axis(metric, low=0))], (8.4, 3.8))
 
 
-def _on_the_same_machines(
-    targets: pd.DataFrame, families: dict[str, dict[int, str]]
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of the machines that ran a whole family, and the names of families that none ran.
-
-    Means over different machines per number would mix their differences with the effect of the number; only
-    the rows of a family that no machine ran whole are those of all machines.
-    """
-    selected, incomplete = [], []
-    for family, members in families.items():
-        rows = targets[targets["application"].isin(members.values())]
-        complete = rows.groupby("machine")["application"].nunique() == len(members)
-        selected.append(rows[rows["machine"].map(complete)] if complete.any() else rows)
-        if not complete.any():
-            incomplete.append(family)
-    return pd.concat(selected), incomplete
+def _numbered_rows(targets: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of series, with their ``series, number``; of equal numbers the last name counts."""
+    names = pd.Series(sorted(targets["application"].unique()), dtype="str", name="application")
+    members = names.str.extract(_NUMBERED).join(names).dropna()
+    members["number"] = members["number"].map(int)
+    members = members.drop_duplicates(["series", "number"], keep="last")
+    members = members[members.groupby("series")["number"].transform("size") >= _SERIES_OF]
+    return targets.merge(members, on="application")
 
 
-def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
-    changes = {
-        family: float(means[members[max(members)]] / means[members[min(members)]] - 1)
-        for family, members in families.items()
-    }
-    family = max(changes, key=lambda name: abs(changes[name]))
-    first, *_, last = families[family]
-    return f"{family} changes most: {percent(changes[family], 0)} on average from {first} to {last}"
-
-
-def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
+def stability_chart(stability: pd.DataFrame) -> Chart | None:
     """Draw the stability of our method over that of the quiho paper, a dot per application.
 
-    `name` is the chart's anchor in the page. `stability` has ``application, seed, ours``: ``ours`` and
-    ``seed`` are the mean overlaps of the top five stressors between resamples, 0 to 1, of our method and of
-    the paper's. Rows with NaN are ignored; None if fewer than five remain.
+    `stability` has ``application, seed, ours``: the mean overlaps of the top five stressors between
+    resamples, by the paper's method and by ours. Rows with NaN are ignored; None if fewer than five remain.
     """
     complete_rows = stability.dropna()
     if len(complete_rows) < _ENOUGH:
@@ -238,18 +194,12 @@ def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
     if not differs_from_half(higher, len(complete_rows)):
         title += ", a share that does not differ significantly from half"
     note = "Above the diagonal, our method is more stable. 1: always the same five stressors."
+    names = complete_rows["application"].tolist()
     panel = Panel(
-        [
-            Diagonal(0, 1),
-            Dots(
-                complete_rows["seed"],
-                complete_rows["ours"],
-                point_names=complete_rows["application"].tolist(),
-            ),
-        ],
+        [Diagonal(0, 1), Dots(complete_rows["seed"], complete_rows["ours"], point_names=names)],
         Axis("the paper's method (overlap of the top five, 0 to 1)", low=0, high=1.02),
         Axis("our method (overlap of the top five, 0 to 1)", low=0, high=1.02),
         square=True,
     )
     shows = "Scatter plot of the stability of our method over that of the paper's"
-    return draw_chart(Words(name, title, shows, note), [panel], (4.6, 4.4))
+    return draw_chart(Words("stability-chart", title, shows, note), [panel], (4.6, 4.4))

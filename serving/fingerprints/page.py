@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -21,13 +20,7 @@ from serving.fingerprints.machine_charts import (
     series_chart,
     stability_chart,
 )
-from serving.fingerprints.profile_bars import (
-    Bar,
-    DifferenceBars,
-    ProfileBars,
-    bars_from_shares,
-    report_advice,
-)
+from serving.fingerprints.profile_bars import DifferenceBars, ProfileBars, bars_from_shares, report_advice
 from serving.fingerprints.profiled import ProfiledPage
 from serving.reports.charts import Chart, percent, with_noun
 from serving.reports.rendering import QUIHO, render
@@ -39,12 +32,8 @@ from training.fingerprints.profiles import infer_profile
 #: Figures of the paper with profiles, by application.
 PROFILES = {
     "hpccg": "Figure 5 of the quiho paper",
-    "redis-set": "Figure 10 of the quiho paper",
-    "redis-get": "Figure 10 of the quiho paper",
-    "scikit-learn": "Figure 10 of the quiho paper",
-    "ssca": "Figure 10 of the quiho paper",
-    "stream-nadds-add-1": "Figure 13 of the quiho paper",
-    "stream-nadds-add-30": "Figure 13 of the quiho paper",
+    **dict.fromkeys(("redis-set", "redis-get", "scikit-learn", "ssca"), "Figure 10 of the quiho paper"),
+    **dict.fromkeys(("stream-nadds-add-1", "stream-nadds-add-30"), "Figure 13 of the quiho paper"),
 }
 #: Applications of section 6.1, shown in figure 9.
 SECTION_6_1 = ("hpccg", "redis-set", "redis-get", "scikit-learn", "ssca")
@@ -69,25 +58,13 @@ METHODS = {
 TIMES = 3
 
 
-@dataclass(frozen=True)
-class Contradiction:
-    """Rankings of one application from two random machines: figures 15 and 16."""
-
-    application: str
-    machines: tuple[str, str]
-    chart: Chart | None
-    rankings: list[list[Bar]]
-    agree: int
-
-
 def page(root: Path) -> str:
     """Return the report on the fingerprints of the project in the directory `root`, as self-contained HTML.
 
-    It has the figures of the quiho paper for the present data. InputError if params.yaml or a file of the
-    stages is missing or invalid.
+    InputError if params.yaml or a file of the stages is missing or invalid.
     """
     page_data = ProfiledPage.read(root)
-    params = load(Fingerprints, root / "params.yaml").section.profile
+    params, seed = load(Fingerprints, root / "params.yaml").section.profile, page_data.metrics.seed
     profiles = drawn_profiles(page_data)
     return render(
         "fingerprints.html",
@@ -101,30 +78,23 @@ def page(root: Path) -> str:
         confidence=params.confidence,
         absent=", ".join(name for name in PROFILES if name not in page_data.profiles),
         differences=profile_differences(page_data, params),
-        alarms=count_false_positives(
-            page_data.table, list(page_data.profiles), params, page_data.metrics.seed
-        ),
+        alarms=count_false_positives(page_data.table, list(page_data.profiles), params, seed),
         claims=page_data.claims.to_dict("records"),
         verdicts=[(page_data.claims["verdict"].eq(verdict).sum(), verdict) for verdict in get_args(Verdict)],
         unclaimed=[claim for claim in CLAIMS if claim.text not in set(page_data.claims["claim"])],
         charts=list(machine_figures(page_data.table)),
-        contradiction=find_contradiction(page_data.table, page_data.metrics.seed),
+        contradiction=find_contradiction(page_data.table, seed),
         stability=stability_sentence(page_data.stability),
-        stability_figure=stability_chart("stability-chart", page_data.stability),
+        stability_figure=stability_chart(page_data.stability),
         accuracy=accuracy_sentence(page_data.accuracy),
         points=list(report_advice(page_data)),
         papers=[QUIHO],
-        methods={
-            name: METHODS.get(name, name) for name in page_data.accuracy.columns if name != "application"
-        },
+        methods={name: METHODS.get(name, name) for name in page_data.accuracy.columns.drop("application")},
     )
 
 
 def trust_summary(page_data: ProfiledPage) -> str:
-    """Return a sentence with the numbers of trusted profiles, all profiles, machines and their CPU models.
-
-    Without a trusted profile, it begins "Not enough diversity", and has the last two numbers only.
-    """
+    """Return a sentence with the numbers of trusted profiles, all profiles, machines and their CPU models."""
     trusted = sum(profile.trust.enough for profile in page_data.profiles.values())
     machines, cpus = page_data.table.runs["machine"].nunique(), page_data.table.runs["cpu_model"].nunique()
     base = f"{with_noun(machines, 'machine')} of {with_noun(cpus, 'CPU model')}"
@@ -139,9 +109,8 @@ def trust_summary(page_data: ProfiledPage) -> str:
 def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
     """Return the bars of all profiles, those of trusted ones first, then by name.
 
-    Their ``number`` is text such as ``Figure 5 of the quiho paper``, "" for applications without a figure in
-    the paper. Those with a figure are ``shown``, the others folded; all are shown if there are at most `FEW`
-    (3) profiles.
+    Those with a figure in the paper are ``shown``, the others folded; all are shown if there are at most
+    three.
     """
     names = list(page_data.profiles)
     ranked = sorted(names, key=lambda name: (not page_data.profiles[name].trust.enough, name))
@@ -159,26 +128,22 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
 def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
     """Return the pairs of applications whose profiles are compared; may be empty.
 
-    They are the pairs of the paper's figures (`CHANGES`, in its order) of which both applications have
-    profiles, trusted or not. Without such a pair, the best predicted trusted application (largest R²) of each
-    kind is chosen, where a kind is the name up to its first colon. Sorted by name, the chosen ones are paired
-    with their successors: the first with the second, the second with the third and so on, at most six pairs.
-    So a pair has two kinds, and the last application is no pair's first.
+    They are the pairs of the paper's figures of which both applications have profiles. Without such a pair,
+    the best predicted trusted application of each kind (the name up to its first colon) is paired with the
+    next by name, at most six pairs.
     """
     of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:
         return of_paper
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     best: dict[str, str] = {}
-    for candidate in sorted(
-        trusted, key=lambda stored_profile: (-stored_profile.trust.r2, stored_profile.application)
-    ):
-        best.setdefault(candidate.application.partition(":")[0], candidate.application)
+    for profile in sorted(trusted, key=lambda profile: (-profile.trust.r2, profile.application)):
+        best.setdefault(profile.application.partition(":")[0], profile.application)
     return list(pairwise(sorted(best.values())))[:PAIRS]
 
 
 def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[DifferenceBars]:
-    """Return the difference b - a of the profiles of each pair (a, b) of `compared_pairs`, in the same order.
+    """Return the difference b - a of the profiles of each pair (a, b) of `compared_pairs`.
 
     The profiles are learned again; with the `params` of the pipeline they are identical to its profiles.
     """
@@ -200,19 +165,15 @@ def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[Diff
 def stability_sentence(stability: pd.DataFrame) -> str:
     """Return a text with the number of applications on which our top five is more stable; "" without rows.
 
-    It has both mean overlaps, too, and says if the number is not significantly different from half of the
-    rows. `stability` has ``application`` and the mean overlap of the top five between resamples, by the quiho
-    paper's method (``seed``) and by ours (``ours``); a row with NaN counts as not more stable.
+    A row with NaN in `stability` (see `stability_chart`) counts as not more stable.
     """
     if stability.empty:
         return ""
     higher = int((stability["ours"] > stability["seed"]).sum())
     means = stability[["seed", "ours"]].mean()
-    chance = (
-        ""
-        if differs_from_half(higher, len(stability))
-        else " This share does not differ significantly from half."
-    )
+    chance = " This share does not differ significantly from half."
+    if differs_from_half(higher, len(stability)):
+        chance = ""
     return (
         f"The top five stressors of our method are more stable than the paper's on {higher} of "
         f"{with_noun(len(stability), 'application')} ({percent(higher / len(stability), 0)}): "
@@ -224,19 +185,18 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
     """Return a text with the number of smallest errors and the median error of each method; "" without rows.
 
     `accuracy` has ``application`` and a column of median relative errors per method. An application with a
-    missing error counts in the medians and in the total, but not for a method. Methods that do not differ
-    significantly from the best are named.
+    missing error counts in the medians and in the total, but not for a method.
     """
     if accuracy.empty:
         return ""
-    errors = accuracy.drop(columns="application")
-    best = errors.dropna().idxmin(axis="columns").value_counts()
-    counts = ", ".join(f"{METHODS.get(str(name), name)} on {number}" for name, number in best.items())
-    medians = errors.median().sort_values().items()
-    typical = ", ".join(f"{METHODS.get(str(name), name)} {percent(error)}" for name, error in medians)
-    leaders = Leaders.from_scores(-errors.dropna()) if len(errors.dropna()) else None
-    alike = [METHODS.get(name, name) for name in leaders.all_names] if leaders and leaders.alike else []
-    chance = f" The errors of {join_names(alike)} do not differ significantly." if alike else ""
+    errors = accuracy.drop(columns="application").rename(columns=METHODS)
+    complete = errors.dropna()
+    best = complete.idxmin(axis="columns").value_counts()
+    counts = ", ".join(f"{name} on {number}" for name, number in best.items())
+    typical = ", ".join(f"{name} {percent(error)}" for name, error in errors.median().sort_values().items())
+    leaders, chance = Leaders.from_scores(-complete) if len(complete) else None, ""
+    if leaders and leaders.alike:
+        chance = f" The errors of {join_names(leaders.all_names)} do not differ significantly."
     return (
         f"Method with the smallest error on machines of held-out CPU models: {counts} of "
         f"{with_noun(len(accuracy), 'application')}. Median errors over the applications: {typical}.{chance}"
@@ -246,8 +206,7 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
 def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
     """Yield figures 6 to 9 and 12: name, chart or None, and the text to show without a chart.
 
-    The text is empty where there always is a chart. Figure 9 shows the applications of the paper's section
-    6.1 (`SECTION_6_1`) if the data has any, else all.
+    Figure 9 shows the applications of the paper's section 6.1 if the data has any, else all.
     """
     columns, targets = list(table.columns), table.targets
     scores = zscores(table.runs[columns].to_numpy(np.float64))
@@ -258,23 +217,22 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
     values = numbered_rows.pivot(index="row", columns="application", values="value")
     applications = (values - values.mean()) / values.std(ddof=0).where(lambda spread: spread > 0)
     alike = correlation_chart("figure-7", rates, "all machines")
-    numbered = series_chart("figure-12", targets)
+    numbered = series_chart(targets)
     yield "Figure 6 of the quiho paper", boxes_chart("figure-6", rates, "stressor"), ""
     yield "Figure 7 of the quiho paper", alike, "Fewer than two stressors have different rates."
-    yield "Figure 8 of the quiho paper", components_chart("figure-8", scores, "stressor"), ""
+    yield "Figure 8 of the quiho paper", components_chart(scores), ""
     yield "Figure 9 of the quiho paper", boxes_chart("figure-9", applications, "application"), ""
     missing = "It needs application names that differ only in a final number."
     yield "Figure 12 of the quiho paper", numbered, missing
 
 
-def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
-    """Return three rankings, each with its own seed, of an application's top five stressors on two machines.
+def find_contradiction(table: FingerprintTable, seed: int) -> dict[str, Any] | None:
+    """Return figures 15 and 16: three rankings of an application's top five stressors on two machines.
 
-    The application is ``redis-set``, else the first by name; both machines are drawn by `seed` from those
-    that ran it. The rankings are by the quiho paper's method, each from the data of both machines, and may
-    agree; their seeds are always 0, 1 and 2. The result also has the number of stressors that are in all
-    three (``agree``), and a chart of the stressors' correlations on both machines, which may be None. None
-    without applications, or if fewer than two machines ran the chosen one.
+    The ``application`` is ``redis-set``, else the first by name; both ``machines`` are drawn by `seed` from
+    those that ran it. The ``rankings`` are by the quiho paper's method with the seeds 0, 1 and 2; ``agree``
+    is the number of stressors in all three. ``chart`` has the correlations on both machines, or is None. The
+    result is None if fewer than two machines ran the application, or there is none.
     """
     if not table.applications:
         return None
@@ -292,5 +250,10 @@ def find_contradiction(table: FingerprintTable, seed: int) -> Contradiction | No
         rankings.append(bars_from_shares(100 * shares / (top if top > 0 else 1)))
     common = set.intersection(*({bar.name for bar in ranking} for ranking in rankings))
     rates = pd.DataFrame(two.x, columns=list(two.columns))
-    chart = correlation_chart("figure-15", rates, "two machines")
-    return Contradiction(application, (str(a), str(b)), chart, rankings, len(common))
+    return {
+        "application": application,
+        "machines": (str(a), str(b)),
+        "chart": correlation_chart("figure-15", rates, "two machines"),
+        "rankings": rankings,
+        "agree": len(common),
+    }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from data.fingerprints.tables import CATEGORIES
+from data.tables.problems import shorten_names
 from features.fingerprints.matrix import stressor_of
 from serving.fingerprints.profiled import ProfiledPage, Reported
 from serving.reports.charts import percent, plain_number, two_decimals, with_noun
@@ -30,19 +31,12 @@ NAMED = 1.0
 def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     """Yield sentences on all profiles: the clearest rankings, those not to use, and errors of predictions.
 
-    They are plain text, with commands in backticks. Without such profiles and errors there are none. The
-    clearest are two trusted profiles, or one if any profile is not trusted.
+    The clearest are two trusted profiles, or one if any profile is not trusted.
     """
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]
-    clearest = sorted(
-        trusted,
-        key=lambda stored_profile: (
-            stored_profile.trust.chance,
-            -stored_profile.trust.top_rank_stability,
-            stored_profile.application,
-        ),
-    )
+    trusted.sort(key=lambda profile: profile.application)
+    clearest = sorted(trusted, key=lambda profile: (profile.trust.chance, -profile.trust.top_rank_stability))
     for profile in clearest[: 1 if refused else 2]:
         yield _leaders_advice(profile)
     if trusted:
@@ -66,11 +60,7 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
 
 
 def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Yield sentences on one profile: use of its ranking and predictions, its limits, machines to measure.
-
-    They are plain text, with commands in backticks. `predictions` are those by this profile, maybe none; the
-    machines whose interval is wider than the predicted value are named.
-    """
+    """Yield sentences on one profile: use of its ranking and predictions, limits, machines to measure."""
     trust = profile.trust
     if trust.enough:
         yield _leaders_advice(profile)
@@ -95,7 +85,7 @@ def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Itera
     if wide:
         yield (
             f"Run the application on {join_names(wide)} before you decide: the interval is wider than the "
-            f"predicted value."
+            "predicted value."
         )
 
 
@@ -113,8 +103,7 @@ def difference_advice(difference: ProfileDifference) -> Iterator[str]:
     else:
         yield (
             f"Do not look for a cause in the machine's resources: the profiles of {difference.a} and "
-            f"{difference.b} do "
-            f"not differ significantly."
+            f"{difference.b} do not differ significantly."
         )
         yield f"Measure them on more than {with_noun(difference.units, 'machine')} to detect smaller changes."
     yield "Do not read the size of a change as lost time: importances are relative, the largest is 100."
@@ -168,11 +157,10 @@ class ProfileBars:
         trust = self.profile.trust
         return (
             f"{trust.machines} machines of {trust.cpus} CPU models. The same stressors are first by "
-            f"{trust.by} in {percent(trust.top_rank_stability, 0)} of resamples; "
-            f"the p-value of the largest correlation with the performance is {trust.chance:.3f}. "
-            f"With whole CPU models held out, R\N{SUPERSCRIPT TWO} is {two_decimals(trust.r2)} "
-            f"and the median error {percent(trust.median_error)}; "
-            f"predictions are {'not ' if trust.unpredicted else ''}trusted"
+            f"{trust.by} in {percent(trust.top_rank_stability, 0)} of resamples; the p-value of the largest "
+            f"correlation with the performance is {trust.chance:.3f}. With whole CPU models held out, "
+            f"R\N{SUPERSCRIPT TWO} is {two_decimals(trust.r2)} and the median error "
+            f"{percent(trust.median_error)}; predictions are {'not ' if trust.unpredicted else ''}trusted"
         )
 
     @property
@@ -217,10 +205,7 @@ class ProfileBars:
 
 
 def bars_from_shares(shares: pd.Series) -> list[Bar]:
-    """Return bars of the five largest `shares` (by stressor), largest first, with NaN as interval ends.
-
-    The shares may be in any unit, and are not changed; if there are fewer than five, all are returned.
-    """
+    """Return bars of the five largest `shares` (by stressor), largest first, with NaN as interval ends."""
     ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
         Bar(str(name), float(value), math.nan, math.nan, CATEGORIES.get(stressor_of(str(name)), ("other",)))
@@ -256,9 +241,8 @@ class DifferenceBars:
             return f"{pair}: these machines do not show what changed"
         if not moved:
             return f"{pair}: no stressor differs significantly"
-        more = f" and {with_noun(len(moved) - 3, 'more', 'more')}" if len(moved) > 3 else ""  # noqa: PLR2004 - as named
         verb = "differs" if len(moved) == 1 else "differ"
-        return f"{pair}: {', '.join(moved[:3])}{more} {verb} significantly"
+        return f"{pair}: {shorten_names(moved, 3)} {verb} significantly"
 
     @property
     def top(self) -> list[dict[str, Any]]:
@@ -280,28 +264,22 @@ class DifferenceBars:
 
 def profile_page(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
     """Return a profile as a self-contained HTML page with advice, and any predictions and warnings."""
-    return render(
-        "irup_page.html",
-        heading=f"Resources that {profile.application} depends on",
+    return _render_page(
+        f"Resources that {profile.application} depends on",
+        profile_advice(profile, predictions),
         profiles=[ProfileBars("profile", profile, shown=True)],
-        differences=[],
         predictions=predictions,
         measured=profile.measured,
         warnings=warnings,
-        points=list(profile_advice(profile, predictions)),
-        papers=[QUIHO],
     )
 
 
 def difference_page(difference: ProfileDifference) -> str:
     """Return the difference of two profiles (b - a) as a self-contained HTML page with advice."""
-    return render(
-        "irup_page.html",
-        heading=f"{difference.a} against {difference.b}",
-        profiles=[],
-        differences=[DifferenceBars("difference", difference)],
-        predictions=(),
-        warnings=(),
-        points=list(difference_advice(difference)),
-        papers=[QUIHO],
-    )
+    heading, bars = f"{difference.a} against {difference.b}", DifferenceBars("difference", difference)
+    return _render_page(heading, difference_advice(difference), differences=[bars])
+
+
+def _render_page(heading: str, points: Iterable[str], **shown: Any) -> str:
+    content = dict.fromkeys(("profiles", "differences", "predictions", "warnings"), ()) | shown
+    return render("irup_page.html", heading=heading, points=list(points), papers=[QUIHO], **content)

@@ -15,26 +15,23 @@ from data.paths import FamilyPaths
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from features.fingerprints.matrix import FingerprintTable
-from serving.reports.evaluation_files import Entry, Metrics
+from serving.reports.evaluation_files import Entry, Metrics, dtypes_of
 from training.fingerprints.trust import Trust
 
-TRUST_DTYPES = (
-    dict.fromkeys(("application", "leaders", "by", "reasons", "unpredicted"), "str")
-    | dict.fromkeys(("machines", "cpus"), "int64")
-    | dict.fromkeys(("r2", "median_error", "stability", "top_rank_stability", "chance"), "float64")
-    | dict.fromkeys(("seed_stability", "our_stability"), "float64")
-)
-_RANKED = {"application": "str"} | dict.fromkeys(("importance", "low", "high"), "float64")
-PROFILE_DTYPES = _RANKED | {
-    "stressor": "str",
-    "cluster": "int64",
-    "categories": "str",
-    "seed_importance": "float64",
+_RANKED = dtypes_of(str="application", float64="importance low high")
+#: Columns of the tables that the stage profile writes, by file name.
+TABLES = {
+    "trust": dtypes_of(
+        str="application leaders by reasons unpredicted",
+        int64="machines cpus",
+        float64="r2 median_error stability top_rank_stability chance seed_stability our_stability",
+    ),
+    "profiles": _RANKED | dtypes_of(str="stressor categories", int64="cluster", float64="seed_importance"),
+    "clusters": _RANKED | dtypes_of(int64="cluster", str="stressors"),
+    "categories": _RANKED | dtypes_of(str="category"),
+    "claims": dtypes_of(str="figure claim seed_says we_find verdict reasons"),
 }
-CLUSTER_DTYPES = _RANKED | {"cluster": "int64", "stressors": "str"}
-CATEGORY_DTYPES = _RANKED | {"category": "str"}
-CLAIM_DTYPES = dict.fromkeys(("figure", "claim", "seed_says", "we_find", "verdict", "reasons"), "str")
-ACCURACY_DTYPES = {"application": "str", "entry": "str", "median_error": "float64"}
+ACCURACY = dtypes_of(str="application entry", float64="median_error")
 
 
 @dataclass(frozen=True)
@@ -64,34 +61,29 @@ class ProfiledPage:
     def read(cls, root: Path) -> ProfiledPage:
         """Read the stages' files under the project `root`; InputError if one is missing or invalid."""
         paths = FamilyPaths("fingerprints", root)
-        trust = read_table(paths.profiled / "trust.parquet", TRUST_DTYPES)
-        stability = trust[["application", "seed_stability", "our_stability"]]
-        accuracy = read_table(paths.evaluated / "accuracy.parquet", ACCURACY_DTYPES)
+        tables = {name: read_table(paths.profiled / f"{name}.parquet", TABLES[name]) for name in TABLES}
+        stability = tables["trust"][["application", "seed_stability", "our_stability"]]
+        accuracy = read_table(paths.evaluated / "accuracy.parquet", ACCURACY)
         return cls(
             read_json(paths.metrics, Metrics[Entry]),
             FingerprintTable.read(paths.processed),
             tuple(FingerprintDecisions.read(paths.valid).explanation_lines()),
-            _read_profiles(paths.profiled, trust),
-            read_table(paths.profiled / "claims.parquet", CLAIM_DTYPES),
+            _profiles_of(tables, paths.profiled),
+            tables["claims"],
             stability.set_axis(["application", "seed", "ours"], axis="columns"),
             accuracy.pivot(index="application", columns="entry", values="median_error").reset_index(),
         )
 
 
-def _read_profiles(reports: Path, trust: pd.DataFrame) -> dict[str, Reported]:
+def _profiles_of(tables: Mapping[str, pd.DataFrame], directory: Path) -> dict[str, Reported]:
     features, clusters, categories = (
-        dict(list(read_table(reports / f"{name}.parquet", dtypes).groupby("application", sort=False)))
-        for name, dtypes in (
-            ("profiles", PROFILE_DTYPES),
-            ("clusters", CLUSTER_DTYPES),
-            ("categories", CATEGORY_DTYPES),
-        )
+        dict(list(tables[name].groupby("application"))) for name in ("profiles", "clusters", "categories")
     )
     profiles = {}
-    for row in trust.to_dict("records"):
+    for row in tables["trust"].to_dict("records"):
         name = row["application"]
-        if name not in features or name not in clusters or name not in categories:
-            raise InputError(f'has no profile of "{name}"; run the stage profile', file=reports)
+        if not (name in features and name in clusters and name in categories):
+            raise InputError(f'has no profile of "{name}"; run the stage profile', file=directory)
         profiles[name] = Reported(name, features[name], clusters[name], categories[name], _parse_trust(row))
     return profiles
 

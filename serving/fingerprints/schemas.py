@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from data.tables.documents import AS_WHOLE, JsonSection
-from serving.http.schemas import Better, Name, Positive, finite_or_none
+from serving.http.schemas import Better, Name, Positive, example_config, finite_or_none
 
 
 def _split_list(value: Any) -> Any:
@@ -52,26 +52,10 @@ class Application(JsonSection):
     )
 
 
-def _example_request() -> dict[str, Any]:
-    rates = (
-        (0.30, 70.5, 80.7),
-        (0.70, 106.6, 175.8),
-        (1.00, 103.2, 123.6),
-        (1.10, 156.6, 270.6),
-        (0.60, 92.1, 123.1),
-    )
-    machines = [
-        {"machine": f"m{number}", "cpu": f"cpu {number}", "rates": {"mmap": mmap, "crypt": crypt, "cpu": cpu}}
-        for number, (mmap, crypt, cpu) in enumerate(rates, 1)
-    ]
-    values = {"m1": [186.1, 186.3], "m2": 90.6, "m3": 72.1, "m4": 88.0}
-    return {"machines": machines, "application": {"name": "zlog", "values": values}}
-
-
 class IrupRequest(JsonSection):
     """Fingerprints, and the performance of one application on some of their machines."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_example_request()]})
+    model_config = example_config("serving.fingerprints")
 
     machines: list[Machine] = Field(
         min_length=1, max_length=10_000, description="Of machines with the same name, the first counts."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from itertools import accumulate, groupby, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
@@ -19,6 +19,8 @@ from serving.http.schemas import RefusedError
 from serving.plugins import Endpoint, HandleBatch
 
 T = TypeVar("T")
+Body = TypeVar("Body")
+Result = TypeVar("Result")
 #: Maximum size in bytes of a body that is answered in the event loop, and of all bodies answered in one turn.
 SMALL, TURN = 32 * 1024, 128 * 1024
 #: Maximum size in bytes of a body that is answered with others in a thread, and their maximum number.
@@ -28,12 +30,12 @@ MEDIUM, TOGETHER = 256 * 1024, 16
 GATHER = 0.001
 
 
-class Pending(NamedTuple):
+class Pending(NamedTuple, Generic[Body, Result]):
     """A body, the model that was loaded when it came, and its future answer."""
 
-    body: bytes
+    body: Body
     model: Any
-    answer: asyncio.Future[Answered]
+    answer: asyncio.Future[Result]
 
 
 @dataclass
@@ -45,7 +47,7 @@ class PendingBatch:
     """
 
     handle_batch: HandleBatch
-    _pending: list[Pending] = field(default_factory=list)
+    _pending: list[Pending[bytes, Answered]] = field(default_factory=list)
     _n_before: int = 0  # number of bodies pending one turn earlier
 
     async def answer_body(self, body: bytes, model: Any) -> Answered:
@@ -53,7 +55,7 @@ class PendingBatch:
         loop = asyncio.get_running_loop()
         if not self._pending:
             loop.call_soon(self._answer_pending)
-        request = Pending(body, model, loop.create_future())
+        request: Pending[bytes, Answered] = Pending(body, model, loop.create_future())
         self._pending.append(request)
         return await request.answer
 
@@ -75,34 +77,37 @@ class PendingBatch:
 
 
 @dataclass
-class ThreadedBatch:
+class ThreadedBatch(Generic[Body, Result]):
     """Pending bodies of one endpoint, answered in a thread; the next batch gathers meanwhile.
 
-    A batch is complete when `GATHER` seconds bring no further body; this delays a single body, too.
+    A batch is complete when `gather` seconds bring no further body; this delays a single body, too.
     """
 
-    handle_batch: HandleBatch
+    handle_batch: Callable[[Sequence[Body], Any], Sequence[Result | Exception]]
     limiter: CapacityLimiter
-    _pending: list[Pending] = field(default_factory=list)
+    gather: float = GATHER
+    max_together: int = TOGETHER
+    _pending: list[Pending[Body, Result]] = field(default_factory=list)
     _running: asyncio.Future[None] | None = None
 
-    async def answer_body(self, body: bytes, model: Any) -> Answered:
+    async def answer_body(self, body: Body, model: Any) -> Result:
         """Return the answer to one body; raises the exceptions of its handler."""
-        request = Pending(body, model, asyncio.get_running_loop().create_future())
+        answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        request = Pending(body, model, answer)
         self._pending.append(request)
         if self._running is None:
             self._running = asyncio.ensure_future(self._answer_pending())
         return await request.answer
 
     async def _answer_pending(self) -> None:
-        """Answer all pending bodies, at most `TOGETHER` of one model at a time."""
+        """Answer all pending bodies, at most `max_together` of one model at a time."""
         try:
             while self._pending:
                 n_before = 0
-                while n_before < len(self._pending) < TOGETHER:
+                while n_before < len(self._pending) < self.max_together:
                     n_before = len(self._pending)
-                    await asyncio.sleep(GATHER)
-                first = islice(self._pending, TOGETHER)
+                    await asyncio.sleep(self.gather)
+                first = islice(self._pending, self.max_together)
                 batch = list(next(groupby(first, key=lambda request: id(request.model)))[1])
                 del self._pending[: len(batch)]
                 answers = await run_in_thread(
@@ -114,23 +119,26 @@ class ThreadedBatch:
 
 
 def _compute_answers(
-    handle_batch: HandleBatch, requests: Sequence[Pending]
-) -> Sequence[Answered | Exception]:
+    handle_batch: Callable[[Sequence[Body], Any], Sequence[Result | Exception]],
+    requests: Sequence[Pending[Body, Any]],
+) -> Sequence[Result | Exception]:
     try:
         return handle_batch([request.body for request in requests], requests[0].model)
     except Exception as exc:  # noqa: BLE001 - raised again where the answers are awaited
         return [exc] * len(requests)
 
 
-def _deliver_answers(requests: Sequence[Pending], answers: Sequence[Answered | Exception]) -> None:
+def _deliver_answers(
+    requests: Sequence[Pending[Body, Result]], answers: Sequence[Result | Exception]
+) -> None:
     for request, answer in zip(requests, answers, strict=True):
         if request.answer.done():
             # the caller was cancelled
             continue
-        if isinstance(answer, Answered):
-            request.answer.set_result(answer)
-        else:
+        if isinstance(answer, Exception):
             request.answer.set_exception(answer)
+        else:
+            request.answer.set_result(answer)
 
 
 class RequestBatcher:
@@ -138,7 +146,7 @@ class RequestBatcher:
 
     def __init__(self, endpoint: Endpoint, model: HotReloadingModel | None, limiter: CapacityLimiter) -> None:
         self._endpoint, self._model, self._limiter = endpoint, model, limiter
-        self._batch: PendingBatch | ThreadedBatch | None = None
+        self._batch: PendingBatch | ThreadedBatch[bytes, Answered] | None = None
         self._limit = MEDIUM if endpoint.batch_in_thread else SMALL
         if endpoint.handle_batch is not None and endpoint.batch_in_thread:
             self._batch = ThreadedBatch(endpoint.handle_batch, limiter)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
+from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -16,6 +18,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     StringConstraints,
 )
+from pydantic.config import JsonDict
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -49,9 +52,17 @@ class OtherThan:
         return name
 
 
-def example_config(content: dict[str, Any]) -> ConfigDict:
-    """Return the pydantic ``model_config`` that gives a type `content` as its example in OpenAPI."""
-    return ConfigDict(json_schema_extra={"examples": [content]})
+def example_config(package: str) -> ConfigDict:
+    """Return the pydantic ``model_config`` of types with an example in OpenAPI.
+
+    The file ``examples.json`` in `package` has an example by the name of each type.
+    """
+
+    def add_example(schema: JsonDict) -> None:
+        examples = json.loads((files(package) / "examples.json").read_text(encoding="utf-8"))
+        schema["examples"] = [examples[str(schema["title"])]]
+
+    return ConfigDict(json_schema_extra=add_example)
 
 
 class ModelAnswer(BaseModel):
@@ -111,14 +122,7 @@ MEDIA_TYPE = "application/problem+json"
 class ProblemDetails(BaseModel):
     """Problem details of a refused request (RFC 9457)."""
 
-    model_config = example_config(
-        {
-            "type": "about:blank",
-            "title": "Unprocessable Content",
-            "status": 422,
-            "detail": 'comparisons[0].configurations[0]: threads="four" is not a whole number',
-        }
-    )
+    model_config = example_config("serving.http")
 
     type: str
     title: str

@@ -29,9 +29,7 @@ _GROUPS = 40
 def validity_sentence(validity: pd.DataFrame) -> str:
     """Return a sentence with the shares of invalid and valid runs that the rules, the tree and both reject.
 
-    `validity` has ``judge`` (rules, tree, both), ``fold, kind`` (empty: valid runs), and the numbers ``runs,
-    rejected``, which are summed over folds and kinds. Without rows of invalid runs it says only that there
-    are none.
+    `validity` is that of `validity_chart`; its numbers are summed over folds and kinds.
     """
     shares = _rejected_shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
@@ -63,17 +61,13 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
         f"{JUDGES[judges[-1]]} reject {percent(float(invalid.min()), 0)} of them"
     )
     if not _smallest_differs(invalid, ordered.loc[invalid.index, "runs"]):
-        title = (
-            f"No kind of invalid run is significantly harder to detect: {JUDGES[judges[-1]]} reject "
-            f"{_share_range(invalid)} of each"
-        )
+        span = f"{JUDGES[judges[-1]]} reject {_share_range(invalid)} of each"
+        title = f"No kind of invalid run is significantly harder to detect: {span}"
     bars = [
         Bars(ordered[judge], JUDGES[judge], turn=turn, turns=len(judges)) for turn, judge in enumerate(judges)
     ]
-    kinds = _labels_with_sizes(
-        [kind or "valid (should not be rejected)" for kind in ordered.index], ordered["runs"]
-    )
-    panel = Panel(bars, _shares_axis("runs that are rejected (% of that kind)"), Axis("kind", kinds))
+    kinds = _axis_with_sizes("kind", ordered["runs"].rename({"": "valid (should not be rejected)"}))
+    panel = Panel(bars, _shares_axis("runs that are rejected (% of that kind)"), kinds)
     words = Words(
         "validity-chart",
         title,
@@ -87,8 +81,7 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
     """Draw by ``cause`` the share of abnormal pairs (``status`` fail) that are detected (``verdict`` fail).
 
-    `verdicts` has one model's verdicts, a row per pair; any other verdict, also unsure, is no detection.
-    Pairs without a cause ("" or NaN) are left out; None if no abnormal pair has one.
+    `verdicts` has a row per pair; any other verdict is no detection. None if no abnormal pair has a cause.
     """
     abnormal = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
     if abnormal.empty:
@@ -104,16 +97,10 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
             f"{with_noun(int(least['size']), 'abnormal pair')}"
         )
     else:
-        title = (
-            "No cause is significantly harder to detect: "
-            f"{_share_range(by_cause['mean'])} of each are detected"
-        )
-    causes = Axis("cause", _labels_with_sizes([str(cause) for cause in by_cause.index], by_cause["size"]))
-    panel = Panel(
-        [Bars(by_cause["mean"])],
-        _shares_axis("abnormal pairs that are detected (% of all with the cause)"),
-        causes,
-    )
+        span = _share_range(by_cause["mean"])
+        title = f"No cause is significantly harder to detect: {span} of each are detected"
+    shares = _shares_axis("abnormal pairs that are detected (% of all with the cause)")
+    panel = Panel([Bars(by_cause["mean"])], shares, _axis_with_sizes("cause", by_cause["size"]))
     equal_time = ""
     if any(str(cause).endswith(EQUAL_TIME) for cause in by_cause.index):
         equal_time = " At equal time: the program does less work, so the cause does not make its runs longer."
@@ -127,10 +114,9 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
 
 
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
-    """Draw a matrix with the number of test cases of each given group in each automatic group.
+    """Draw a matrix with the number of test cases of each given ``group`` in each ``automatic`` one.
 
-    `groups` has a row per test case, with columns ``group`` (given) and ``automatic``. None with fewer than
-    two given groups, or more than 40 given or automatic ones.
+    None with fewer than two given groups, or more than 40 of either.
     """
     table = pd.crosstab(groups["group"], groups["automatic"])
     if len(table) < 2 or max(table.shape) > _GROUPS:  # noqa: PLR2004 - nothing to compare
@@ -188,16 +174,14 @@ def _share_range(shares: pd.Series) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _labels_with_sizes(names: list[str], sizes: pd.Series) -> list[str]:
-    return [f"{name} ({int(size):,})" for name, size in zip(names, sizes, strict=True)]
+def _axis_with_sizes(label: str, sizes: pd.Series) -> Axis:
+    return Axis(label, [f"{name} ({int(size):,})" for name, size in sizes.items()])
 
 
 def _shares_axis(label: str) -> Axis:
     return Axis(label, percent=True, low=0, high=1)
 
 
-#: Figures of the seed, as in curves.parquet.
-COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
 #: Difference of balanced accuracies below which they are called equal.
 EQUAL = 0.01
 _GROUPINGS = {"none": "one model", "given": "a model per group"}
@@ -231,53 +215,6 @@ class Curve(NamedTuple):
         return is_significant(gain, self.spread[place], other.spread[other_place], folds=self.folds)
 
 
-def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by the cost of a false negative, in false positives (engine paper, figure 4).
-
-    `curves` has ``figure, model, grouping, x`` (that ratio), ``balanced_accuracy, spread`` (one standard
-    deviation over folds, drawn as an error bar). Rows of other figures or with a NaN accuracy are ignored;
-    None if no row of ``figure`` 4 remains. `folds`, the number of folds, is only used to test whether the
-    gain in the title, over a line's value at the smallest ratio, is significant.
-    """
-    across = Axis("cost of a missed abnormal vector : cost of a false alarm (log scale)", log=True)
-    title = partial(
-        _gain_title,
-        best="if a miss costs {} times as much",
-        without="if a miss costs as much as a false alarm",
-    )
-    return _curve_chart(curves, folds, COST, "cost ratio, a line per model", across, title)
-
-
-def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by undersampling (engine paper, figure 5), with a line per model and grouping.
-
-    `curves` has ``figure, model, grouping, x`` (normal vectors per abnormal one), ``balanced_accuracy,
-    spread`` (one standard deviation over folds, drawn as an error bar). Rows of other figures or with a NaN
-    accuracy are ignored; None if no row of ``figure`` 5 remains. The title has the largest significant gain
-    of a line over its value at the largest ``x`` (all normal vectors), or says that there is none; `folds`,
-    the number of folds, is only used to test whether a gain is significant.
-    """
-    label = "normal training vectors per abnormal vector (log scale)"
-    across = Axis(label, log=True, backwards=True)
-    title = partial(
-        _gain_title, best="at a ratio of {} normal to 1 abnormal vector", without="with all normal vectors"
-    )
-    by = "undersampling, a line per model and grouping"
-    return _curve_chart(curves, folds, UNDERSAMPLING, by, across, title)
-
-
-def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
-    """Draw balanced accuracy by number of dimensions (analysis engine paper, figure 6).
-
-    `curves` has ``figure, model, grouping, x`` (dimensions), ``balanced_accuracy, spread`` (one standard
-    deviation over folds, drawn as an error bar). Rows of other figures or with a NaN accuracy are ignored;
-    None if no row of ``figure`` 6 remains. `folds`, the number of folds, is only used to test whether the
-    difference in the title is significant.
-    """
-    across = Axis("number of principal components (last point: all metrics, not projected)")
-    return _curve_chart(curves, folds, DIMENSION, "dimensions, a line per model", across, _dimensions_title)
-
-
 def times_chart(times: pd.DataFrame) -> Chart | None:
     """Draw training ``seconds`` by ``dimensions`` and ``model`` (engine paper, figure 7); None if no rows."""
     if times.empty:
@@ -285,7 +222,7 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
     ordered = times.sort_values(["model", "dimensions"], kind="stable")
     ends = ordered.groupby("model")["seconds"].agg(["first", "last"])
     slow = ends["last"].idxmax()
-    most_dimensions, fewest_dimensions = int(ordered["dimensions"].max()), int(ordered["dimensions"].min())
+    most, fewest = ordered["dimensions"].max(), ordered["dimensions"].min()
     lines = [
         Line(str(model), rows["dimensions"], rows["seconds"], style)
         for style, (model, rows) in enumerate(ordered.groupby("model", sort=True))
@@ -293,9 +230,8 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
     panel = Panel(lines, Axis("number of dimensions"), Axis("time to train a model (s, log scale)", log=True))
     words = Words(
         "figure-7",
-        f"{slow} takes longest to train: {plain_number(ends.loc[slow, 'last'], 3)} s with "
-        f"{most_dimensions} dimensions, "
-        f"{plain_number(ends.loc[slow, 'first'], 3)} s with {fewest_dimensions}",
+        f"{slow} takes longest to train: {plain_number(ends.loc[slow, 'last'], 3)} s with {most} dimensions, "
+        f"{plain_number(ends.loc[slow, 'first'], 3)} s with {fewest}",
         "Chart of training time by dimensions, a line per model",
         "Mean over the folds, on the machine that made this page; times differ from run to run.",
     )
@@ -307,10 +243,9 @@ def ablation_chart(
 ) -> Chart | None:
     """Draw balanced accuracy remedy by remedy; None without models or with one row per model.
 
-    `steps` holds the rows of each model, with the same remedies in the same order; all rows are measured on
-    one set of pairs or target runs (`unit` names them). `alone`: the first row has all remedies, and each
-    other row leaves out one; otherwise the first row has none, and each other row adds one to the previous
-    row. `name`: the anchor in the page.
+    `steps` holds the rows of each model, with the same remedies, measured on one set of pairs or target runs
+    (`unit`). `alone`: the first row has all remedies, and each other row leaves out one; otherwise the first
+    row has none, and each other row adds one to the previous row. `name`: the anchor in the page.
     """
     if not steps or len(steps[0]) < 2:  # noqa: PLR2004 - nothing to compare
         return None
@@ -413,21 +348,50 @@ def _dimensions_title(curves: Sequence[Curve]) -> str:
     return title
 
 
-def _curve_chart(  # noqa: PLR0917 - all differ from figure to figure
-    curves: pd.DataFrame,
-    folds: int,
-    figure: int,
-    by: str,
-    across: Axis,
-    title: Callable[[Sequence[Curve]], str],
-) -> Chart | None:
+#: By figure: the horizontal axis, its short name, and the function that returns the title.
+CURVE_FIGURES: dict[int, tuple[Axis, str, Callable[[Sequence[Curve]], str]]] = {
+    4: (
+        Axis("cost of a missed abnormal vector : cost of a false alarm (log scale)", log=True),
+        "cost ratio, a line per model",
+        partial(
+            _gain_title,
+            best="if a miss costs {} times as much",
+            without="if a miss costs as much as a false alarm",
+        ),
+    ),
+    5: (
+        Axis("normal training vectors per abnormal vector (log scale)", log=True, backwards=True),
+        "undersampling, a line per model and grouping",
+        partial(
+            _gain_title,
+            best="at a ratio of {} normal to 1 abnormal vector",
+            without="with all normal vectors",
+        ),
+    ),
+    6: (
+        Axis("number of principal components (last point: all metrics, not projected)"),
+        "dimensions, a line per model",
+        _dimensions_title,
+    ),
+}
+
+
+def curve_chart(curves: pd.DataFrame, figure: int, folds: int) -> Chart | None:
+    """Draw balanced accuracy by a parameter of models (engine paper, figures 4 to 6); None without rows.
+
+    `curves` has ``figure, model, grouping, x`` (the parameter: cost of a false negative in false positives,
+    normal vectors per abnormal one, or dimensions), ``balanced_accuracy, spread`` (one standard deviation
+    over the `folds`, drawn as an error bar). Rows of other figures or with a NaN accuracy are ignored. The
+    title names the largest significant gain over the value without the remedy, or the best dimensions.
+    """
     rows = curves[(curves["figure"] == figure) & curves["balanced_accuracy"].notna()]
     if rows.empty:
         return None
+    across, by, title = CURVE_FIGURES[figure]
     models, several = sorted(rows["model"].unique()), len(rows["grouping"].drop_duplicates()) > 1
     lines = []
     for (model, grouping), part in rows.groupby(["model", "grouping"], sort=True):
-        ordered = part.sort_values("x", ascending=figure != UNDERSAMPLING, kind="stable")
+        ordered = part.sort_values("x", ascending=not across.backwards, kind="stable")
         name = f"{model}, {_GROUPINGS.get(str(grouping), grouping)}" if several else str(model)
         x, accuracy, spread = (ordered[column].tolist() for column in ("x", "balanced_accuracy", "spread"))
         hollow = several and grouping == "none"

@@ -31,10 +31,9 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
     """Train on the runs of `source` in chunks, write the model to the directory `output`, and return 0.
 
     `source` is a Parquet file of runs or a directory of such files, `model` the name of a classifier,
-    `trials` the number of search trials (None: as in params.yaml). An older model in `output` is replaced.
-    Temporary files go to `work`, by default next to the model. A summary is printed on stderr. InputError if
-    the source cannot be read, the classifier is unknown or takes pairs of runs, the runs are malformed, or
-    all have the same label.
+    `trials` the number of search trials (None: as in params.yaml). Temporary files go to `work`, by default
+    next to the model. InputError if the source cannot be read, the classifier is unknown or takes pairs of
+    runs, the runs are malformed, or all have the same label.
     """
     params = project_params(Matrices)
     evaluate = params.section.evaluate
@@ -58,8 +57,6 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
 def as_xml(answer: MatricesAnswer) -> bytes:
     """Return the XML document ``matrix_results`` as UTF-8 bytes, without attributes for unknown values.
 
-    Its attributes name the model. It has a ``matrix_result`` per pair with elements ``driver``,
-    ``invalid_run`` and ``note``, then a ``note`` per general note, and a ``risk_guarantee`` if there is one.
     Control and invisible characters become visible escapes.
     """
     from lxml import etree
@@ -99,9 +96,7 @@ TOLD = 20
 def verdict_table(answer: MatricesAnswer) -> VerdictTable:
     """Return a table with one line per pair, in the given order, and notes.
 
-    A line has verdict, probability, workload group, id and reason: the error of an invalid pair, else its
-    main metrics, at most three. Notes on the answer come first, then at most 20 on pairs and 20 on invalid
-    runs; after each 20, a further note counts the omitted ones.
+    Notes on the answer come first, then at most 20 on pairs and 20 on invalid runs.
     """
     general = tuple(f"note: {note}" for note in answer.notes)
     notes = [f'note: pair "{pair.pair_id}": {note}' for pair in answer.verdicts for note in pair.notes]
@@ -114,10 +109,7 @@ def verdict_table(answer: MatricesAnswer) -> VerdictTable:
 
 
 def verdict_summary(answer: MatricesAnswer) -> str:
-    """Return one line without line break: ``3 pairs: 1 fail, 2 pass, 0 invalid (model NAME VERSION)``.
-
-    A risk guarantee, if the model has one, follows within the brackets after "; ".
-    """
+    """Return one line without line break: ``3 pairs: 1 fail, 2 pass, 0 invalid (model NAME VERSION)``."""
     counted = ", ".join(
         f"{answer.count_verdicts(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid")
     )
@@ -154,11 +146,10 @@ def _first_lines(texts: Sequence[str], kind: str) -> list[str]:
 def judge_matrices(source: Path, uri: str | None, wanted: OutputOptions, *, keep_going: bool) -> int:
     """Judge all pairs of matrices of `source`, write the verdicts, and return the exit code.
 
-    `wanted` has the form and the file (None: standard output). The exit code is 1 if a verdict is ``fail``
-    and `wanted` has ``fail_on_regression``, else 0. InputError if the source or the model at `uri` (None: the
-    champion) cannot be read, the source has too few of the model's metrics, the directory of the output file
-    is missing, or a run is wrong; with `keep_going`, wrong runs are skipped, and reported on stderr.
-    ModelError if the model fails, OSError if writing fails.
+    It is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. InputError if the source
+    or the model at `uri` (None: the champion) cannot be read, the source has too few of the model's metrics,
+    or a run is wrong; with `keep_going`, wrong runs are skipped, and reported on stderr. ModelError if the
+    model fails.
     """
     reading = read_source(source, keep_going=keep_going)
     print_skipped(reading.skipped)
@@ -185,13 +176,12 @@ def imported(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> Counts:
-    """Write matrices of `sources` to tables in `directory`, replacing older ones; return counts and errors.
+    """Write matrices of `sources`, of the format `kind`, to `directory`; return counts and errors.
 
-    `kind` is the format of all sources. ``rows`` of the result counts ``groups, workloads, pairs, runs,
-    raw_metrics, summary_metrics``; ``skipped`` holds the errors of omitted data. `include` and `exclude` are
-    case-sensitive shell patterns of workloads; `exclude` wins, and a pair is written if the workloads of both
-    its sides are chosen. InputError if the format is unknown, a source cannot be read, a pattern matches no
-    workload or no pair is left; without `keep_going`, also at the first wrong run or incomparable pair.
+    Older tables are replaced. `include` and `exclude` are case-sensitive shell patterns of workloads;
+    `exclude` wins, and a pair is written if the workloads of both its sides are chosen. InputError if a
+    source cannot be read, a pattern matches no workload or no pair is left; without `keep_going`, also at the
+    first wrong run.
     """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(include, exclude)

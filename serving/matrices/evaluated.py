@@ -14,31 +14,29 @@ from data.paths import FamilyPaths
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from serving.reports import evaluation_files as pages
-from serving.reports.evaluation_files import Judged, Split, Verdicts
+from serving.reports.evaluation_files import Judged, Split, Verdicts, dtypes_of
 from serving.reports.separation import ERRORS
 from training.matrices.schemes import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
-#: Splits: test cases held out whole; causes held out whole too; pairs held out, as in the seed.
-SPLIT, HARDER, EASIER = "test-cases", "causes", "pairs"
+#: The split that chooses the champion: test cases held out whole.
+SPLIT = "test-cases"
 
-VERDICTS = pages.VERDICTS | dict.fromkeys(("pair_id", "group", "cause"), "str") | {"cause_size": "float64"}
-COUNTS = dict.fromkeys(
-    (
-        *("folds", "vectors", "abnormal", "balanced_accuracy", "spread", "false_positive", "false_negative"),
-        *("pair_balanced_accuracy", "pair_spread", "target_balanced_accuracy", "target_spread"),
-        *("seed_balanced_accuracy", "seed_false_positive", "seed_false_negative"),
-    ),
-    "float64",
+_COUNTS = dtypes_of(
+    float64="folds vectors abnormal balanced_accuracy spread false_positive false_negative"
+    " pair_balanced_accuracy pair_spread target_balanced_accuracy target_spread"
+    " seed_balanced_accuracy seed_false_positive seed_false_negative"
 )
-TABLES = {"table": "int64", "row": "str", "model": "str", "scheme": "str"} | COUNTS
-ABLATION = dict.fromkeys(("part", "remedy", "model", "form"), "str") | {"step": "int64"} | COUNTS
-CURVES = {"figure": "int64", "model": "str", "grouping": "str"} | dict.fromkeys(
-    ("x", "balanced_accuracy", "spread"), "float64"
-)
-TIMES = {"model": "str", "dimensions": "int64", "seconds": "float64"}
-VALIDITY = {"judge": "str", "fold": "int64", "kind": "str", "runs": "int64", "rejected": "int64"}
-GROUPS = dict.fromkeys(("workload", "group", "automatic"), "str")
-SERVED = dict.fromkeys(("pair_id", "workload", "group", "verdict", "status", "reason"), "str")
+#: Columns of the tables of the evaluation, by file name.
+TABLES = {
+    "oof": pages.VERDICTS | dtypes_of(str="pair_id group cause", float64="cause_size"),
+    "tables": dtypes_of(int64="table", str="row model scheme") | _COUNTS,
+    "ablation": dtypes_of(str="part remedy model form", int64="step") | _COUNTS,
+    "curves": dtypes_of(int64="figure", str="model grouping", float64="x balanced_accuracy spread"),
+    "validity": dtypes_of(str="judge kind", int64="fold runs rejected"),
+    "groups": dtypes_of(str="workload group automatic"),
+    "served": dtypes_of(str="pair_id workload group verdict status reason"),
+}
+TIMES = dtypes_of(str="model", int64="dimensions", float64="seconds")
 
 
 class DataSet(pages.DataSet):
@@ -69,16 +67,6 @@ class Metrics(pages.Metrics[Judged]):
         """Folds of whole test cases."""
         return self.splits[SPLIT]
 
-    @property
-    def harder(self) -> Split[Judged] | None:
-        """Folds of whole causes; None if causes are unknown."""
-        return self.splits.get(HARDER)
-
-    @property
-    def easier(self) -> Split[Judged] | None:
-        """Folds of whole pairs."""
-        return self.splits.get(EASIER)
-
 
 @dataclass(frozen=True)
 class VectorScores:
@@ -92,26 +80,16 @@ class VectorScores:
     false_negatives: float
 
     @classmethod
-    def from_row(cls, row: pd.Series) -> VectorScores:
-        """Return our scores of a row of tables.parquet or ablation.parquet."""
-        return cls(
-            row["balanced_accuracy"],
-            row["spread"],
-            row["false_positive"],
-            row["false_negative"],
-            row["false_positive"] / (row["vectors"] - row["abnormal"] or nan),
-            row["false_negative"] / (row["abnormal"] or nan),
+    def from_row(
+        cls, row: pd.Series, prefix: str, spread: float, vectors: float, abnormal: float
+    ) -> VectorScores:
+        """Return the scores in the columns with `prefix`; `abnormal` of all `vectors` are abnormal."""
+        accuracy, false_positive, false_negative = (
+            row[f"{prefix}{name}"] for name in ("balanced_accuracy", "false_positive", "false_negative")
         )
-
-    @classmethod
-    def from_paper_row(cls, row: pd.Series, *, paired: bool) -> VectorScores:
-        """Return the paper's scores of a row; `paired`: the paper counts pairs of vectors."""
-        cases, abnormal = (PAIRS, ABNORMAL_PAIRS) if paired else (VECTORS, ABNORMAL)
-        accuracy, alarms, false_negatives = (
-            row[f"seed_{name}"] for name in ("balanced_accuracy", "false_positive", "false_negative")
-        )
+        alarms = false_positive / (vectors - abnormal or nan)
         return cls(
-            accuracy, nan, alarms, false_negatives, alarms / (cases - abnormal), false_negatives / abnormal
+            accuracy, spread, false_positive, false_negative, alarms, false_negative / (abnormal or nan)
         )
 
 
@@ -137,7 +115,9 @@ class TableRow:
         """Return a row of tables.parquet or ablation.parquet; `same` is "pair" or "target"."""
         # the seed counts pairs of vectors for similarity logistic in table 5 and in table 8
         paired = row.get("table") == 8 or row["model"] == "similarity-logistic"  # noqa: PLR2004
-        ours, seeds = VectorScores.from_row(row), VectorScores.from_paper_row(row, paired=paired)
+        ours = VectorScores.from_row(row, "", row["spread"], row["vectors"], row["abnormal"])
+        of_paper = (PAIRS, ABNORMAL_PAIRS) if paired else (VECTORS, ABNORMAL)
+        seeds = VectorScores.from_row(row, "seed_", nan, *of_paper)
         accuracy, spread = float(row[f"{same}_balanced_accuracy"]), float(row[f"{same}_spread"])
         return cls(row[name], row["model"], row[scheme], ours, seeds, accuracy, spread, int(row["folds"]))
 
@@ -152,8 +132,7 @@ class TableRow:
 class RemedyGain:
     """The gain of one row over another in `same`, and its standard error.
 
-    Accuracies of vectors cannot be subtracted, because their set differs by form (flattened: all runs;
-    contrasted: those of targets).
+    Accuracies of vectors cannot be subtracted, because their set differs by form.
     """
 
     gain: float
@@ -193,13 +172,7 @@ class EvaluatedMatrices:
         paths = FamilyPaths("matrices", root)
         metrics = read_json(paths.metrics, Metrics)
         times = paths.reports / "times.parquet"
-        dtypes = {
-            "oof": VERDICTS, "tables": TABLES, "ablation": ABLATION, "curves": CURVES, "validity": VALIDITY,
-            "groups": GROUPS, "served": SERVED,
-        }  # fmt: skip
-        frames = [
-            read_table(paths.evaluated / f"{name}.parquet", types, ()) for name, types in dtypes.items()
-        ]
+        frames = [read_table(paths.evaluated / f"{name}.parquet", types) for name, types in TABLES.items()]
         # missing if DVC restored the stage's outputs from its cache
         frames.append(read_table(times, TIMES) if times.is_file() else pd.DataFrame(columns=[*TIMES]))
         notes = tuple(MatrixDecisions.read(paths.valid).explanation_lines())
@@ -218,8 +191,7 @@ class EvaluatedMatrices:
     def ablation_steps(self, part: str, same: str = "pair") -> list[list[TableRow]]:
         """Return the rows of a part of the ablation, one list per model and sequence of remedies.
 
-        `part` is "added", "left out", "grouping", "single runs" or "single runs, left out"; `same` is "pair"
-        or "target", the unit of the accuracy.
+        `same` is "pair" or "target", the unit of the accuracy.
         """
         rows = self.ablation[self.ablation["part"] == part]
         runs = rows.groupby((rows["step"] == 0).cumsum(), sort=False)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
 from serving.matrices.charts import (
+    CURVE_FIGURES,
     ablation_chart,
     causes_chart,
-    cost_chart,
-    dimensions_chart,
+    curve_chart,
     groups_chart,
-    sampling_chart,
     times_chart,
     validity_chart,
     validity_sentence,
@@ -37,19 +36,17 @@ class AblationRow(NamedTuple):
 def report_advice(
     evaluation: EvaluatedMatrices, mistakes: pd.DataFrame, without: Sequence[AblationRow]
 ) -> Iterator[str]:
-    """Yield recommendations as sentences; none if nothing is to be recommended.
+    """Yield recommendations: on false alarms, labels to check, causes, remedies, and the choice of a model.
 
-    They are about false alarms, labels to check, causes, remedies, and the choice between models. `mistakes`
-    has the ``pair_id`` of the champion's wrong verdicts, the surest first; `without` holds the results of
-    `ablation_rows` for the part "left out", of all models in one sequence.
+    `mistakes` has the ``pair_id`` of the champion's wrong verdicts, the surest first; `without` holds the
+    results of `ablation_rows` for the part "left out", of all models in one sequence.
     """
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     if counts.n_passes:
-        alarms = counts.false_positives / counts.n_passes
+        alarms = with_noun(round(1000 * (counts.false_positives / counts.n_passes)), "false alarm")
         yield (
-            f"Expect about {with_noun(round(1000 * alarms), 'false alarm')} in 1,000 normal pairs of new "
-            "test "
-            f"cases. If these are too many, lower `matrices.decide.max_false_positive_rate` in params.yaml."
+            f"Expect about {alarms} in 1,000 normal pairs of new test cases. If these are too many, lower "
+            "`matrices.decide.max_false_positive_rate` in params.yaml."
         )
     if len(mistakes):
         pairs = join_names([f'"{pair}"' for pair in mistakes["pair_id"].head(3)])
@@ -117,9 +114,15 @@ TABLES = {
     7: "Raw metrics, and a model per group",
     8: "Baseline runs concatenated or subtracted, and similarity-logistic",
 }
+#: Parts of the ablation study by anchor: name in the data, unit of the accuracy, and heading.
+ABLATIONS = {
+    "added": ("added", "pair", "Remedies added one after another"),
+    "left-out": ("left out", "pair", "One remedy omitted"),
+    "single": ("single runs", "target", "Single runs, remedies added one after another"),
+    "single-left-out": ("single runs, left out", "target", "Single runs, one remedy omitted"),
+}
 #: Maximal number of listed mistakes.
 MISTAKES = 10
-_NO_ABLATION = "No ablation was run."
 
 
 def page(root: Path) -> str:
@@ -130,14 +133,12 @@ def page(root: Path) -> str:
     evaluation = EvaluatedMatrices.read(root)
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     mistakes = surest_mistakes(evaluation.champion_verdicts, "pair_id", MISTAKES).fillna({"cause": ""})
-    added, left_out = evaluation.ablation_steps("added"), evaluation.ablation_steps("left out")
-    singles, fewer = (
-        evaluation.ablation_steps("single runs", "target"),
-        evaluation.ablation_steps("single runs, left out", "target"),
-    )
-    without = [ablation_rows(rows, "left out") for rows in left_out]
-    single = ablation_chart("single", singles, alone=False, unit="target runs")
-    single_left_out = ablation_chart("single-left-out", fewer, alone=True, unit="target runs")
+    ablation, figures = {}, {}
+    for name, (part, same, heading) in ABLATIONS.items():
+        steps, alone = evaluation.ablation_steps(part, same), part.endswith("left out")
+        ablation[name] = [ablation_rows(rows, "left out" if alone else "added") for rows in steps]
+        unit = "pairs" if same == "pair" else "target runs"
+        figures[name] = (heading, ablation_chart(name, steps, alone=alone, unit=unit), "No ablation was run.")
     errors = counts.error_sentence(
         evaluation.metrics.champion, "abnormal pair", with_noun(counts.n_passes, "normal pair")
     )
@@ -157,33 +158,20 @@ def page(root: Path) -> str:
             ).iterrows()
         ],
         tables=[(number, caption, evaluation.table_rows(number)) for number, caption in TABLES.items()],
-        added=[ablation_rows(rows, "added") for rows in added],
-        left_out=without,
-        ablations=[
-            ("Remedies added one after another", ablation_chart("added", added, alone=False), _NO_ABLATION),
-            ("One remedy omitted", ablation_chart("left-out", left_out, alone=True), _NO_ABLATION),
-        ],
-        singles=[ablation_rows(rows, "added") for rows in singles],
-        singles_without=[ablation_rows(rows, "left out") for rows in fewer],
-        singles_drawn=[
-            ("Single runs, remedies added one after another", single, _NO_ABLATION),
-            ("Single runs, one remedy omitted", single_left_out, _NO_ABLATION),
-        ],
+        ablation=ablation,
+        ablation_figures=figures,
         figures=curve_figures(evaluation),
         validity=validity_sentence(evaluation.validity),
         validity_figure=validity_chart(evaluation.validity),
         grouping=[ablation_rows(rows, "grouping") for rows in evaluation.ablation_steps("grouping")],
         groups=groups_chart(evaluation.groups),
-        points=list(report_advice(evaluation, mistakes, [step for rows in without for step in rows])),
+        points=list(report_advice(evaluation, mistakes, [*chain.from_iterable(ablation["left-out"])])),
         papers=[ENGINE],
     )
 
 
 def reference_comparison(evaluation: EvaluatedMatrices) -> str:
-    """Return sentences on the balanced accuracy of the champion and of the best reference method.
-
-    The text is empty if no reference method was evaluated.
-    """
+    """Return sentences on the balanced accuracy of the champion and of the best reference method, if any."""
     metrics, champion = evaluation.metrics, evaluation.champion_verdicts
     best = metrics.split.best_entry("opponent")
     if best is None:
@@ -207,9 +195,8 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
 def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
     """Return each of `rows`, one model's rows of the ablation, with the gain of its remedy (first row: None).
 
-    The gain is a difference of balanced accuracies. By `part`, it is that of the row minus that of the
-    previous row ("added"), that of the first row minus that of the row ("left out"), or that of the row minus
-    that of the first row ("grouping"). IndexError without rows.
+    By `part`, it is the gain over the previous row ("added"), of the first row over the row ("left out"), or
+    over the first row ("grouping").
     """
     steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):
@@ -224,19 +211,10 @@ def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
 
 
 def curve_figures(evaluation: EvaluatedMatrices) -> list[tuple[str, Chart | None, str]]:
-    """Return figures 4 to 7 of the analysis engine paper, each as its name, a chart or None, and a text.
-
-    They show the balanced accuracy by the costs of errors, by undersampling and by the number of dimensions,
-    and the training times. Names are such as "Figure 4 of the analysis engine paper". The text, which is
-    never empty, is to be shown if the chart is None, because there are no data.
-    """
+    """Return figures 4 to 7 of the analysis engine paper: name, chart or None, and a text without a chart."""
     curves = evaluation.curves
     folds = int(curves["folds"].min()) if len(curves) else 0
     missing = "reports/matrices/evaluated/curves.parquet does not hold this curve."
-    charts = [
-        (cost_chart(curves, folds), missing),
-        (sampling_chart(curves, folds), missing),
-        (dimensions_chart(curves, folds), missing),
-        (times_chart(evaluation.times), "No times were measured."),
-    ]
+    charts = [(curve_chart(curves, figure, folds), missing) for figure in CURVE_FIGURES]
+    charts.append((times_chart(evaluation.times), "No times were measured."))
     return [(f"Figure {number} of {ENGINE.short}", *chart) for number, chart in enumerate(charts, 4)]

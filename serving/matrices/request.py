@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -45,10 +45,7 @@ Engine = Served[TrainedEngine]
 
 
 def registered_name() -> str:
-    """Return the name under which models of matrices are registered, from the project's params.yaml.
-
-    It is the default if that file or its entry is missing. InputError if params.yaml is invalid.
-    """
+    """Return the registered name of models of matrices, from params.yaml or else the default."""
     return project_params(Matrices).section.promote.name
 
 
@@ -107,11 +104,9 @@ def read_request(path: Path) -> MatrixTables:
 
 
 def tables_of(request: MatricesRequest) -> MatrixTables:
-    """Return the tables of a request.
+    """Return the tables of a request; a pair may have runs on one side only.
 
-    A pair may have runs on one side only. InputError if a pair's id is repeated, neither side of a pair has a
-    run, metrics of a side differ in length, or all pairs together have more than 10,000 metrics or 10,000,000
-    numbers (runs times metrics).
+    InputError if a pair's id is repeated, or as by `require_sides` and `require_bearable`.
     """
     seen = set[str]()
     for place, pair in enumerate(request.pairs):
@@ -126,26 +121,26 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
 def stack_pairs(request: MatricesRequest) -> MatrixTables:
     """Return the tables of a request; run ids are ``PAIR SIDE NUMBER``, numbered from 0 on each side.
 
-    A metric that a run lacks is NaN. The pairs are not checked: their ids must be distinct, and each must
-    pass `require_sides`, which allows a pair without runs on one side; it has only the runs of the other side
-    in the result.
+    A metric that a run lacks is NaN. Ids of pairs must be distinct, and each pair must pass `require_sides`.
     """
     names = _metric_names(request.pairs)
     sides = StackedSides(names)
-    for pair in request.pairs:
-        for side in SIDES:
-            matrix: Matrix = getattr(pair, side)
-            sides.add_side(_side_values(matrix, names), pair.pair_id, side, **side_metadata(pair, matrix))
+    for pair, side, matrix in _sides(request.pairs):
+        sides.add_side(_side_values(matrix, names), pair.pair_id, side, **side_metadata(pair, matrix))
     units = [{"metric": name, "unit": request.units[name]} for name in names if name in request.units]
     return MatrixTables.from_rows(sides.to_frame(), None, units)
 
 
 def _metric_names(pairs: Sequence[Pair]) -> list[str]:
     names: dict[str, None] = {}
-    for matrix in (matrix for pair in pairs for matrix in (pair.baseline, pair.target)):
+    for _, _, matrix in _sides(pairs):
         for columns in (matrix.metrics or {}, *(matrix.runs or ())):
             names |= dict.fromkeys(columns)
     return list(names)
+
+
+def _sides(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, str, Matrix]]:
+    return ((pair, side, getattr(pair, side)) for pair in pairs for side in SIDES)
 
 
 def side_metadata(pair: Pair, side: Matrix) -> dict[str, str]:
@@ -158,8 +153,7 @@ def require_sides(pair: Pair, place: str) -> None:
     if not _run_count(pair.baseline) and not _run_count(pair.target):
         problem = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
         raise InputError(problem, place=place)
-    for side in SIDES:
-        matrix: Matrix = getattr(pair, side)
+    for _, side, matrix in _sides([pair]):
         runs = _run_count(matrix)
         for name, values in (matrix.metrics or {}).items():
             if len(values) != runs:
@@ -168,15 +162,11 @@ def require_sides(pair: Pair, place: str) -> None:
 
 
 def require_bearable(request: MatricesRequest) -> None:
-    """Raise InputError if a request has more than 10,000 metrics or 10,000,000 numbers.
-
-    Metrics are the distinct names in all pairs; numbers are the runs of all pairs times these metrics,
-    measured or not.
-    """
+    """Raise InputError if a request has over 10,000 metrics or 10,000,000 numbers (runs times metrics)."""
     metrics = len(_metric_names(request.pairs))
     if metrics > MOST_METRICS:
         raise InputError(f"have {metrics} metrics; expected {MOST_METRICS} at most", place="pairs")
-    runs = sum(_run_count(matrix) for pair in request.pairs for matrix in (pair.baseline, pair.target))
+    runs = sum(_run_count(matrix) for _, _, matrix in _sides(request.pairs))
     if runs * metrics > MOST_NUMBERS:
         problem = f"have {runs} runs of {metrics} metrics; expected {MOST_NUMBERS} numbers at most"
         raise InputError(problem, place="pairs")
@@ -301,20 +291,15 @@ class _CheckedRequest:
 
 
 def _note_causes(request: MatricesRequest, served: Engine) -> object:
-    """Return the causes of notes on complete pairs as a whole: equal causes give equal notes.
-
-    These are the metrics, their units, those without any value, and the groups that the model does not know.
-    """
+    """Return the causes of notes on complete pairs as a whole: equal causes give equal notes."""
     names, known, measured = _metric_names(request.pairs), served.model.card.groups, set[str]()
     groups = dict[str, None]()
-    for pair in request.pairs:
-        for side in SIDES:
-            matrix: Matrix = getattr(pair, side)
-            metrics = matrix.metrics or {}
-            measured |= {name for name, values in metrics.items() if values.count(None) < len(values)}
-            measured |= {name for run in matrix.runs or () for name, v in run.items() if v is not None}
-            if _run_count(matrix):
-                groups[side_metadata(pair, matrix)["group"]] = None
+    for pair, _, matrix in _sides(request.pairs):
+        metrics = matrix.metrics or {}
+        measured |= {name for name, values in metrics.items() if values.count(None) < len(values)}
+        measured |= {name for run in matrix.runs or () for name, v in run.items() if v is not None}
+        if _run_count(matrix):
+            groups[side_metadata(pair, matrix)["group"]] = None
     units = [(name, request.units[name]) for name in names if name in request.units]
     strange = [group for group in groups if group not in known]
     return tuple(names), tuple(units), frozenset(names) - measured, tuple(strange), not request.pairs
@@ -323,20 +308,14 @@ def _note_causes(request: MatricesRequest, served: Engine) -> object:
 def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
     """Return pair id, workload, verdict and probability of each pair in a JSON answer, in its order.
 
-    The probability is that of ``fail``, None for ``invalid`` pairs. ValueError if `content` is no such
-    answer.
+    The probability is None for ``invalid`` pairs. ValueError if `content` is no such answer.
     """
     verdicts = MatricesAnswer.model_validate_json(content).verdicts
     return [Opinion(pair.pair_id, pair.workload, pair.verdict, pair.probability) for pair in verdicts]
 
 
 def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
-    """Return the opinions of `served` on a request: pair id, workload, verdict and probability of each pair.
-
-    `body` is JSON; `media_type` is ignored. Pairs that cannot be judged are ``invalid``, with the probability
-    None. RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it has too many
-    metrics, numbers or keys; ModelError if the model fails.
-    """
+    """Return the opinions of `served` on a JSON request; errors as by `answer_matrices`."""
     return answer_opinions(media_type, answer_matrices(body, served).content)
 
 
@@ -376,21 +355,17 @@ def _with_distinct_ids(pairs: Sequence[Pair]) -> list[Pair]:
 
 def _invalid_verdict(pair: Pair, reason: str) -> MatrixVerdictAnswer:
     about = side_metadata(pair, pair.target)
-    return MatrixVerdictAnswer(
+    verdict = matrix_judging.MatrixVerdict(
         pair_id=pair.pair_id,
         workload=about["workload"],
         group=about["group"],
-        group_used="",
-        verdict="invalid",
-        probability=None,
-        threshold=None,
         reason=reason,
         baseline_runs=0,
         target_runs=0,
-        invalid_runs=[],
-        attributions=[],
-        notes=[],
+        invalid_runs=(),
+        notes=(),
     )
+    return MatrixVerdictAnswer.model_validate(verdict, from_attributes=True)
 
 
 def matrix_endpoints(model: Registered) -> list[Endpoint]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +18,7 @@ from pydantic import (
 
 from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
 from data.tables.documents import JsonSection
-from serving.http.schemas import ModelAnswer, Name, OtherThan, ServedModel, finite_or_none
+from serving.http.schemas import ModelAnswer, Name, OtherThan, ServedModel, example_config, finite_or_none
 from serving.reports.verdict_lines import Answer, VerdictLine
 
 #: Maximal numbers of pairs in a request and of runs in one side.
@@ -76,28 +76,10 @@ class Pair(JsonSection):
     target: Matrix
 
 
-def _example_request() -> dict[str, Any]:
-    columns = {"process.user": [9.91, 9.87, 9.94], "process.wait": [0.41, 0.39, 0.44]}
-    rows = [
-        {"process.user": 9.90, "process.wait": 2.10},
-        {"process.user": 9.96, "process.wait": 2.31},
-        {"process.user": 9.93, "process.wait": None},
-    ]
-    pair = {
-        "pair_id": "accounts 3.0.1",
-        "workload": "accounts",
-        "group": "oltp",
-        "machine": "m1",
-        "baseline": {"version": "3.0.0", "metrics": columns},
-        "target": {"version": "3.0.1", "runs": rows},
-    }
-    return {"pairs": [pair], "units": {"process.user": "ms/txn", "process.wait": "ms/txn"}}
-
-
 class MatricesRequest(JsonSection):
     """Pairs of matrices to be judged."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_example_request()]})
+    model_config = example_config("serving.matrices")
 
     pairs: list[Pair] = Field(min_length=1, max_length=PAIRS)
     units: dict[Name, Unit] = Field(
@@ -152,27 +134,6 @@ class MatrixVerdictAnswer(BaseModel):
     notes: list[str] = Field(description="Remarks on this verdict.")
 
 
-def _answer_example() -> dict[str, Any]:
-    driver = {"metric": "process.wait", "unit": "ms/txn", "baseline": 0.41, "target": 2.21}
-    verdict = {
-        "pair_id": "accounts 3.0.1",
-        "workload": "accounts",
-        "group": "oltp",
-        "group_used": "oltp",
-        "verdict": "fail",
-        "probability": 0.93,
-        "threshold": 0.41,
-        "invalid_reason": None,
-        "baseline_runs": 3,
-        "target_runs": 3,
-        "invalid_runs": [],
-        "attributions": [driver | {"contribution": 0.62}],
-        "notes": [],
-    }
-    model = {"name": "regression-matrix", "version": "1", "uri": "models:/regression-matrix/1"}
-    return {"model": model, "verdicts": [verdict], "notes": []}
-
-
 class FalseAlarmsKept(BaseModel):
     """The guarantee on false alarms, for normal pairs of test cases outside the training data."""
 
@@ -191,7 +152,7 @@ class FalseAlarmsKept(BaseModel):
 class MatricesAnswer(BaseModel):
     """The verdicts, in the order of the pairs."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_answer_example()]})
+    model_config = example_config("serving.matrices")
 
     model: ModelAnswer
     verdicts: list[MatrixVerdictAnswer]

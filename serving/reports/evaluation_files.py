@@ -11,12 +11,14 @@ from pydantic import BaseModel
 
 from serving.reports.charts import percent, with_noun
 
+
+def dtypes_of(**columns: str) -> dict[str, str]:
+    """Return the type of each column; a keyword is a type, its value the names of columns, with spaces."""
+    return {name: dtype for dtype, names in columns.items() for name in names.split()}
+
+
 #: Columns of out-of-fold verdicts, without the name of the case.
-VERDICTS = dict.fromkeys(("split", "entry", "kind", "verdict", "status"), "str") | {
-    "fold": "int64",
-    "probability": "float64",
-    "threshold": "float64",
-}
+VERDICTS = dtypes_of(str="split entry kind verdict status", int64="fold", float64="probability threshold")
 
 
 class Score(BaseModel):

@@ -11,7 +11,6 @@ from training.evaluation.thresholds import (
     DecisionPolicy,
     DecisionThresholds,
     GuaranteedRate,
-    Limits,
     OrdinaryCases,
     RiskGuarantee,
     ScoredCases,
@@ -142,9 +141,9 @@ def sent(cuts, told):
 def test_review_rate_stays_within_its_requested_limit():
     generator = np.random.default_rng(0)
     known = usual(generator)
-    limited = limit_reviews(0.4, known, 0.05, Limits(cheapest=0))
+    limited = limit_reviews(0.4, known, 0.05, cheapest=0)
     assert sent(limited, known.probability) == pytest.approx(0.05, abs=1e-3)
-    sure = limit_reviews(0.4, known, 0.05, Limits(confidence=0.9))
+    sure = limit_reviews(0.4, known, 0.05, confidence=0.9)
     again = [sent(sure, usual(generator).probability) <= 0.05 for _ in range(100)]
     assert np.mean(again) >= 0.8
     assert sent(sure, known.probability) > 0.04
@@ -152,11 +151,11 @@ def test_review_rate_stays_within_its_requested_limit():
 
 def test_reviews_go_only_to_the_costliest_mistakes():
     known = usual(np.random.default_rng(1))
-    few, many = limit_reviews(0.4, known, 0.02, Limits()), limit_reviews(0.4, known, 0.9, Limits())
+    few, many = limit_reviews(0.4, known, 0.02), limit_reviews(0.4, known, 0.9)
     assert few.low < 0.4 < few.high
     # a miss costs 1.5 false alarms there, a look a twentieth of one
     assert (many.low, many.high) == pytest.approx((0.05 / 1.5, 0.95))
-    assert limit_reviews(0.4, known, 0.0, Limits()) == DecisionThresholds(0.4, 0.4)
+    assert limit_reviews(0.4, known, 0.0) == DecisionThresholds(0.4, 0.4)
 
 
 def test_reviews_lie_below_a_guaranteed_fail_threshold():

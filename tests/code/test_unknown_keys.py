@@ -1,6 +1,7 @@
 """Keys that nobody reads are refused with the one that was perhaps meant."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from data.comparisons.params import Comparisons
 from data.comparisons.request import JudgeRequest
 from data.corun.params import Corun
 from data.errors import InputError
+from data.fingerprints.params import Fingerprints
 from data.matrices.params import Matrices
 from data.params import load
 from data.tables.problems import nearest_name
@@ -56,6 +58,23 @@ def test_unknown_keys_of_params_yaml_name_their_section(tmp_path, family, change
         load(SECTIONS.get(family, Comparisons), path)
     assert str(error.value).startswith(f"{path}: {told}")
     assert "\n" not in str(error.value)
+
+
+def documented_values():
+    """Yield lines of params.yaml, and each value that the comment of the line offers."""
+    for number, line in enumerate(SHIPPED.read_text().splitlines()):
+        setting, _, comment = line.partition("  # ")
+        if " | " in comment:
+            yield from ((number, setting, re.match(r"[\w-]+", value)[0]) for value in comment.split(" | "))
+
+
+@pytest.mark.parametrize(("number", "setting", "value"), [*documented_values()])
+def test_values_that_comments_of_params_yaml_offer_are_accepted(tmp_path, number, setting, value):
+    lines = SHIPPED.read_text().splitlines()
+    lines[number] = f"{setting.partition(': ')[0]}: {value}"
+    (tmp_path / "params.yaml").write_text("\n".join(lines))
+    for section in (Comparisons, Corun, Fingerprints, Matrices):
+        load(section, tmp_path / "params.yaml")
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Samples, Sides, five_numbers
+from data.comparisons.posted import named_sides
+from data.comparisons.request import Comparison, Configuration
+from data.comparisons.sides import Sides
 
 Floats = NDArray[np.float64]
 #: Earlier runs of a configuration, the oldest first.
 Runs = tuple[Floats, ...]
 Better = Literal["lower", "higher"]
+Holds = Callable[[Floats, float], NDArray[np.bool_]]
 
 #: Probabilities that differ by less are equal.
 SAME = 1e-9
@@ -64,7 +67,7 @@ class BehaviouralCheck:
     name: str  # in words
     #: Takes the probabilities of the cases, in their order, and the threshold of ``fail``; returns for each
     #: whether it is correct.
-    holds: Callable[[Floats, float], NDArray[np.bool_]]
+    holds: Holds
     cases: tuple[Case, ...]
 
 
@@ -105,35 +108,23 @@ def build_checks(seed: int) -> tuple[BehaviouralCheck, ...]:
 
 
 def sides_of(cases: Sequence[Case]) -> Sides:
-    """Return the samples of all cases as flat arrays, one comparison per case, in their order.
+    """Return the samples of all cases as flat arrays, one comparison per case, in their order."""
+    return named_sides([_as_comparison(case) for case in cases]).sides
 
-    Five-number summaries are computed from the samples; ``later`` (versions after the target) is
-    empty. ValueError without cases.
-    """
-    sizes = [len(case.configurations) for case in cases]
-    rows = [configuration for case in cases for configuration in case.configurations]
-    baseline = _join_runs([(before,) for before, _, _ in rows])
-    target = _join_runs([(after,) for _, after, _ in rows])
-    return Sides(
-        np.repeat(np.arange(len(cases)), sizes),
-        len(cases),
-        np.concatenate([np.arange(1, size + 1) for size in sizes]),
-        np.repeat([-1.0 if case.better == "lower" else 1.0 for case in cases], sizes),
-        baseline,
-        target,
-        _join_runs([history for _, _, history in rows]),
-        _join_runs([() for _ in rows]),
-        five_numbers(baseline),
-        five_numbers(target),
+
+def _as_comparison(case: Case) -> Comparison:
+    configurations = [
+        Configuration.model_construct(
+            threads=threads,
+            baseline=before.tolist(),
+            target=after.tolist(),
+            history=[run.tolist() for run in history],
+        )
+        for threads, (before, after, history) in enumerate(case.configurations, start=1)
+    ]
+    return Comparison.model_construct(
+        comparison_id=case.description, operation="", better=case.better, configurations=configurations
     )
-
-
-def _join_runs(lists: Sequence[Runs]) -> Samples:
-    lengths = np.array([sum(map(len, runs)) for runs in lists], np.int64)
-    flat: list[Floats] = [np.zeros(0), *(run for runs in lists for run in runs)]
-    orders = [np.zeros(0, np.int64), *(np.full(len(run), n) for runs in lists for n, run in enumerate(runs))]
-    stops = np.cumsum(lengths)
-    return Samples(np.concatenate(flat), np.concatenate(orders), stops - lengths, stops)
 
 
 def draw_unchanged(
@@ -189,40 +180,23 @@ def _centre_runs(case: Case) -> Case:
     return replace(case, configurations=configurations)
 
 
-Holds = Callable[[Floats, float], NDArray[np.bool_]]
-
-
-def at_least(bound: float) -> Holds:
-    """Return a function of probabilities and an ignored threshold; it flags each probability >= `bound`."""
+def _at_least(bound: float) -> Holds:
     return lambda probability, _: probability >= bound
 
 
-def at_most(bound: float) -> Holds:
-    """Return a function of probabilities and an ignored threshold; it flags each probability <= `bound`."""
+def _at_most(bound: float) -> Holds:
     return lambda probability, _: probability <= bound
 
 
-def never_less(chain: int) -> Holds:
-    """Return a function that checks that probabilities never fall within chains of `chain` consecutive cases.
-
-    It takes probabilities, shape (n_cases,), and a threshold, which is ignored; it returns a flag for each
-    case: not below the case before in its chain by more than 1e-9. The first of a chain is True. ValueError
-    if the number of cases is not a multiple of `chain`.
-    """
-
-    def never_falls(probability: Floats, _: float) -> NDArray[np.bool_]:
-        return np.asarray(np.diff(probability.reshape(-1, chain), axis=1, prepend=-1.0) >= -SAME).ravel()
-
-    return never_falls
+def _never_less(chain: int) -> Holds:
+    """Return a check that no probability falls within chains of `chain` consecutive cases."""
+    return lambda probability, _: (
+        np.diff(probability.reshape(-1, chain), axis=1, prepend=-1.0) >= -SAME
+    ).ravel()
 
 
-def equal_in_groups(count: int) -> Holds:
-    """Return a function that checks that each `count` consecutive cases have the same probability.
-
-    It takes probabilities, shape (n_cases,), and a threshold, which is ignored; it returns a flag for each
-    case: within 1e-9 of the first of its group. ValueError if the number of cases is not a multiple of
-    `count`.
-    """
+def _equal_in_groups(count: int) -> Holds:
+    """Return a check that each `count` consecutive cases have the same probability."""
 
     def all_equal(probability: Floats, _: float) -> NDArray[np.bool_]:
         by_group = probability.reshape(-1, count)
@@ -235,19 +209,19 @@ def _plain_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     tight = tuple(_centre_runs(case) for case in _draw_unchanged_cases(draw, (0.003,), (0, 8)))
     yield BehaviouralCheck(
         "twice as slow with tight samples is at least 0.99",
-        at_least(0.99),
+        _at_least(0.99),
         tuple(c.worsen_targets(1) for c in tight),
     )
     small = tuple(case.worsen_targets(share) for case in tight for share in (0.2, 0.1, 0.07))
-    yield BehaviouralCheck("20, 10 and 7 % worse with 0.3 % noise are at least 0.95", at_least(0.95), small)
+    yield BehaviouralCheck("20, 10 and 7 % worse with 0.3 % noise are at least 0.95", _at_least(0.95), small)
     same = tuple(
         replace(case, description=f"identical sides, {case.description}", configurations=identical)
         for case in _draw_unchanged_cases(draw, (0.003, 0.1), (0, 8))
         if (identical := tuple((b, b.copy(), h) for b, _, h in case.configurations))
     )
-    yield BehaviouralCheck("identical sides are at most 0.02", at_most(0.02), same)
+    yield BehaviouralCheck("identical sides are at most 0.02", _at_most(0.02), same)
     better = tuple(case.worsen_targets(1 / (1 + gain) - 1) for case in tight for gain in (0.03, 0.5))
-    yield BehaviouralCheck("improvements are at most 0.02", at_most(0.02), better)
+    yield BehaviouralCheck("improvements are at most 0.02", _at_most(0.02), better)
 
 
 def _order_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
@@ -255,22 +229,25 @@ def _order_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     cases = tuple(
         member for case in chains for member in (case, *(case.worsen_targets(share) for share in _WORSE))
     )
-    yield BehaviouralCheck("worse by more is never less probable", never_less(1 + len(_WORSE)), cases)
+    yield BehaviouralCheck("worse by more is never less probable", _never_less(1 + len(_WORSE)), cases)
     repeated = tuple(
         case.change_all_samples(partial(np.tile, reps=times), f"{case.description}, each {times} times")
         for start in _draw_unchanged_cases(draw, (0.01, 0.03), (0,))
         for case in [_centre_runs(start).worsen_targets(0.2)]
         for times in (1, 2, 4)
     )
-    yield BehaviouralCheck("more samples of the same shift never make it less sure", never_less(3), repeated)
+    yield BehaviouralCheck("more samples of the same shift never make it less sure", _never_less(3), repeated)
 
 
 def _invariance_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     cases: list[Case] = []
     for case in _draw_unchanged_cases(draw, (0.01, 0.1), (0, 8)):
         worsened = case.worsen_targets(0.08)
-        copied = replace(worsened, description=f"a copied configuration, {worsened.description}")
-        copied = replace(copied, configurations=(*worsened.configurations, worsened.configurations[0]))
+        copied = replace(
+            worsened,
+            description=f"a copied configuration, {worsened.description}",
+            configurations=(*worsened.configurations, worsened.configurations[0]),
+        )
         cases += [
             worsened,
             worsened.change_all_samples(
@@ -282,7 +259,7 @@ def _invariance_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
             copied,
         ]
     yield BehaviouralCheck(
-        "order of samples, unit and copied configurations change nothing", equal_in_groups(4), tuple(cases)
+        "order of samples, unit and copied configurations change nothing", _equal_in_groups(4), tuple(cases)
     )
 
 

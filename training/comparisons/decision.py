@@ -21,12 +21,13 @@ from training.comparisons.family import Examples, Family, FeatureTable
 from training.estimators.answering import CalibrationMap
 from training.evaluation.calibration import calibration_error, learn_calibration
 from training.evaluation.metrics import DIGITS
+from training.evaluation.search import SearchOutcome
 from training.evaluation.thresholds import (
     GUARANTEE,
     SHARES,
     DecisionPolicy,
     DecisionThresholds,
-    Limits,
+    GuaranteedRate,
     OrdinaryCases,
     RiskGuarantee,
     ScoredCases,
@@ -78,18 +79,6 @@ SENT = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 
 
 @dataclass(frozen=True)
-class InnerPredictions:
-    """The training rows of a part, with the out-of-fold predictions of inner folds."""
-
-    y: NDArray[np.int64]  # shape (n_rows,): 1 is fail
-    groups: NDArray[np.str_]  # shape (n_rows,)
-    probability: Floats  # shape (n_rows,): Not calibrated
-    #: Shape (n_rows,): Rows below the minimum effect size: they never fail, and pass unless misses are
-    #: limited.
-    below: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
 class Decision:
     """The steps from a model's probability to the verdict."""
 
@@ -106,79 +95,71 @@ class Decision:
         return discount_below(self.calibration.map_probability(probability), below, self.beneath)
 
 
-def learn_decision(inner: InnerPredictions, threshold: float, how: Decide, seed: int) -> Decision:
+def learn_decision(
+    examples: Examples, probability: Floats, threshold: float, how: Decide, seed: int
+) -> Decision:
     """Return calibration, thresholds and risk guarantees of a model, learned from out-of-fold predictions.
 
-    From `threshold` on, a probability that is not calibrated, ``fail`` is the better guess; the result has
-    the calibrated threshold. `how` has the limits on error and review rates, or costs, that set the
+    `probability`, shape (n_rows,), has those of the training rows `examples`, not calibrated. From
+    `threshold` on, also not calibrated, ``fail`` is the better guess; the result has the calibrated
+    threshold. `how` has the limits on error and review rates, or costs, that set the
     thresholds of ``unsure`` and ``fail``; if a limit on false negatives (positives) cannot be guaranteed,
     ``pass`` (``fail``) is never given. A limit on false positives precedes one on reviews. Rows below the
     minimum effect size do not train the calibration, unless all are; the result has a factor, at most 1, by
     which their calibrated probabilities are multiplied. `seed` is that of random splits.
     """
-    below = inner.below
+    y, groups, below = examples.y, examples.groups, ~examples.needs_model
     used = np.full(len(below), True) if below.all() else ~below
-    calibration = learn_calibration(inner.y[used], inner.probability[used], inner.groups[used])
+    calibration = learn_calibration(y[used], probability[used], groups[used])
     # the fails below the minimum effect size, over the expected ones
-    expected = calibration.map_probability(inner.probability[below]).sum()
-    beneath = min(1.0, float((inner.y[below].sum() + 1) / (expected + 1)))
-    adjusted = discount_below(calibration.map_probability(inner.probability), below, beneath)
+    expected = calibration.map_probability(probability[below]).sum()
+    beneath = min(1.0, float((y[below].sum() + 1) / (expected + 1)))
+    adjusted = discount_below(calibration.map_probability(probability), below, beneath)
     costs = None if how.costs is None else VerdictCosts(**how.costs.model_dump())
     policy = DecisionPolicy(
         how.max_false_negative_rate, how.max_false_positive_rate, how.max_review_rate, costs
     )
-    cut, guarantee = (
-        float(calibration.map_probability(threshold)),
-        learn_guarantee(inner, adjusted, how, seed),
-    )
-    usual = OrdinaryCases(np.where(below, 0.0, adjusted), inner.groups)
-    sending = tuple(limit_reviews(cut, usual, share, Limits(cheapest=0.0)) for share in SENT)
+    cut, guarantee = float(calibration.map_probability(threshold)), _guarantee(examples, adjusted, how, seed)
+    usual = OrdinaryCases(np.where(below, 0.0, adjusted), groups)
+    sending = tuple(limit_reviews(cut, usual, share, cheapest=0.0) for share in SENT)
     return Decision(
         calibration, beneath, cut, guarantee, policy, thresholds_for(guarantee, cut, policy, usual), sending
     )
 
 
-def learn_guarantee(inner: InnerPredictions, adjusted: Floats, how: Decide, seed: int) -> RiskGuarantee:
+def _guarantee(examples: Examples, adjusted: Floats, how: Decide, seed: int) -> RiskGuarantee:
     """Return the thresholds that guarantee limits on either error rate, at the confidence of `how`.
 
     Limits are 0.5, 1, 2, 5, 10 and 20 %, and those that `how` requests, ascending: on false negatives, if
-    ``pass`` is given below the threshold; on false positives, if ``fail`` is given from it on. A limit that
-    cannot be guaranteed has the threshold None. `adjusted`, shape (n_rows,), are the calibrated probabilities
-    of ``fail`` of the rows of `inner`; rows below the minimum effect size never count as false positives.
-    `seed` is that of random splits.
+    ``pass`` is given below the threshold; on false positives, if ``fail`` is given from it on. `adjusted`,
+    shape (n_rows,), are calibrated probabilities; rows below the minimum effect size never fail.
     """
-    fails, passes = inner.y == 1, inner.y == 0
-    missed_levels = guarantee_rates(
-        ScoredCases(adjusted, fails, inner.groups),
-        _guaranteed_shares(how.max_false_negative_rate),
-        how.confidence,
-        seed,
-    )
-    # nothing fails below the minimum effect size
-    spared = ScoredCases(np.where(inner.below, 1.0, 1 - adjusted), passes, inner.groups)
-    turned = guarantee_rates(spared, _guaranteed_shares(how.max_false_positive_rate), how.confidence, seed)
+    fails, groups = examples.y == 1, examples.groups
+
+    def guaranteed(scores: Floats, protected: NDArray[np.bool_], limit: float | None) -> list[GuaranteedRate]:
+        shares = sorted({*SHARES, *([] if limit is None else [limit])})
+        return guarantee_rates(ScoredCases(scores, protected, groups), shares, how.confidence, seed)
+
+    misses = guaranteed(adjusted, fails, how.max_false_negative_rate)
+    passing = np.where(examples.needs_model, 1 - adjusted, 1.0)
+    alarms = guaranteed(passing, examples.y == 0, how.max_false_positive_rate)
     return RiskGuarantee(
         how.confidence,
         int(fails.sum()),
-        len(np.unique(inner.groups[fails])),
-        tuple(missed_levels),
-        tuple(level.for_opposite_class() for level in turned),
+        len(np.unique(groups[fails])),
+        tuple(misses),
+        tuple(level.for_opposite_class() for level in alarms),
         GUARANTEE,
     )
 
 
-def _guaranteed_shares(wished: float | None) -> list[float]:
-    return sorted({*SHARES, *([] if wished is None else [wished])})
+def write_out_of_fold(directory: Path, results: Iterable[SearchOutcome[Any]]) -> None:
+    """Write held.npz to `directory`: the out-of-fold probabilities of each search, named "part model".
 
-
-def write_out_of_fold(directory: Path, predicted: Iterable[tuple[str, str, Floats]]) -> None:
-    """Write held.npz to `directory`: an array named "part model" for each (part, model, probabilities).
-
-    The probabilities are out-of-fold ones of the part's training rows, shape (n_rows,). The directory is
-    created if missing; an existing file is replaced.
+    The directory is created if missing; an existing file is replaced.
     """
     with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
-        arrays: dict[str, Any] = {f"{part} {model}": probability for part, model, probability in predicted}
+        arrays: dict[str, Any] = {f"{result.part} {result.model}": result.out_of_fold for result in results}
         np.savez_compressed(file, **arrays)
 
 
@@ -221,14 +202,11 @@ def count_outcomes(
     """
     guarantee, threshold = learned.guarantee, learned.threshold
     cells = [("chosen", 0.0, True, learned.cuts, learned.policy.allows_unsure_below)]
-    missed_levels, alarm_levels = guarantee.max_false_negative_rate, guarantee.max_false_positive_rate
-    limited = [("max_false_negative_rate", level, DecisionPolicy(level.share)) for level in missed_levels]
-    limited += [
-        ("max_false_positive_rate", level, DecisionPolicy(None, level.share)) for level in alarm_levels
-    ]
-    for kind, level, policy in limited:
-        cuts = thresholds_for(guarantee, threshold, policy)
-        cells.append((kind, level.share, level.cut is not None, cuts, policy.allows_unsure_below))
+    for kind in ("max_false_negative_rate", "max_false_positive_rate"):
+        for level in getattr(guarantee, kind):
+            policy = DecisionPolicy(**{kind: level.share})
+            cuts = thresholds_for(guarantee, threshold, policy)
+            cells.append((kind, level.share, level.cut is not None, cuts, policy.allows_unsure_below))
     cells += [("sent", share, True, cuts, False) for share, cuts in zip(SENT, learned.sending, strict=True)]
     failed, rows = y == 1, []
     for kind, share, made, cuts, beneath in cells:

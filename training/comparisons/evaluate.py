@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from data.parallel import Compute, side_by_side
 from data.tables.files import write_json, write_tables
 from training.comparisons.decision import (
-    InnerPredictions,
     count_outcomes,
     examples_of,
     learn_decision,
@@ -156,17 +155,14 @@ def evaluate(family: Family) -> None:
     folds = stratified_parts(table.examples, family.section.evaluate, seed)
     accuracies = accuracy_curves(table.examples, folds, seed, family.params.compute)
     write_tables(family.paths.evaluated, {"oof": verdicts, "risk_guarantees": counted, "curves": accuracies})
-    content = {
-        **metrics_content(family, table, verdicts),
-        "risk_guarantees": {
-            split: summarise_split(verdicts, counted, split) for split in ("grouped", "stratified")
-        },
+    content = metrics_content(family, table, verdicts)
+    content["risk_guarantees"] = {
+        split: summarise_split(verdicts, counted, split) for split in ("grouped", "stratified")
     }
     write_json(family.paths.metrics, content)
     shown = dvc_verdict_figures(content, "grouped", verdicts)
-    replace(shown, plots={**shown.plots, "sent": review_curve(content["risk_guarantees"]["grouped"])}).write(
-        family.paths
-    )
+    shown.plots["sent"] = review_curve(content["risk_guarantees"]["grouped"])
+    shown.write(family.paths)
 
 
 def out_of_fold(
@@ -203,10 +199,7 @@ def out_of_fold(
     inner_predictions = read_out_of_fold(family.paths.tuned, [(part.name, name) for part, name, _ in cells])
     rows, counted = [], []
     for (part, name, chosen), probability, inner in zip(cells, probabilities, inner_predictions, strict=True):
-        inside = InnerPredictions(
-            examples.y[part.train], examples.groups[part.train], inner, below[part.train]
-        )
-        learned = learn_decision(inside, chosen.threshold, how, seed)
+        learned = learn_decision(examples.select_rows(part.train), inner, chosen.threshold, how, seed)
         adjusted = learned.calibrate_and_discount(probability, below[part.test])
         counting = np.where(below[part.test], 0.0, adjusted)
         rows.append(_verdict_rows(table, part, name, counting, learned.threshold))
@@ -283,14 +276,10 @@ def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame)
 
 def _choose_champion(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> str:
     grouped = verdicts[(verdicts["kind"] == "model") & (verdicts["split"] == "grouped")]
-    ordered = {
-        str(name): rows.set_index("comparison_id").reindex(table.frame["comparison_id"])
-        for name, rows in grouped.groupby("entry")
-    }
-    predicted = {
-        name: FoldPredictions(rows["probability"].to_numpy(), (rows["verdict"] == "fail").to_numpy())
-        for name, rows in ordered.items()
-    }
-    return tie_break(
-        table.examples.y == 1, predicted, table.examples.groups, TIE_BREAK_ORDER, family.params.seed
-    )
+    predicted = {}
+    for name, rows in grouped.groupby("entry"):
+        ordered = rows.set_index("comparison_id").reindex(table.frame["comparison_id"])
+        fails = (ordered["verdict"] == "fail").to_numpy()
+        predicted[str(name)] = FoldPredictions(ordered["probability"].to_numpy(), fails)
+    examples = table.examples
+    return tie_break(examples.y == 1, predicted, examples.groups, TIE_BREAK_ORDER, family.params.seed)

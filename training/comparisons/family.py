@@ -170,9 +170,7 @@ class Part:
 def all_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
     """Return the part "all", then the parts of `stratified_parts`, then those of `grouped_parts`.
 
-    The part "all" has all rows for training, and no test rows. InputError if a label occurs in fewer
-    rows than there are stratified folds, or in fewer groups than there are grouped folds, or the test rows of
-    a grouped fold have a single label.
+    The part "all" has all rows for training, and no test rows. InputError as by the other two.
     """
     everything = Part("all", np.arange(len(examples.y)), np.arange(0))
     return [everything, *stratified_parts(examples, how, seed), *grouped_parts(examples, how, seed)]
@@ -200,12 +198,7 @@ def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]
 
 
 def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Return ``how.n_grouped_folds`` parts; no group has rows both in training and in test of a part.
-
-    Each row is in the test rows of one part; folds are stratified by label and shuffled with `seed`. A part
-    has the row numbers of training and test, from 0, ascending. InputError if a label has fewer groups than
-    folds, or the test rows of a fold have a single label.
-    """
+    """Return ``how.n_grouped_folds`` parts of whole groups, as `group_folds` divides the rows."""
     folds = group_folds(examples, how.n_grouped_folds, seed, "grouped split")
     return [Part("grouped", train, test, fold=number) for number, (train, test) in enumerate(folds)]
 
@@ -213,9 +206,8 @@ def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
 def group_folds(examples: Examples, folds: int, seed: int, place: str) -> list[tuple[Rows, Rows]]:
     """Return training and test row numbers, ascending, of each of `folds` folds, stratified by label.
 
-    Each row is in the test rows of one fold; no group is divided between folds. InputError if a label has
-    fewer groups than folds, or the test rows of a fold have a single label; the message names the split by
-    the words `place`.
+    Each row is in the test rows of one fold; no group is divided between folds. InputError, with the words
+    `place`, if a label has fewer groups than folds, or the test rows of a fold have a single label.
     """
     from sklearn.model_selection import StratifiedGroupKFold
 
@@ -365,11 +357,11 @@ class Family:
     """Parameters, paths and features of a model family, for the stages."""
 
     params: Params[Comparisons]  # parameters of all families, and of this one
-    columns: Callable[[], tuple[str, ...]]  # returns the features that the models take
+    columns: tuple[str, ...]  # the features that the models take
     #: Returns the fixed rules' verdicts: a boolean column per rule (True is fail), indexed by
     #: ``comparison_id``.
     rules: Callable[[], pd.DataFrame]
-    root: Path = Path()  # the project's directory
+    paths: FamilyPaths
     name = "comparisons"
 
     @property
@@ -378,18 +370,13 @@ class Family:
         return self.params.section
 
     @property
-    def paths(self) -> FamilyPaths:
-        """Paths of the family's files."""
-        return FamilyPaths(self.name, self.root)
-
-    @property
     def features_file(self) -> Path:
         """File with the labelled vectors."""
         return self.paths.processed / "features.parquet"
 
     def read_features(self) -> FeatureTable:
         """Return the labelled vectors; InputError if file or column is missing, or a label is invalid."""
-        return FeatureTable.read(self.features_file, self.columns())
+        return FeatureTable.read(self.features_file, self.columns)
 
     def stage_file(self, name: Literal["changes", "bare", "runs"]) -> Path:
         """Return the path of a file from the stage featurize with a row for each labelled comparison.
@@ -405,9 +392,9 @@ def bound() -> Family:
 
     InputError if that file is missing or invalid.
     """
-    params = load(Comparisons)
-    seen = partial(model_columns, params.section.featurize.feature_set)
-    return Family(params, seen, partial(_rule_verdicts, FamilyPaths(Family.name)))
+    params, paths = load(Comparisons), FamilyPaths(Family.name)
+    columns = model_columns(params.section.featurize.feature_set)
+    return Family(params, columns, partial(_rule_verdicts, paths), paths)
 
 
 def _rule_verdicts(paths: FamilyPaths) -> pd.DataFrame:

@@ -125,12 +125,11 @@ def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
 
 
 def track_models(outs: StageOutputs, tags: dict[str, str]) -> Tracked:
-    """Log the models in MLflow, the best one last, and return the run and the address of the best one.
+    """Log the models in MLflow, and return the run and the address of the best one, which is logged last.
 
-    The best is always logged. The others with searched parameters are logged before it, from worst to best,
-    except those that MLflow already has, with their files, for the same digest ``tags["evidence"]``. This
-    digest becomes a tag of the models' runs; other entries of `tags` are ignored. Interrupted runs are marked
-    as killed.
+    The others with searched parameters are logged before it, from worst to best, except those that MLflow
+    already has, with their files, for the same digest ``tags["evidence"]``, which becomes a tag of their
+    runs. Interrupted runs are marked as killed.
     """
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features_file, tags["evidence"])
@@ -247,12 +246,7 @@ def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredi
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return two functions that read out-of-fold predictions of a state of the project, and their files.
-
-    The files (one is the directory of interim tables) are named relative to the project. From them, one
-    function reads the predictions of the split "grouped" of all entries, the champion first. The other reads
-    the predictions that were logged with a registered model.
-    """
+    """Return the readers of the split "grouped"; one of their files is the directory of interim tables."""
     return PredictionReaders(
         (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
         _read_predictions,

@@ -21,7 +21,6 @@ from features.comparisons.outliers import NO_OUTLIERS, without_duplicates, witho
 from features.comparisons.vectors import (
     PreparedComparisons,
     feature_vectors,
-    set_to_compute,
     smallest_set_with,
     vector_columns,
 )
@@ -211,10 +210,6 @@ class Card(StoredCard):
         """The thresholds between which verdicts are ``unsure``."""
         return self.cuts or DecisionThresholds(self.threshold, self.threshold)
 
-    def apply_calibration(self, probability: Floats) -> Floats:
-        """Return the calibrated values of the model's probabilities, in their shape."""
-        return probability if self.calibration is None else self.calibration.map_probability(probability)
-
     def with_policy(self, policy: DecisionPolicy) -> Card:
         """Return a copy with the policy `policy`; InputError if the guarantee does not cover it."""
         return replace(self, cuts=thresholds_for(self.risk_guarantee, self.threshold, policy), policy=policy)
@@ -272,9 +267,9 @@ class Card(StoredCard):
         learned = discount_below(shift_odds(probability, 1 / self.odds_factor), below, self.beneath)
         return np.where(below, shift_odds(learned, self.odds_factor), probability)
 
-    @property
+    @cached_property
     def feature_set(self) -> FeatureSet:
-        """The set of features that the model takes."""
+        """The smallest set of features that has all features of the model."""
         return smallest_set_with(self.features)
 
     def __post_init__(self) -> None:
@@ -291,10 +286,8 @@ class TrainedModel(StoredModel[Card]):
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json``, and ``model.npz`` if the pipeline can be compiled."""
-        stored, arrays = (
-            store_model(directory, self.model, self.card),
-            compiled_pipeline.compile_pipeline(self.model),
-        )
+        stored = store_model(directory, self.model, self.card)
+        arrays = compiled_pipeline.compile_pipeline(self.model)
         if arrays is not None:
             compiled_pipeline.write(directory / compiled_pipeline.FILE, arrays, stored)
 
@@ -348,15 +341,8 @@ class ReadyModel:
 
         Shape (n_comparisons,), 0 below the minimum effect size. ModelError if a probability is not finite.
         """
-        return self.predict_cleaned(without_outliers(without_duplicates(sides))[0])
-
-    def predict_cleaned(self, sides: Sides) -> Floats:
-        """Return the probability of ``fail`` of each comparison, 0 below the minimum effect size.
-
-        The samples must have no duplicates and outliers. Shape (n_comparisons,). ModelError if a probability
-        is not finite.
-        """
-        probability, change = self._predict_and_compare(sides)
+        cleaned, _ = without_outliers(without_duplicates(sides))
+        probability, change = self._predict_and_compare(cleaned)
         return zero_below_min_effect(probability, change, self.card.min_effect_size)
 
     def decide_verdicts(self, sides: Sides) -> NDArray[np.str_]:
@@ -373,7 +359,7 @@ class ReadyModel:
 
     def _predict_and_compare(self, sides: Sides) -> tuple[Floats, Floats]:
         prepared = PreparedComparisons.from_clean_sides(sides, NO_OUTLIERS, self.card.run_spread)
-        features = feature_vectors(prepared.sides, self.computed_set, steps=prepared.steps)
+        features = feature_vectors(prepared.sides, self.card.feature_set, steps=prepared.steps)
         return self.predict_probability(self.select_features(features)), prepared.worst_change
 
     @property
@@ -382,7 +368,7 @@ class ReadyModel:
         return self.answering.unit
 
     def select_features(self, vectors: Floats) -> Floats:
-        """Return the model's features, in the order of the card, from the vectors of `computed_set`.
+        """Return the model's features, in the order of the card, from the vectors of its `feature_set`.
 
         `vectors`: shape (n_comparisons, n_computed); result: (n_comparisons, n_features). InputError if a
         feature of the card is no longer computed.
@@ -421,16 +407,11 @@ class ReadyModel:
 
         `raw` and the result have shape (n_comparisons,), `columns` (n_comparisons, n_features).
         """
-        calibrated = raw
-        if self.card.calibration is not None:
+        calibrated, calibration = raw, self.card.calibration
+        if calibration is not None:
             # calibration is dominated by common rows; clear evidence must count in rare ones, too
-            calibrated = self.answering.raise_calibrated(self.card.apply_calibration(raw), columns)
+            calibrated = self.answering.raise_calibrated(calibration.map_probability(raw), columns)
         return shift_odds(calibrated, self.card.odds_factor)
-
-    @cached_property
-    def computed_set(self) -> FeatureSet:
-        """The set of features that must be computed for the model."""
-        return set_to_compute(self.card.feature_set)
 
     @cached_property
     def reference_features(self) -> Floats:
@@ -439,7 +420,7 @@ class ReadyModel:
 
     @cached_property
     def _column_indices(self) -> NDArray[np.intp]:
-        names = vector_columns(self.computed_set)
+        names = vector_columns(self.card.feature_set)
         for name in self.card.features:
             if name not in names:
                 raise InputError(f"the feature {name!r} is no longer computed")

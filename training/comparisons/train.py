@@ -14,7 +14,7 @@ from data.parallel import side_by_side
 from data.tables.parquet import read_written_table
 from data.tables.specs import read_table
 from training.comparisons.base_rate import TrainingScores
-from training.comparisons.decision import InnerPredictions, examples_of, learn_decision, read_out_of_fold
+from training.comparisons.decision import examples_of, learn_decision, read_out_of_fold
 from training.comparisons.family import Examples, Family, FeatureTable
 from training.comparisons.label_review import read_training_data
 from training.comparisons.stored import Card, ReadyModel, StoredExamples, TrainedModel
@@ -164,8 +164,7 @@ def train(family: Family) -> None:
     out_of_fold = read_out_of_fold(family.paths.tuned, [("all", name) for name in tuned])
     for fit, whole, probability in zip(fits, pipelines, out_of_fold, strict=True):
         chosen = fit.tuned
-        inner = InnerPredictions(examples.y, examples.groups, probability, ~examples.needs_model)
-        learned = learn_decision(inner, chosen.threshold, how, seed)
+        learned = learn_decision(examples, probability, chosen.threshold, how, seed)
         card = Card(
             model=fit.model,
             features=table.columns,
@@ -186,9 +185,8 @@ def train(family: Family) -> None:
         )
         model = TrainedModel(without_sampler(whole), card)
         calibrated = ReadyModel.from_trained(model).calibrate_and_raise(probability, examples.x)
-        scores = TrainingScores.from_rows(
-            np.where(inner.below, 0.0, calibrated), examples.y, examples.groups, card.min_effect_size
-        )
+        masked = np.where(examples.needs_model, calibrated, 0.0)
+        scores = TrainingScores.from_rows(masked, examples.y, examples.groups, card.min_effect_size)
         model = replace(model, card=replace(card, training_scores=scores))
         directory = family.paths.models / fit.model
         model.write(directory)

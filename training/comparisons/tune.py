@@ -64,21 +64,12 @@ class SearchTask:
     #: part, model: their names.
     part: str
     model: str
-    examples: Examples  # the part's training rows
+    data: Learnable  # the part's training rows, and the extra training data
     how: Tune
     seed: int
     #: Store of finished trials, so that an interrupted search can continue; None: in memory.
     log: TrialLog | None = None
     constraints: MonotoneConstraints | None = None  # constraints on the columns
-    extra_data: Learnable | None = None  # training data in addition to the examples
-
-    def rows_to_fit(self, examples_of_fold: Examples) -> Examples:
-        """Return the training rows of `examples_of_fold`, after the extra training data if any."""
-        return (
-            examples_of_fold.training_rows
-            if self.extra_data is None
-            else self.extra_data.rows_to_fit(examples_of_fold)
-        )
 
 
 @dataclass(frozen=True)
@@ -95,7 +86,7 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     `Model.start`. Beyond ``task.how.max_rows`` rows, the trials leave out random passes. The score of a trial
     is the mean of its best balanced accuracy and average precision on all inner folds; the highest wins. The
     result also has the inner out-of-fold probabilities of all training rows, not calibrated. The threshold
-    has the best balanced accuracy on these or, with ``task.extra_data``, is from
+    has the best balanced accuracy on these or, with extra training data or unlabelled rows, is from
     `label_review.choose_threshold`. Only for score and threshold, rows below the minimum effect size have the
     probability 0. The result depends on the task alone: each trial has its own sampler, seeded by the trial's
     number, so that an interrupted and continued search has the same result. InputError if the rows cannot be
@@ -104,7 +95,8 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     from optuna.pruners import MedianPruner
     from sklearn import config_context
 
-    model, some = CATALOGUE[task.model], task.examples.drop_passes(task.how.max_rows, task.seed)
+    model, examples = CATALOGUE[task.model], task.data.user_labels
+    some = examples.drop_passes(task.how.max_rows, task.seed)
     folds = folds_of(some, task)
     how = Search(
         "maximize",
@@ -118,22 +110,22 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     with config_context(skip_parameter_validation=True):
         study = how.run(lambda trial: _trial_score(trial, task, some, folds))
     params = {**{name: model.start[name] for name in model.in_search}, **study.best_params}
-    if some is not task.examples:
-        folds = folds_of(task.examples, task)
-    probability = np.zeros(len(task.examples.y))
+    if some is not examples:
+        folds = folds_of(examples, task)
+    probability = np.zeros(len(examples.y))
     for fold in folds:
         probability[fold.rows] = fold.fit_and_predict(
             build_pipeline(model, params, fold.y, task.seed, task.constraints)
         )
-    masked = np.where(task.examples.needs_model, probability, 0.0)
-    chosen = best_cut(task.examples.y, masked).threshold
-    if task.extra_data is not None:
-        data = replace(task.extra_data, user_labels=task.examples)
+    if task.data.only_user_labels:
+        chosen = best_cut(examples.y, np.where(examples.needs_model, probability, 0.0)).threshold
+    else:
 
         def fit_rows_of(rows: Examples) -> Any:
             return build_pipeline(model, params, rows.y, task.seed, task.constraints).fit(rows.x, rows.y)
 
-        chosen = label_review.choose_threshold(data, fit_rows_of(data.all_rows), fit_rows_of, task.seed)
+        fitted = fit_rows_of(task.data.all_rows)
+        chosen = label_review.choose_threshold(task.data, fitted, fit_rows_of, task.seed)
     tuned = Classified(params, float(study.best_value), chosen)
     return SearchOutcome(
         task.part, task.model, tuned, [_trial_row(task, trial) for trial in study.trials], probability
@@ -158,15 +150,13 @@ class InnerFold:
 def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Return ``task.how.n_folds`` inner folds of whole groups of `examples`, stratified by label.
 
-    A fold has its training vectors and labels, and the vectors and row numbers of its test rows, which may be
-    below the minimum effect size. Training rows are those of `SearchTask.rows_to_fit`: the extra training
-    data, and `Examples.training_rows` of the fold. Vectors are imputed and scaled as the model of `task`
-    needs, which is learned from the training rows. InputError if a label has fewer groups than there are
-    folds, or the test rows of a fold have a single label.
+    Training rows are those of `Learnable.rows_to_fit`; test rows may be below the minimum effect size.
+    Vectors are imputed and scaled as the model of `task` needs, which is learned from the training rows.
+    InputError if a label has fewer groups than folds, or the test rows of a fold have a single label.
     """
     model, inner_folds = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.n_folds, task.seed, f"{task.part} {task.model}"):
-        inside = task.rows_to_fit(examples.select_rows(train))
+        inside = task.data.rows_to_fit(examples.select_rows(train))
         prepare = build_pipeline(model, model.start, inside.y, task.seed, task.constraints)[:_PREPARING]
         x = prepare.fit_transform(inside.x)
         inner_folds.append(InnerFold(x, inside.y, prepare.transform(examples.x[test]), test))
@@ -209,19 +199,10 @@ def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task
     modules = (catalogue, preparation, monotone, thresholds, evaluation_search)
     files = (Path(module.__file__ or "") for module in modules)
     code = digest_of(Path(__file__), Path(inspect.getfile(Examples)), *files)
-    content = [
-        features_digest,
-        columns,
-        task.how.model_dump(exclude={"models"}),
-        task.seed,
-        code,
-        # the features do not show which rows are below the minimum effect size
-        [
-            zlib.crc32(rows.needs_model.tobytes())
-            for rows in (task.examples, task.examples.bare)
-            if rows is not None
-        ],
-    ]
+    examples, settings = task.data.user_labels, task.how.model_dump(exclude={"models"})
+    # the features do not show which rows are below the minimum effect size
+    used = [zlib.crc32(rows.needs_model.tobytes()) for rows in (examples, examples.bare) if rows is not None]
+    content = [features_digest, columns, settings, task.seed, code, used]
     digest = zlib.crc32(json.dumps(content, default=str).encode())
     return directory / f"{features_digest[:12]}-{digest:08x}" / task.part / f"{task.model}.log"
 
@@ -254,23 +235,15 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
     how, seed, examples = family.section.tune, family.params.seed, examples_of(family, table)
     require_known(how.models, CATALOGUE, f"{family.name}.tune")
     sources = read_training_data(family.features_file, table, examples, unlabelled=how.unlabelled == "pass")
-    extra = None if sources.only_user_labels else sources
-    tasks = [
-        SearchTask(
-            part.name,
-            model,
-            examples.select_rows(part.train),
-            how,
-            seed,
-            constraints=table.constraints,
-            extra_data=extra,
-        )
-        for model in slowest_first(how.models, _SLOWEST)
-        for part in all_parts(examples, family.section.evaluate, seed)
-    ]
     digest, storage = digest_beside(family.features_file, table), family.params.compute.storage
-    logs = (log_of(family.paths.studies, digest, table.columns, task) for task in tasks)
-    return [replace(task, log=TrialLog(log, storage)) for task, log in zip(tasks, logs, strict=True)]
+    tasks = []
+    for model in slowest_first(how.models, _SLOWEST):
+        for part in all_parts(examples, family.section.evaluate, seed):
+            data = replace(sources, user_labels=examples.select_rows(part.train))
+            task = SearchTask(part.name, model, data, how, seed, constraints=table.constraints)
+            log = log_of(family.paths.studies, digest, table.columns, task)
+            tasks.append(replace(task, log=TrialLog(log, storage)))
+    return tasks
 
 
 def tune(family: Family) -> None:
@@ -286,9 +259,4 @@ def tune(family: Family) -> None:
     tasks = tasks_of(family, table)
     results = side_by_side(run_search, tasks, family.params.compute, f"tune {family.name}")
     write_outcomes(family.paths.tuned, results)
-    predicted = [
-        (result.part, result.model, result.out_of_fold)
-        for result in results
-        if result.out_of_fold is not None
-    ]
-    write_out_of_fold(family.paths.tuned, predicted)
+    write_out_of_fold(family.paths.tuned, results)

@@ -17,6 +17,7 @@ from data.tables.files import replacing, write_json
 from training.evaluation.metrics import confusion_counts, half_width, precision_by_recall
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.table import Table
 
@@ -141,13 +142,11 @@ def dvc_verdict_figures(metrics: Mapping[str, Any], split: str, verdicts: pd.Dat
 def dvc_prediction_figures(
     metrics: Mapping[str, Any], split: str, by: str, predictions: pd.DataFrame
 ) -> DvcFigures:
-    """Return the figures of a family whose models predict numbers, for DVC: ``summary`` and ``plots``.
+    """Return the figures of a family whose models predict numbers, for DVC, as `dvc_verdict_figures` does.
 
-    The summary has ``champion`` (its name) and its pooled ``within_tolerance, mape``, as shares; scores that
-    are None are left out. The plots ``predicted`` and ``coverage`` are the tables of `predicted_points` and
-    `interval_coverage`, with the first column ``entry``, for the champion and up to two other models, those
-    with the smallest pooled error `by`. `metrics` is the content of metrics.json; the champion was chosen by
-    the error `by` on `split`. `predictions` has ``entry, unit, fold, measured, predicted`` of that split
+    The scores are the pooled ``within_tolerance`` and ``mape``, as shares. The plots ``predicted`` and
+    ``coverage`` are the tables of `predicted_points` and `interval_coverage`; the other models are those with
+    the smallest pooled error `by`. `predictions` has ``entry, unit, fold, measured, predicted`` of `split`
     only; an interval's width comes from errors of the same ``unit``.
     """
     tables = {"predicted": predicted_points, "coverage": interval_coverage}
@@ -264,44 +263,34 @@ def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
 
 
 def _draw_confusion(verdicts: pd.DataFrame, title: str) -> Figure:
-    figure = _empty_figure()
-    axes = figure.subplots()
+    figure, axes = _empty_figure(title, "model's verdict", "annotators' label")
     counts = confusion_counts(*_fail_flags(verdicts))
     axes.imshow(counts, cmap="Greys", vmax=2 * counts.max())
-    for (row, column), count in zip(((0, 0), (0, 1), (1, 0), (1, 1)), counts.ravel(), strict=True):
+    for (row, column), count in np.ndenumerate(counts):
         axes.text(column, row, str(count), ha="center", va="center", fontsize=16)
     axes.set_xticks([0, 1], ["pass", "fail"])
     axes.set_yticks([0, 1], ["pass", "fail"])
-    axes.set(title=title, xlabel="model's verdict", ylabel="annotators' label")
     return figure
 
 
 def _draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
-    figure = _empty_figure()
-    axes = figure.subplots()
+    figure, axes = _empty_figure(title, "recall (share of fails caught)", "precision (mean of the folds)")
     failed, judged = _fail_flags(verdicts)
     axes.step(*precision_by_recall(verdicts), where="pre", color="black")
     (_, alarms), (_, caught) = confusion_counts(failed, judged)
     axes.plot(caught / failed.sum(), caught / max(caught + alarms, 1), "o", color="black", markersize=9)
-    axes.set(
-        title=title,
-        xlabel="recall (share of fails caught)",
-        ylabel="precision (mean of the folds)",
-        ylim=(0, 1.05),
-    )
+    axes.set_ylim(0, 1.05)
     return figure
 
 
 def _draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
     from sklearn.calibration import calibration_curve
 
-    figure = _empty_figure()
-    axes = figure.subplots()
+    figure, axes = _empty_figure(title, "predicted probability of fail", "share that failed")
     failed, _ = _fail_flags(verdicts)
     share, mean = calibration_curve(failed, verdicts["probability"], n_bins=_TENTHS, strategy="quantile")
     axes.plot([0, 1], [0, 1], "--", color="grey", label="perfect calibration")
     axes.plot(mean, share, "o-", color="black", label=f"tenths of {len(failed):,} verdicts")
-    axes.set(title=title, xlabel="predicted probability of fail", ylabel="share that failed")
     axes.legend(loc="upper left")
     return figure
 
@@ -313,14 +302,12 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
     `rows` has ``measured, predicted``, both positive; `tolerance` is a share of the measured value; `unit` is
     text for the axes.
     """
-    figure = _empty_figure()
-    axes = figure.subplots()
+    figure, axes = _empty_figure(title, f"measured {unit}", f"predicted {unit}")
     ends = np.array([rows["measured"].min(), rows["measured"].max()])
     axes.plot(rows["measured"], rows["predicted"], ".", color="black", alpha=0.4)
     axes.plot(ends, ends, color="grey")
     label = f"within {tolerance:.0%}"
     axes.fill_between(ends, ends * (1 - tolerance), ends * (1 + tolerance), color="silver", label=label)
-    axes.set(title=title, xlabel=f"measured {unit}", ylabel=f"predicted {unit}")
     axes.legend(loc="upper left")
     if ends[1] > _DECADE * ends[0]:
         axes.set(xscale="log", yscale="log")
@@ -331,10 +318,13 @@ def _fail_flags(verdicts: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.b
     return (verdicts["status"] == "fail").to_numpy(bool), (verdicts["verdict"] == "fail").to_numpy(bool)
 
 
-def _empty_figure() -> Figure:
+def _empty_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
+    """Return a figure with axes that have a title and the labels `x` and `y`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4.5))
     # an automatic layout draws twice, which takes twice as long
     figure.subplots_adjust(left=0.15, right=0.97, top=0.9, bottom=0.13)
-    return figure
+    axes = figure.subplots()
+    axes.set(title=title, xlabel=x, ylabel=y)
+    return figure, axes

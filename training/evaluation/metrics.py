@@ -173,12 +173,9 @@ def _precision_steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
-    """Return, by entry of `verdicts` in `split`, its ``kind``, and by metric a dict ``mean, std, pooled``.
+    """Return the result of `summarise_entry` by entry of `verdicts`, rows of oof.parquet, in `split`.
 
-    `verdicts` are rows of oof.parquet. Entries are sorted; each is as `summarise_entry` returns it: average
-    precision is not pooled (None), and its ``mean, std`` are None, too, if a probability is missing. The
-    result is empty if the split has no rows; ZeroDivisionError unless each entry has both labels in every
-    fold.
+    Entries are sorted; the result is empty if the split has no rows.
     """
     rows = verdicts[verdicts["split"] == split]
     return {
@@ -193,22 +190,17 @@ def rank_models(summaries: dict[str, Any]) -> list[str]:
     `summaries` is the result of `summarise_entries`; entries of other kinds, such as rules, are left out.
     TypeError if a model has no average precision.
     """
-    models = {name: content for name, content in summaries.items() if content["kind"] == "model"}
-    return sorted(
-        models,
-        key=lambda name: (
-            -models[name]["balanced_accuracy"]["pooled"],
-            -models[name][RANKED]["mean"],
-            name,
-        ),
-    )
+
+    def rank(name: str) -> tuple[float, float, str]:
+        entry = summaries[name]
+        return -entry["balanced_accuracy"]["pooled"], -entry[RANKED]["mean"], name
+
+    return sorted((name for name, entry in summaries.items() if entry["kind"] == "model"), key=rank)
 
 
 def confusion_counts(failed: NDArray[np.bool_], judged: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return counts, shape (2, 2): rows are labels, columns verdicts, each pass (False), then fail (True)."""
-    return np.array(
-        [[((failed == row) & (judged == column)).sum() for column in (False, True)] for row in (False, True)]
-    )
+    return np.bincount(2 * failed + judged, minlength=4).reshape(2, 2)
 
 
 def as_dict(score: Scores) -> dict[str, float]:

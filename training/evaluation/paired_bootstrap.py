@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -289,15 +289,12 @@ def _flipped_cases(rows: pd.DataFrame, value: str, truth: str) -> Iterator[Flipp
     flipped = rows[rows["verdict_before"] != rows["verdict"]].to_dict("records")
     for row in sorted(flipped, key=lambda row: (not row["wrong"], str(row["case"]))):
         label = row[truth] if isinstance(row[truth], str) else f"{row[truth]:.4g}"
-        before, after = (
-            Statement(
-                str(row[f"verdict{side}"]),
-                *(
-                    None if pd.isna(row[f"{column}{side}"]) else float(row[f"{column}{side}"])
-                    for column in (value, "threshold")
-                ),
-            )
-            for side in ("_before", "")
-        )
+        before, after = (_statement(row, value, side) for side in ("_before", ""))
         words = () if pd.isna(row["words"]) or not row["words"] else (str(row["words"]),)
         yield FlippedCase(str(row["case"]), label, before, after, not row["wrong"], words)
+
+
+def _statement(row: Mapping[str, Any], value: str, side: str) -> Statement:
+    numbers = (row[f"{value}{side}"], row[f"threshold{side}"])
+    number, threshold = (None if pd.isna(number) else float(number) for number in numbers)
+    return Statement(str(row[f"verdict{side}"]), number, threshold)

@@ -42,9 +42,8 @@ class GuaranteedRate:
     cut: FiniteFloat | None  # a probability; None if there are too few cases for a guarantee
     #: The mean error rate on the held-out groups of the random splits.
     measured: FiniteFloat | None = None
-    empirical_coverage: FiniteFloat | None = (
-        None  # the share of the random splits with an error rate of at most `share`
-    )
+    #: The share of the random splits with an error rate of at most `share`.
+    empirical_coverage: FiniteFloat | None = None
 
     def for_opposite_class(self) -> GuaranteedRate:
         """Return the guarantee for the opposite probability: cases below the threshold are at or above it."""
@@ -60,9 +59,8 @@ class RiskGuarantee:
     #: fails, groups: number of fails that the guarantees are based on, and of their groups.
     fails: int
     groups: int
-    max_false_negative_rate: tuple[
-        GuaranteedRate, ...
-    ]  # ``pass`` below the threshold: at most that share of the fails is missed
+    #: ``pass`` below the threshold: at most that share of the fails is missed.
+    max_false_negative_rate: tuple[GuaranteedRate, ...]
     #: ``fail`` from the threshold on: at most that share of the passes raises an alarm.
     max_false_positive_rate: tuple[GuaranteedRate, ...]
     #: The meaning of the confidence, in words.
@@ -256,15 +254,6 @@ class OrdinaryCases:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits on reviews that hold whatever a review is worth."""
-
-    confidence: float = 0.5  # that the review rate is not exceeded; 0.5: it is kept in the mean
-    cheapest: float = CHEAPEST  # the lowest price of a review, in false alarms
-    high: float | None = None  # threshold of ``fail``; above 1: nothing fails; None: chosen by the costs
-
-
-@dataclass(frozen=True)
 class DecisionPolicy:
     """The requested limits that determine the thresholds of ``unsure`` and ``fail``."""
 
@@ -314,9 +303,7 @@ def thresholds_for(
                 "a limit on reviews can only be set where the model is trained", place="max_review_rate"
             )
         fixed = None if policy.max_false_positive_rate is None else high
-        return limit_reviews(
-            threshold, usual, policy.max_review_rate, Limits(guarantee.confidence, high=fixed)
-        )
+        return limit_reviews(threshold, usual, policy.max_review_rate, guarantee.confidence, high=fixed)
     if policy.max_false_negative_rate is not None:
         low = (
             _guaranteed_rate(guarantee, "max_false_negative_rate", policy.max_false_negative_rate).cut or 0.0
@@ -327,25 +314,31 @@ def thresholds_for(
     return DecisionThresholds(single, single)
 
 
-def limit_reviews(threshold: float, usual: OrdinaryCases, share: float, limits: Limits) -> DecisionThresholds:
+def limit_reviews(
+    threshold: float,
+    usual: OrdinaryCases,
+    share: float,
+    confidence: float = 0.5,
+    *,
+    cheapest: float = CHEAPEST,
+    high: float | None = None,
+) -> DecisionThresholds:
     """Return the thresholds that send at most `share` of the cases to a person, those most worth a review.
 
     At `threshold`, a probability between 0 and 1 exclusive, both verdicts cost the same: a missed regression
     costs (1 - threshold) / threshold false alarms. A review saves the expected cost of the verdict that the
-    case would get without it. The price of a review, at least ``limits.cheapest`` false alarms, is as high as
-    it must be for at most `share` of cases like `usual` to save as much (Chow 1970), with the probability
-    ``limits.confidence``; the result has ``unsure`` for cases that save the price. ``limits.high``, unless
+    case would get without it. The price of a review, at least `cheapest` false alarms, is as high as it must
+    be for at most `share` of cases like `usual` to save as much (Chow 1970), with the probability
+    `confidence` (0.5: in the mean); the result has ``unsure`` for cases that save the price. `high`, unless
     None, is the threshold of ``fail``; cases from it on are not reviewed. If it is above 1, all cases from
     `threshold` on are ``unsure``, even if these are more than `share`.
     """
-    odds, fixed = threshold / (1 - threshold), limits.high is not None
-    high = threshold if limits.high is None else limits.high
-    saved = np.where(
-        usual.probability < high, usual.probability / odds, 0.0 if fixed else 1 - usual.probability
-    )
-    price = max(limits.cheapest, usual.review_price(saved, share, limits.confidence))
-    low = min(price * odds, high if high <= 1 else threshold)
-    return DecisionThresholds(low, high if fixed else max(threshold, 1 - price))
+    odds, fail_from = threshold / (1 - threshold), threshold if high is None else high
+    saved_by_fail = 1 - usual.probability if high is None else 0.0
+    saved = np.where(usual.probability < fail_from, usual.probability / odds, saved_by_fail)
+    price = max(cheapest, usual.review_price(saved, share, confidence))
+    low = min(price * odds, fail_from if fail_from <= 1 else threshold)
+    return DecisionThresholds(low, max(threshold, 1 - price) if high is None else high)
 
 
 def _guaranteed_rate(guarantee: RiskGuarantee | None, name: Kind, share: float) -> GuaranteedRate:

@@ -106,10 +106,8 @@ def _read_pairs(path: Path, tasks: pd.DataFrame) -> pd.DataFrame:
 def _read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
     """Read a table separated by spaces; all `columns` except names must be numbers."""
     table = _read_cells(path, columns)
-    measured = {
-        column: parse_numbers(table[column], path) for column in columns if not column.startswith("name")
-    }
-    return table.assign(**measured)
+    numbers = [column for column in columns if not column.startswith("name")]
+    return table.assign(**{column: parse_numbers(table[column], path) for column in numbers})
 
 
 def _read_series(path: Path, *, heads: int) -> pd.Series:

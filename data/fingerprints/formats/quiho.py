@@ -15,20 +15,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.tables import APPLICATION_DTYPES, MACHINE_DTYPES, FingerprintTables
 from data.tables.cells import parse_numbers, read_cells
+from data.tables.specs import text_dtypes
 
-COLUMNS = {
-    "timestamp": "str",
-    "benchmark": "str",
-    "machine": "str",
-    "repetition": "int64",
-    "test": "str",
-    "result": "float64",
-}
+_VALUES = {"repetition": "int64", "test": "str", "result": "float64"}
+COLUMNS = text_dtypes("timestamp", "benchmark", "machine") | _VALUES
 #: Columns that identify a run of the fingerprint.
 RUN = ["machine", "timestamp", "repetition"]
 FINGERPRINT = "stressng"
@@ -36,16 +32,10 @@ FINGERPRINT = "stressng"
 UNNAMED = "null"
 #: The paper's names for the programs that drive an application.
 APPLICATIONS = (("mysqlslap-mariadb", "mariadb"), ("mysqlslap", "mariadb"), ("redisbench", "redis"))
-#: Metric and direction by benchmark; all others are running times.
+#: Metric by benchmark, where higher is better; all others are running times.
 #: miniaero: the slowest machine of all other benchmarks (issdm-41) has the smallest value, 37 instead of 350.
 #: fio: 4 KiB blocks have larger values than 4 MiB blocks, so the unit is operations, not bytes.
-MEASURES = {
-    "fio": ("operations/s", "higher"),
-    "miniaero": ("rate", "higher"),
-    "redisbench": ("requests/s", "higher"),
-    "stream": ("MB/s", "higher"),
-}
-RUNNING_TIME = ("seconds", "lower")
+RATES = {"fio": "operations/s", "miniaero": "rate", "redisbench": "requests/s", "stream": "MB/s"}
 #: Processors by site (or by machine, in the laboratory of the paper), from table 2; that of Schedock is the
 #: processor of the nodes with the same fingerprint.
 PROCESSORS = {
@@ -84,10 +74,9 @@ def read_tables(directory: Path) -> FingerprintTables:
     if not is_rate.any():
         raise InputError(f'holds no row with the benchmark "{FINGERPRINT}"', file=directory / "results.csv")
     cores = _read_cores(directory / "machines.csv")
-    names = results["machine"].unique()
     hosts = [
         {"machine": name, "cpu": processor_name(name), "cores": cores.get(name.split(".")[0])}
-        for name in names
+        for name in results["machine"].unique()
     ]
     rates = results[is_rate]
     machines = rates.assign(
@@ -102,11 +91,9 @@ def read_tables(directory: Path) -> FingerprintTables:
 
 
 def processor_name(machine: str) -> str:
-    """Return the processor of a machine by its name (`PROCESSORS`, table 2 of the paper).
+    """Return the processor of a machine by its site or, in the paper's laboratory, its name without number.
 
-    The key, in lower case, is the site, which is the last three labels of the name; for a name with fewer
-    than five labels, the first label without a number such as ``-41``. The key is returned if its
-    processor is unknown.
+    The site or name is returned if its processor is unknown.
     """
     labels = machine.lower().split(".")
     place = ".".join(labels[-3:]) if len(labels) >= NODE_LABELS else re.sub(r"-\d+$", "", labels[0])
@@ -125,24 +112,17 @@ def _application_rows(rows: pd.DataFrame) -> pd.DataFrame:
     is_fio = rows["benchmark"] == "fio"
     idle = is_fio & (rows["result"] == 0) & ~rows["test"].str.startswith("rw")
     rows = rows.assign(test=rows["test"].where(~is_fio, rows["test"] + direction))[~idle]
-    measures = [MEASURES.get(benchmark, RUNNING_TIME) for benchmark in rows["benchmark"]]
     table = rows.assign(
         application=[*map(application_name, rows["benchmark"], rows["test"])],
-        metric=[metric for metric, _ in measures],
-        better=[better for _, better in measures],
+        metric=rows["benchmark"].map(RATES).fillna("seconds"),
+        better=np.where(rows["benchmark"].isin(RATES), "higher", "lower"),
         value=rows["result"].mask(rows["result"] == 0),
     )
     return table[[*APPLICATION_DTYPES, "timestamp"]].reset_index(drop=True)
 
 
 def application_name(benchmark: str, test: str) -> str:
-    """Return the paper's name of an application: ``hpccg``, ``redis-set``, ``mariadb-10.3.2-innodb-load``.
-
-    First, the beginning of `benchmark` is replaced: ``mysqlslap`` and ``mysqlslap-mariadb`` by ``mariadb``,
-    ``redisbench`` by ``redis``; the benchmark ``stream`` becomes ``stream-nadds``. The result is this name
-    alone if `test`, unchanged, equals it. Otherwise ``-`` and `test` follow, in lower case and with ``-`` for
-    ``_``: ``stream`` and ``add-30`` give ``stream-nadds-add-30``.
-    """
+    """Return the paper's name of an application: ``hpccg``, ``redis-set``, ``stream-nadds-add-30``."""
     for prefix, name in APPLICATIONS:
         if benchmark.startswith(prefix):
             benchmark = name + benchmark.removeprefix(prefix)

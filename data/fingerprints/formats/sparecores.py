@@ -21,17 +21,11 @@ SERVER_DTYPES = {"vendor": "str", "server": "str", "cpu": "str", "ncpu": "Int64"
 KEY_DTYPES = {"vendor": "str", "server": "str"}
 #: Threads by the prefix of a column of rates.
 THREADS = {"sng1:": 1, "sngN:": ALL_THREADS}
-#: Metric and direction by the prefix of a score.
-MEASURES = {
-    "redis": ("requests/s", "higher"),
-    "web": ("requests/s", "higher"),
-    "comp": ("bytes/s", "higher"),
-    "decomp": ("bytes/s", "higher"),
-    "passmark": ("score", "higher"),
-    "openssl": ("bytes/s", "higher"),
-    "gb": ("score", "higher"),
-    "llm": ("tokens/s", "higher"),
-}
+#: Metric by the prefix of a score; higher is better, but for `EXCEPTIONS`.
+METRICS = {
+    "redis": "requests/s", "web": "requests/s", "comp": "bytes/s", "decomp": "bytes/s",
+    "passmark": "score", "openssl": "bytes/s", "gb": "score", "llm": "tokens/s",
+}  # fmt: skip
 EXCEPTIONS = {"passmark:ME_LATENCY": ("ns", "lower")}
 #: Settings of the benchmark among the scores.
 SETTINGS = frozenset({"passmark:NumTestProcesses"})
@@ -54,8 +48,8 @@ def read_tables(directory: Path) -> FingerprintTables:
         table.copy().assign(machine=table["vendor"] + "/" + table["server"]) for table in tables
     )
     for column in scores.columns.drop(["machine", *KEY_DTYPES]):
-        if column.partition(":")[0] not in MEASURES:
-            problem = f'column "{column}" is of no known kind ({", ".join(MEASURES)})'
+        if column.partition(":")[0] not in METRICS:
+            problem = f'column "{column}" is of no known kind ({", ".join(METRICS)})'
             raise InputError(problem, file=directory / "apps.parquet")
     hosts = servers.assign(cores=servers["ncpu"], source="sparecores", stress_ng=None)
     described = [*HOST_DTYPES, *(column for column in ("vendor", "arch") if column in servers)]
@@ -79,7 +73,6 @@ def _machine_rows(table: pd.DataFrame) -> pd.DataFrame:
 def _application_rows(table: pd.DataFrame) -> pd.DataFrame:
     columns = list(table.columns.drop(["machine", *KEY_DTYPES, *SETTINGS], errors="ignore"))
     long = _melt_columns(table, columns, ["application", "value"])
-    measures = {column: EXCEPTIONS.get(column, MEASURES[column.partition(":")[0]]) for column in columns}
-    for at, name in enumerate(("metric", "better")):
-        long[name] = long["application"].map({column: measure[at] for column, measure in measures.items()})
-    return long[list(APPLICATION_DTYPES)]
+    metrics = {column: (METRICS[column.partition(":")[0]], "higher") for column in columns} | EXCEPTIONS
+    measures = pd.DataFrame.from_dict(metrics, orient="index", columns=["metric", "better"])
+    return long.join(measures, on="application")[list(APPLICATION_DTYPES)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,15 +63,12 @@ def read_machines(path: Path) -> FingerprintTables:
     refuse_wrong_rows(table[machine] == "", lambda _: "names no machine", path)
     for column in columns:
         _require_known(column, path)
-    measured = {
-        column: parse_numbers(table[column], path, wrong=np.isnan, gaps=True)
-        for column in columns
-        if column not in PLAIN
-    }
+    names = [column for column in columns if column not in PLAIN]
+    measured = {name: parse_numbers(table[name], path, wrong=np.isnan, gaps=True) for name in names}
     whole = {
-        column: parse_numbers(table[column], path, "a whole number", not_whole, gaps=True)
-        for column in WHOLE
-        if column in columns
+        name: parse_numbers(table[name], path, "a whole number", not_whole, gaps=True)
+        for name in WHOLE
+        if name in columns
     }
     repetitions = whole["repetition"].fillna(1).astype("int64") if "repetition" in whole else 1
     keyed = pd.DataFrame(measured, index=table.index).assign(machine=table[machine], repetition=repetitions)
@@ -79,14 +77,8 @@ def read_machines(path: Path) -> FingerprintTables:
         raise InputError("has no column that is a stressor of stress-ng", file=path, line=1)
     measures = {column: parse_measure(column) for column in measured if column not in stressors}
     return FingerprintTables.from_rows(
-        [
-            {**row, "stressor": stressors[column][0], "threads": stressors[column][1]}
-            for column, row in _value_rows(keyed, list(stressors), "bogo_ops_per_second")
-        ],
-        [
-            {**row, **measures[column]._asdict()}
-            for column, row in _value_rows(keyed, list(measures), "value")
-        ],
+        _value_rows(keyed, stressors, ["stressor", "threads"], "bogo_ops_per_second"),
+        _value_rows(keyed, measures, list(ValueColumn._fields), "value"),
         _host_rows(table, whole, path),
     )
 
@@ -128,10 +120,13 @@ def known_stressors() -> frozenset[str]:
     return frozenset(_NAMES.read_text(encoding="utf-8").split())
 
 
-def _value_rows(keyed: pd.DataFrame, columns: list[str], value: str) -> list[tuple[str, dict[str, Any]]]:
-    long = keyed.melt(["machine", "repetition"], columns, "column", value, ignore_index=False)
+def _value_rows(
+    keyed: pd.DataFrame, columns: Mapping[str, Sequence[Any]], names: list[str], value: str
+) -> list[dict[str, Any]]:
+    """Return a row per value, by row of the file; `columns` has by column the fields `names`."""
+    long = keyed.melt(["machine", "repetition"], list(columns), "column", value, ignore_index=False)
     rows = long.dropna().sort_index(kind="stable").to_dict("records")
-    return [(row.pop("column"), row) for row in rows]
+    return [row | dict(zip(names, columns[row.pop("column")], strict=True)) for row in rows]
 
 
 def _host_rows(table: pd.DataFrame, whole: dict[str, pd.Series], path: Path) -> list[dict[str, Any]]:
@@ -179,9 +174,7 @@ def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.Da
     else:
         repetitions = table.groupby("machine").cumcount() + 1 + beyond
     rows = table[["machine"]].assign(
-        **_in_unit_of(table, measure, path)._asdict(),
-        repetition=repetitions.astype("int64"),
-        value=values,
+        **_in_unit_of(table, measure, path)._asdict(), repetition=repetitions.astype("int64"), value=values
     )
     message = 'machine "{machine}" has the repetition {repetition} twice'
     refuse_wrong_rows(

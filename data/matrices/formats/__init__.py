@@ -75,21 +75,19 @@ def recognised(source: Path) -> bool:
 
 
 def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
-    """Return the matrices at `path` to be judged, with incomparable pairs, which get the verdict ``invalid``.
+    """Return the matrices at `path`, in the format `name`, as `judgeable_runs` does.
 
-    `name` is the format; KeyError if it is unknown. In the format "tables", analysts' flags are ignored.
-    InputError if the source cannot be read or has no run or raw metric, and at the first wrong run (see
-    `judgeable_runs`). With `keep_going`, wrong runs are skipped and reported instead.
+    In the format "tables", analysts' flags are ignored. InputError, too, if the source cannot be read. With
+    `keep_going`, wrong runs are skipped and reported.
     """
     tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
     return judgeable_runs(tables, path, Problems(keep_going))
 
 
 def judgeable_runs(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
-    """Return `tables` without wrong runs (incomparable pairs stay), and the errors of the skipped runs.
+    """Return `tables` without wrong runs, and the errors of the skipped runs.
 
-    A run is wrong without a name, workload, group or pair, with an unknown side, or with the name of an
-    earlier run. InputError at the first, unless ``problems.keep_going``; and, with the name `source`, if no
-    run or no raw metric is left.
+    Pairs that cannot be compared stay, and get the verdict ``invalid``. InputError at the first wrong run,
+    unless ``problems.keep_going``; and, with the name `source`, if no run or no raw metric is left.
     """
     return SOURCES.make_reading(tables.without_flawed_runs(problems), source, problems)

@@ -11,7 +11,6 @@ does not call these seconds faulty, so they are normal targets, but they are nev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,15 +32,6 @@ TRANSACTIONS = "dbmsCommittedCommands"
 #: Seconds per window, windows per measurement, and measurements per baseline (fewer if a run has fewer).
 WINDOW, SIDE, BASELINE = 3, 4, 3
 SEED = 1
-
-
-@dataclass(frozen=True)
-class Excerpt:
-    """A measurement: ``windows`` of shape (`SIDE`, n_metrics); ``loaded`` if it has transactions."""
-
-    windows: NDArray[np.float64]
-    abnormal: bool
-    loaded: bool
 
 
 def read_tables(path: Path) -> MatrixTables:
@@ -90,21 +80,13 @@ def _measurement_pairs(
         loaded = seconds[TRANSACTIONS].to_numpy(np.float64) > 0
     values, faulty = seconds[metrics].to_numpy(np.float64), seconds["abnormal"].to_numpy(bool)
     bounds, length = [0, *(np.flatnonzero(np.diff(faulty)) + 1), len(faulty)], WINDOW * SIDE
-    measurements = [
-        Excerpt(
-            values[at : at + length].reshape(SIDE, WINDOW, -1).mean(axis=1),
-            bool(faulty[begin]),
-            bool(loaded[at : at + length].any()),
-        )
-        # no measurement has both faulty and normal seconds
-        for begin, end in pairwise(bounds)
-        for at in range(begin, end - length + 1, length)
-    ]
-    normal = [number for number, part in enumerate(measurements) if part.loaded and not part.abnormal]
+    # no measurement has both faulty and normal seconds
+    starts = [at for begin, end in pairwise(bounds) for at in range(begin, end - length + 1, length)]
+    windows = {at: values[at : at + length].reshape(SIDE, WINDOW, -1).mean(axis=1) for at in starts}
+    normal = [at for at in starts if loaded[at : at + length].any() and not faulty[at]]
     # the size of a baseline must not depend on whether its target is normal
     count = min(BASELINE, len(normal) - 1)
-    for number, target in enumerate(measurements):
-        if count > 0:
-            others = [other for other in normal if other != number]
-            drawn = sorted(draw.choice(others, count, replace=False))
-            yield np.concatenate([measurements[at].windows for at in drawn]), target.windows, target.abnormal
+    for target in starts if count > 0 else ():
+        others = [at for at in normal if at != target]
+        drawn = sorted(draw.choice(others, count, replace=False))
+        yield np.concatenate([windows[at] for at in drawn]), windows[target], bool(faulty[target])

@@ -18,7 +18,9 @@ from data.comparisons.sides import NamedSides, Samples, Siblings
 from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
 from data.tables.problems import Problems
+from serving.comparisons.evaluated import consensus_rule
 from serving.comparisons.explain.counterfactuals import pack_samples, scale_targets
+from training.registry.champions import project_root
 
 Ints = NDArray[np.int64]
 #: Versions kept on either side of a relevant one: more than any feature uses.
@@ -94,20 +96,20 @@ class OfferedComparisons:
     by_key: Mapping[str, int]  # and by its key
     reports: Mapping[str, OfferedReport]  # by their keys
     labels: Mapping[str, str]  # the labels in the source, by identifier
+    counting: Rule  # how labels of several annotators are aggregated
 
     @classmethod
-    def read(cls, source: Path, counting: Rule) -> OfferedComparisons:
+    def read(cls, source: Path) -> OfferedComparisons:
         """Return the comparisons of a source of any format, without its erroneous parts.
 
-        `counting`: how labels of several annotators are aggregated, "majority" or "dawid-skene".
-        Raises InputError if it cannot be read, or contains no comparison.
+        Raises InputError if it cannot be read or contains no comparison, or if ``params.yaml`` is invalid.
         """
         problems = Problems(keep_going=True)
         chunks = formats.stream_tables(formats.recognise_format(source), [source], problems, chunk_rows=None)
         tables = ComparisonTables.join_tables(list(chunks))
         if tables.comparisons.empty:
             raise problems.skipped[0] if problems.skipped else InputError("holds no comparison", file=source)
-        return cls.from_tables(tables, counting)
+        return cls.from_tables(tables, consensus_rule(project_root()))
 
     @classmethod
     def from_tables(cls, tables: ComparisonTables, counting: Rule = "majority") -> OfferedComparisons:
@@ -145,6 +147,7 @@ class OfferedComparisons:
             by_key={key: row for row, key in enumerate(keys)},
             reports=reports,
             labels=consensus_status(tables.labels, counting).dropna().to_dict(),
+            counting=counting,
         )
 
     def __len__(self) -> int:

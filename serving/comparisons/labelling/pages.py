@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -17,14 +18,16 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from data.comparisons.labels.label_store import LabelStore, StoredLabel, UnreachableError
-from serving.comparisons.labelling.offered import OfferedComparisons
-from serving.comparisons.labelling.pool import LabelOrder, LabelPool, Reader, StoredLabels
-from serving.comparisons.labelling.rows import ContentsLine, Heading, ShownComparison, report_rows
+from serving.comparisons.boxes import BoxDrawing, ChangeCell, change_cells
+from serving.comparisons.judge import Verdict
+from serving.comparisons.labelling.offered import Ints, OfferedReport
+from serving.comparisons.labelling.pool import HIDDEN, GivenVote, LabelOrder, LabelPool, Reader, StoredLabels
 from serving.comparisons.labels import endpoints
 from serving.http.authentication import request_token
 from serving.http.browser_pages import page_response
 from serving.http.schemas import RefusedError
 from serving.reports.rendering import render
+from serving.reports.verdict_lines import ANSWERS, Answer
 
 T = TypeVar("T")
 #: Threads that render pages.
@@ -56,96 +59,133 @@ def install(app: FastAPI) -> None:
     endpoints.install_endpoints(app)
     source = app.state.settings.options.get("comparisons")
     app.state.pool = LabelPool(None if source is None else Path(source), app.state.models.get("model"))
-    pages, threads = _Pages(app), CapacityLimiter(THREADS)
-    for path, shown in (
-        ("/comparisons", pages.show_contents),
-        ("/comparisons/next", pages.show_next),
-        ("/comparisons/queue", pages.list_queue),
-        ("/comparisons/{report}", pages.show_report),
-        ("/comparisons/{report}/{comparison}", pages.show_comparison),
+    threads = CapacityLimiter(THREADS)
+    for path, show in (
+        ("/comparisons", _PageRequest.show_contents),
+        ("/comparisons/next", _PageRequest.show_next),
+        ("/comparisons/queue", _PageRequest.list_queue),
+        ("/comparisons/{report}", _PageRequest.show_report),
+        ("/comparisons/{report}/{comparison}", _PageRequest.show_comparison),
     ):
-        app.get(path, include_in_schema=False)(_in_threads(shown, threads))
+        app.get(path, include_in_schema=False)(_in_threads(show, threads))
 
 
 @dataclass(frozen=True)
-class _Pages:
-    app: FastAPI
+class Heading:
+    """The names of a report; versions are masked unless the reader may see all its comparisons."""
 
-    def show_contents(self, request: Request) -> Response:
+    title: str
+    machine: str
+    benchmarks: Sequence[str]
+    shown: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContentsLine:
+    """A report in the contents."""
+
+    report: OfferedReport
+    heading: Heading
+    #: fails, unsure: number by the model; None while unknown, or if the reader may not see everything
+    fails: int | None
+    unsure: int | None
+    labelled: int  # comparisons labelled pass or fail, here or in the source
+    undecided: int  # other comparisons labelled "cannot tell"
+    open: int  # unlabelled comparisons; if the reader sees everything, without those that the model passes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportRow:
+    """A comparison as a row of a report (scheduler thesis, figure 6.2)."""
+
+    key: str
+    benchmark: str
+    operation: str
+    cells: Mapping[int, ChangeCell]  # by the number of threads
+    shown: bool  # whether the reader may see verdict and probability
+    verdict: Answer | None  # the model's
+    probability: float | None
+    votes: Sequence[GivenVote]  # with the status `HIDDEN` where it may not be shown
+    source: str  # the label in the source, or `HIDDEN`; empty without one
+    answer: str  # the reader's label; empty without one
+
+    @property
+    def urgency(self) -> int:
+        """The rank of the verdict by urgency: 0 for fail, 4 without a verdict."""
+        return len(ANSWERS) if self.verdict is None else ANSWERS.index(self.verdict)
+
+
+class _PageRequest:
+    """A request for a page, with the offered comparisons and the reader's permissions."""
+
+    def __init__(self, request: Request) -> None:
+        self.request, self.query, state = request, request.query_params, request.app.state
+        self.pool: LabelPool = state.pool
+        self.store: LabelStore | None = state.labels
+        self.offered, self.token = self.pool.offered_comparisons(), request_token(request.scope)
+        name = unquote(request.cookies.get(_NAME, "")) if self.token is None else self.token.name
+        wanted = self.query.get("show", request.cookies.get(_SHOW))
+        self.reader = Reader(name, self._current_labels(), wanted == "all")
+
+    def show_contents(self) -> Response:
         """List the reports, those with most unlabelled comparisons first."""
-        offered, reader = self._label_pool.offered_comparisons(), self._page_reader(request)
+        offered, reader = self.offered, self.reader
         # the order must not reveal hidden verdicts
-        answers = self._label_pool.offered_verdicts() if reader.sees_all else None
-        find = request.query_params.get("find", "")[:_LETTERS].strip()
-        lines = []
-        for report in offered.reports.values():
-            line = ContentsLine.from_report(offered, report, answers, reader)
-            operations = (
-                name if reader.sees_all else offered.mask_name(name, row)
-                for row in report.rows.tolist()
-                for name in [offered.named.operations[row]]
-            )
-            if line.contains_text(find, operations):
-                lines.append(line)
+        answers = self.pool.offered_verdicts() if reader.sees_all else None
+        find = self.query.get("find", "")[:_LETTERS].strip()
+        lines = [self._contents_line(report, answers) for report in offered.reports.values()]
+        lines = [line for line in lines if not find or self._contains_text(line, find)]
         lines.sort(key=lambda line: (-line.open, line.labelled - len(line.report.rows)))
+        decided = len(reader.labels.decided_rows)
         return self._render_page(
-            request,
             "contents",
-            reader,
             lines=lines[:LISTED],
             found=len(lines),
             find=find,
             reports=len(offered.reports),
             comparisons=len(offered),
-            labels=len(reader.labels.decided_rows),
-            undecided=len(reader.labels.table) - len(reader.labels.decided_rows),
+            labels=decided,
+            undecided=len(reader.labels.table) - decided,
             judged=answers is not None,
         )
 
-    def show_next(self, request: Request) -> Response:
+    def show_next(self) -> Response:
         """Show the comparisons to label first, one after the other; scripts request them."""
-        offered, reader = self._label_pool.offered_comparisons(), self._page_reader(request)
-        order = self._label_pool.labelling_order(reader.labels.decided_rows)
-        names = [] if order is None else _unlabelled_names(order, reader)[:_FIRST]
-        first = [_queue_entry(offered, name) for name in names]
-        return self._render_page(request, "next", reader, first=first)
+        order = self.pool.labelling_order(self.reader.labels.decided_rows)
+        names = [] if order is None else self._unlabelled_names(order)[:_FIRST]
+        return self._render_page("next", first=list(map(self._queue_entry, names)))
 
-    def list_queue(self, request: Request) -> Response:
+    def list_queue(self) -> Response:
         """Return the comparisons to label first as JSON, without labelled ones."""
-        offered, reader = self._label_pool.offered_comparisons(), self._page_reader(request)
-        order = self._label_pool.labelling_order(
-            reader.labels.decided_rows, use_all_labels="anew" in request.query_params
-        )
+        labels = self.reader.labels
+        order = self.pool.labelling_order(labels.decided_rows, use_all_labels="anew" in self.query)
         if order is None:
-            detail = self._label_pool.order_failure or "the order is being computed"
+            detail = self.pool.order_failure or "the order is being computed"
             return JSONResponse({"detail": detail}, HTTPStatus.ACCEPTED)
-        names = order_by_share(_unlabelled_names(order, reader), reader.labels, reader.name)
+        names = order_by_share(self._unlabelled_names(order), labels, self.reader.name)
         content = {
             "left": len(names),
-            "labels": len(reader.labels.decided_rows),
+            "labels": len(labels.decided_rows),
             "learnt": order.labels,
-            "comparisons": [_queue_entry(offered, name) for name in names[:QUEUED]],
+            "comparisons": list(map(self._queue_entry, names[:QUEUED])),
         }
         return JSONResponse(content)
 
-    def show_report(self, request: Request) -> Response:
+    def show_report(self) -> Response:
         """Show a report as in figure 6.2: operations by configurations, with forms to label them."""
-        offered, reader = self._label_pool.offered_comparisons(), self._page_reader(request)
-        report = _require_key(offered.reports, request.path_params["report"])
-        from_ = request.query_params.get("from", "0")
+        report = _require_key(self.offered.reports, self.request.path_params["report"])
+        from_ = self.query.get("from", "0")
         start = int(from_) if from_.isdecimal() and len(from_) < len("1000000000") else 0
         start = start if start < len(report.rows) else 0
         rows = report.rows[start : start + ROWS]
-        seen = [row for row in rows.tolist() if reader.may_see(offered.named.identifiers[row])]
-        judgement = self._label_pool.judge_rows(np.array(seen)) if seen else None
+        seen = [row for row in rows.tolist() if self.reader.may_see(self.offered.named.identifiers[row])]
+        judgement = self.pool.judge_rows(np.array(seen)) if seen else None
         verdicts = {} if judgement is None else dict(zip(seen, judgement.verdicts, strict=True))
-        shown = list(report_rows(offered, rows, verdicts, reader))
+        shown = list(self._report_rows(rows, verdicts))
         return self._render_page(
-            request,
             "report",
-            reader,
             report=report,
-            heading=Heading.from_report(offered, report, reader),
+            heading=self._heading(report),
             rows=shown,
             threads=sorted({threads for row in shown for threads in row.cells}),
             benchmarks=sorted({row.benchmark for row in shown}),
@@ -153,89 +193,145 @@ class _Pages:
             pages=range(0, len(report.rows), ROWS),
         )
 
-    def show_comparison(self, request: Request) -> Response:
+    def show_comparison(self) -> Response:
         """Show one comparison in detail; versions and verdict only if the reader may see them."""
-        offered, reader = self._label_pool.offered_comparisons(), self._page_reader(request)
-        place = _require_key(offered.by_key, request.path_params["comparison"])
-        report = offered.report_of(place)
-        _require_key({report.key: report}, request.path_params["report"])
-        name, in_row = offered.named.identifiers[place], "row" in request.query_params
+        offered, reader, in_row = self.offered, self.reader, "row" in self.query
+        place = _require_key(offered.by_key, self.request.path_params["comparison"])
+        report, rows, name = offered.report_of(place), np.array([place]), offered.named.identifiers[place]
+        _require_key({report.key: report}, self.request.path_params["report"])
         sees = reader.may_see(name)
-        judgement = self._label_pool.judge_rows(np.array([place])) if sees else None
+        judgement = self.pool.judge_rows(rows) if sees else None
+        verdict = None if judgement is None else judgement.verdicts[0]
         # in a row, the versions would reveal those of all rows of the report
-        versions = Heading.from_report(offered, report, reader).shown if in_row else sees
+        versions = self._heading(report).shown if in_row else sees
         history: list[StoredLabel] = []
-        if sees and self._label_store is not None:
+        if sees and self.store is not None:
             with suppress(UnreachableError):
-                history = self._label_store.label_history(name)
-        return self._render_page(
-            request,
-            "comparison",
-            reader,
-            one=ShownComparison.from_row(offered, place, judgement, reader, versions=versions),
-            history=history,
-            in_row=in_row,
-        )
-
-    @property
-    def _label_pool(self) -> LabelPool:
-        pool: LabelPool = self.app.state.pool
-        return pool
-
-    @property
-    def _label_store(self) -> LabelStore | None:
-        store: LabelStore | None = self.app.state.labels
-        return store
+                history = self.store.label_history(name)
+        sides = offered.select_comparisons(rows).sides
+        comparison = {
+            "row": next(self._report_rows(rows, {} if verdict is None else {place: verdict})),
+            "report": report,
+            "title": report.report_title(shown=versions),
+            "machine": report.machine if versions else offered.mask_name(report.machine, place),
+            "unit": offered.units[place],
+            "better": "lower" if len(sides.sign) and sides.sign[0] < 0 else "higher",
+            "drawing": BoxDrawing.from_sides(sides),
+            "verdict": verdict,
+            "model": None if judgement is None else judgement.model,
+        }
+        return self._render_page("comparison", one=comparison, history=history, in_row=in_row)
 
     def _current_labels(self) -> StoredLabels:
         """Return the current labels; none if their store does not answer, which every page says."""
-        if self._label_store is not None and self._label_store.is_unreachable:
+        if self.store is None:
+            return StoredLabels.empty_labels()
+        if self.store.is_unreachable:
             return StoredLabels.empty_labels(_AWAY)
         try:
-            return (
-                StoredLabels.empty_labels()
-                if self._label_store is None
-                else StoredLabels.from_current(self._label_store.current_labels())
-            )
+            return StoredLabels.from_current(self.store.current_labels())
         except UnreachableError as exc:
             return StoredLabels.empty_labels(str(exc))
 
-    def _page_reader(self, request: Request) -> Reader:
-        token, cookies = request_token(request.scope), request.cookies
-        name = unquote(cookies.get(_NAME, "")) if token is None else token.name
-        wanted = request.query_params.get("show", cookies.get(_SHOW))
-        return Reader(name, self._current_labels(), wanted == "all")
+    def _heading(self, report: OfferedReport) -> Heading:
+        rows, named = report.rows.tolist(), self.offered.named
+        shown = all(self.reader.may_see(named.identifiers[row]) for row in rows)
+        machine, benchmarks = report.machine, {named.benchmarks[row] for row in rows}
+        if not shown:
+            machine = self.offered.mask_name(machine, rows[0])
+            benchmarks = {self.offered.mask_name(benchmark, rows[0]) for benchmark in benchmarks}
+        return Heading(report.report_title(shown=shown), machine, sorted(benchmarks), shown)
 
-    def _render_page(self, request: Request, name: str, reader: Reader, **content: Any) -> Response:
-        token = request_token(request.scope)
-        refused = (
-            "" if self._label_store is not None else "perfjudge serve was started without a place for labels"
+    def _contains_text(self, line: ContentsLine, text: str) -> bool:
+        """Return whether a text occurs in the shown names of a report, ignoring case."""
+        heading, rows, operations = line.heading, line.report.rows.tolist(), self.offered.named.operations
+        shown = (
+            operations[row] if self.reader.sees_all else self.offered.mask_name(operations[row], row)
+            for row in rows
         )
+        names = chain((heading.title, heading.machine, *heading.benchmarks), shown)
+        return any(text.casefold() in name.casefold() for name in names)
+
+    def _contents_line(self, report: OfferedReport, answers: Sequence[Answer] | None) -> ContentsLine:
+        """Return the line of a report; `answers`: the verdicts on all comparisons, None if unknown."""
+        rows, labels = report.rows.tolist(), self.reader.labels
+        names = {row: self.offered.named.identifiers[row] for row in rows}
+        unlabelled = [
+            row
+            for row, name in names.items()
+            if not labels.is_decided(name) and name not in self.offered.labels
+        ]
+        fails, unsure = (
+            sum(answers[row] == answer for row in rows) if answers else None for answer in ("fail", "unsure")
+        )
+        return ContentsLine(
+            report=report,
+            heading=self._heading(report),
+            fails=fails,
+            unsure=unsure,
+            labelled=len(rows) - len(unlabelled),
+            undecided=sum(names[row] in labels.votes for row in unlabelled),
+            open=sum(not answers or answers[row] in {"fail", "unsure"} for row in unlabelled),
+        )
+
+    def _report_rows(self, rows: Ints, verdicts: Mapping[int, Verdict]) -> Iterator[ReportRow]:
+        """Yield the comparisons with the indices `rows`, in this order, as rows of a report.
+
+        Where the reader may not see a comparison, versions in names become an ellipsis, and labels `HIDDEN`.
+        `verdicts`: the model's verdicts to show, by index; others are None.
+        """
+        offered, reader, named = self.offered, self.reader, self.offered.named
+        sides = offered.select_comparisons(rows).sides
+        cells = change_cells(sides)
+        for row, count in zip(rows.tolist(), sides.per_comparison.tolist(), strict=True):
+            name = named.identifiers[row]
+            shown, verdict = reader.may_see(name), verdicts.get(row)
+            benchmark, operation = named.benchmarks[row], named.operations[row]
+            if not shown:
+                benchmark, operation = (offered.mask_name(text, row) for text in (benchmark, operation))
+            source = offered.labels.get(name, "")
+            yield ReportRow(
+                key=offered.keys[row],
+                benchmark=benchmark,
+                operation=operation,
+                cells={cell.threads: cell for cell in islice(cells, count)},
+                shown=shown,
+                verdict=None if verdict is None else verdict.verdict,
+                probability=None if verdict is None else verdict.probability,
+                votes=reader.visible_votes(name),
+                source=source if shown or not source else HIDDEN,
+                answer=reader.reader_label(name),
+            )
+
+    def _unlabelled_names(self, order: LabelOrder) -> list[str]:
+        decided, own = self.reader.labels.is_decided, self.reader.reader_label
+        return [name for name in order.identifiers if not decided(name) and not own(name)]
+
+    def _queue_entry(self, name: str) -> Mapping[str, str]:
+        offered, row = self.offered, self.offered.positions[name]
+        return {
+            "comparison": offered.keys[row],
+            "href": f"/comparisons/{offered.report_of(row).key}/{offered.keys[row]}",
+            "name": offered.mask_name(offered.named.operations[row], row),
+        }
+
+    def _render_page(self, name: str, **content: Any) -> Response:
+        token, refused = self.token, ""
         if token is not None and "label" not in token.scopes:
             refused = f'the token of "{token.name}" does not allow to label'
-        return page_response(
-            render(
-                f"labelling/{name}.html",
-                csrf=self.app.state.csrf.page_token(request.scope),
-                person="" if token is None else token.name,
-                refused=refused,
-                away=reader.labels.away,
-                failures=self._label_pool.failure_reasons(),
-                reader=reader,
-                **content,
-            ),
-            extra_sources=_SAME_ORIGIN,
+        elif self.store is None:
+            refused = "perfjudge serve was started without a place for labels"
+        html = render(
+            f"labelling/{name}.html",
+            csrf=self.request.app.state.csrf.page_token(self.request.scope),
+            person="" if token is None else token.name,
+            refused=refused,
+            away=self.reader.labels.away,
+            failures=self.pool.failure_reasons(),
+            reader=self.reader,
+            **content,
         )
-
-
-def _queue_entry(offered: OfferedComparisons, name: str) -> Mapping[str, str]:
-    row = offered.positions[name]
-    key = offered.keys[row]
-    return {
-        "comparison": key,
-        "href": f"/comparisons/{offered.report_of(row).key}/{key}",
-        "name": offered.mask_name(offered.named.operations[row], row),
-    }
+        return page_response(html, extra_sources=_SAME_ORIGIN)
 
 
 def order_by_share(names: Sequence[str], labels: StoredLabels, person: str) -> Sequence[str]:
@@ -255,13 +351,13 @@ def order_by_share(names: Sequence[str], labels: StoredLabels, person: str) -> S
 
 
 def _in_threads(
-    shown: Callable[[Request], Response], threads: CapacityLimiter
+    show: Callable[[_PageRequest], Response], threads: CapacityLimiter
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return a handler that runs in `threads`; while data is read, browsers get a page that reloads."""
 
     async def answer_in_thread(request: Request) -> Response:
         try:
-            return await to_thread.run_sync(shown, request, limiter=threads)
+            return await to_thread.run_sync(lambda: show(_PageRequest(request)), limiter=threads)
         except RefusedError as exc:
             browses = "text/html" in request.headers.get("accept", "")
             if not browses or "retry-after" not in (exc.headers or {}):
@@ -271,13 +367,6 @@ def _in_threads(
             return response
 
     return answer_in_thread
-
-
-def _unlabelled_names(order: LabelOrder, reader: Reader) -> list[str]:
-    labels = reader.labels
-    return [
-        name for name in order.identifiers if not labels.is_decided(name) and not reader.reader_label(name)
-    ]
 
 
 def _require_key(values: Mapping[str, T], key: str) -> T:

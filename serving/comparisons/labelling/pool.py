@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from threading import Lock, Thread
@@ -13,10 +12,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
-from data.comparisons.labels.consensus import Rule, consensus_status
 from data.comparisons.tables import CANNOT_TELL, LABEL_DTYPES
 from data.errors import InputError
-from serving.comparisons.evaluated import consensus_rule
+from data.tables.specs import with_dtypes
 from serving.comparisons.judge import Judgement, judge_sides
 from serving.comparisons.labelling.offered import Ints, OfferedComparisons
 from serving.comparisons.labels.command import LabelCandidates
@@ -24,7 +22,6 @@ from serving.comparisons.model import Judge
 from serving.http.models import HotReloadingModel
 from serving.http.schemas import RefusedError
 from serving.reports.verdict_lines import Answer
-from training.registry.champions import project_root
 
 LOG = logging.getLogger("perfjudge")
 T = TypeVar("T")
@@ -51,24 +48,22 @@ class GivenVote(NamedTuple):
 class StoredLabels:
     """The current labels of a store, without withdrawn ones."""
 
-    table: pd.DataFrame  # with the columns of `data.comparisons.tables`; `annotator` is `labelled_by`
+    table: pd.DataFrame  # with the columns `LABEL_DTYPES`; `annotator` is `labelled_by`
     votes: Mapping[str, Sequence[GivenVote]] = field(default_factory=dict)  # by comparison_id
     away: str = ""  # why the labels are unknown; empty if they are known
 
     @classmethod
     def from_current(cls, current: pd.DataFrame) -> StoredLabels:
         """Return the labels of the table `current`, as `LabelStore.current_labels` returns it."""
-        table = current.assign(annotator=current["labelled_by"])[[*LABEL_DTYPES]]
         votes: dict[str, list[GivenVote]] = {}
-        for row in table.itertuples():
+        for row in current.itertuples():
             votes.setdefault(row.comparison_id, []).append(GivenVote(row.labelled_by, row.status))
-        return cls(table, votes)
+        return cls(current, votes)
 
     @classmethod
     def empty_labels(cls, away: str = "") -> StoredLabels:
         """Return an object without labels; `away`: why they are unknown."""
-        empty = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in LABEL_DTYPES.items()})
-        return cls(empty, away=away)
+        return cls(with_dtypes(None, LABEL_DTYPES), away=away)
 
     @property
     def decided_rows(self) -> pd.DataFrame:
@@ -104,38 +99,16 @@ class Reader:
     def visible_votes(self, comparison_id: str) -> Sequence[GivenVote]:
         """Return the labels of a comparison, with the status `HIDDEN` if they may not be shown."""
         votes = self.labels.votes.get(comparison_id, ())
-        return (
-            votes if self.may_see(comparison_id) else [GivenVote(vote.labelled_by, HIDDEN) for vote in votes]
-        )
+        return votes if self.may_see(comparison_id) else [vote._replace(status=HIDDEN) for vote in votes]
 
 
-@dataclass(frozen=True)
-class LabelOrder:
+class LabelOrder(NamedTuple):
     """The labelling order of comparisons."""
 
     #: all comparisons without a label in the source; at the end those labelled here, in case their labels are
     #: withdrawn
     identifiers: Sequence[str]
     labels: int  # number of labels that the order is computed from
-
-    @classmethod
-    def from_labels(
-        cls,
-        unlabelled: LabelCandidates,
-        source_labels: pd.DataFrame,
-        given_labels: pd.DataFrame,
-        counting: Rule,
-    ) -> LabelOrder:
-        """Return the order to label comparisons in, most informative first.
-
-        `source_labels`, `given_labels`: labels of the source and of annotators here, columns `LABEL_DTYPES`.
-        `counting`: how labels of several annotators are aggregated, "majority" or "dawid-skene".
-        """
-        labels = pd.concat([source_labels, given_labels], ignore_index=True)
-        identifiers = unlabelled.with_labels(labels, counting).ordered_identifiers()
-        settled = {*identifiers, *consensus_status(source_labels, counting).dropna().index}
-        others = unlabelled.comparisons["comparison_id"]
-        return cls([*identifiers, *others[~others.isin(settled)]], len(given_labels))
 
 
 @dataclass
@@ -193,7 +166,6 @@ class LabelPool:
         self._verdicts = Background[Sequence[Answer]]("judging the comparisons")
         self._unlabelled = Background[LabelCandidates]("learning what to label first")
         self._order = Background[LabelOrder]("ordering what to label first")
-        self._counting: Rule = "majority"
         self._model_failure = ""
 
     def find_identifier(self, name: str) -> str | None:
@@ -204,10 +176,9 @@ class LabelPool:
         """
         if self.source is None:
             return None
-        self._read_source(self.source)
+        self._offered.latest_value(self.source, self._read_source)
         self._offered.wait_until_done(PATIENCE)
-        offered = self._offered.value
-        if offered is None:
+        if (offered := self._offered.value) is None:
             raise InputError(self._offered.failure or "they are being read")
         row = offered.positions.get(name, offered.by_key.get(name))
         return None if row is None else offered.named.identifiers[row]
@@ -219,7 +190,7 @@ class LabelPool:
         """
         if self.source is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, _NONE)
-        offered = self._read_source(self.source)
+        offered = self._offered.latest_value(self.source, self._read_source)
         if offered is None:
             detail = self._offered.failure or "the comparisons are being read"
             headers = None if self._offered.failure else {"retry-after": "1"}
@@ -243,36 +214,38 @@ class LabelPool:
 
         Raises RefusedError with status 404 without a source, 503 until it is read.
         """
-        served = self._served_model()
-        return (
-            None
-            if served is None
-            else judge_sides(self.offered_comparisons().select_comparisons(rows), served)
-        )
+        if (served := self._served_model()) is None:
+            return None
+        return judge_sides(self.offered_comparisons().select_comparisons(rows), served)
 
     def labelling_order(
         self, given_labels: pd.DataFrame, *, use_all_labels: bool = False
     ) -> LabelOrder | None:
         """Return the labelling order; None until the first one is computed.
 
-        `given_labels`: labels given here, with the columns of `data.comparisons.tables.LABEL_DTYPES`.
+        `given_labels`: labels given here, with the columns `LABEL_DTYPES`.
         `use_all_labels`: use every label; else up to `EVERY` new ones may be ignored.
         Raises RefusedError with status 404 without a source, 503 until it is read.
         """
         offered, served = self.offered_comparisons(), self._served_model()
-        unlabelled = self._unlabelled.latest_value(
+        candidates = self._unlabelled.latest_value(
             _model_identity(served),
-            lambda: LabelCandidates.from_tables(offered.tables, served, self._counting),
+            lambda: LabelCandidates.from_tables(offered.tables, served, offered.counting),
         )
-        if unlabelled is None:
+        if candidates is None:
             return None
         before, labels = self._order.value, len(given_labels)
         if before is not None and not use_all_labels and abs(labels - before.labels) < EVERY:
             labels = before.labels
-        compute = partial(
-            LabelOrder.from_labels, unlabelled, offered.tables.labels, given_labels, self._counting
-        )
-        return self._order.latest_value((_model_identity(served), labels), compute)
+
+        def compute_order() -> LabelOrder:
+            all_labels = pd.concat([offered.tables.labels, given_labels], ignore_index=True)
+            first = candidates.ordered_identifiers(all_labels, offered.counting)
+            others = candidates.comparisons["comparison_id"]
+            others = others[~others.isin({*first, *offered.labels})]
+            return LabelOrder([*first, *others], len(given_labels))
+
+        return self._order.latest_value((_model_identity(served), labels), compute_order)
 
     @property
     def order_failure(self) -> str:
@@ -289,12 +262,9 @@ class LabelPool:
             missing = f"no model is available ({self._model_failure}), so a rank statistic orders comparisons"
         return [reason for reason in (missing, self._verdicts.failure, self.order_failure) if reason]
 
-    def _read_source(self, source: Path) -> OfferedComparisons | None:
-        def read_offered() -> OfferedComparisons:
-            self._counting = consensus_rule(project_root())
-            return OfferedComparisons.read(source, self._counting)
-
-        return self._offered.latest_value(source, read_offered)
+    def _read_source(self) -> OfferedComparisons:
+        assert self.source is not None
+        return OfferedComparisons.read(self.source)
 
     def _served_model(self) -> Judge | None:
         """Return the model; None without one, or if it cannot be loaded, as `failure_reasons` explains."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -49,23 +48,18 @@ NEXT = ("comparison_id", "benchmark", "operation", "machine", "versions", "proba
 #: Most disagreements in a table; JSON has all.
 _SHOWN = 20
 #: Formats of numbers in tables.
-_NUMBERS = {
-    "probability": ".3f",
-    "doubt": ".3f",
-    "sensitivity": ".3f",
-    "specificity": ".4f",
-    "agreement": ".3f",
-}
+_NUMBERS = dict.fromkeys(("probability", "doubt", "sensitivity", "agreement"), ".3f") | {"specificity": ".4f"}
+#: Columns of labels in a CSV file.
+_LABEL_COLUMNS = ["comparison_id", "status", "annotator", "labelled_at"]
 Form = Literal["csv", "xml", "tables"]
 
 
 def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
     """Return the labels that out-of-fold verdicts contradict (folds of whole operations), and annotators.
 
-    Keys: ``suspects``, at most 20 `Suspect` objects, the most doubtful labels first, then those on which
-    annotators disagree; ``many``, the number without this limit; ``people``, the rows of
-    `annotator_reliability` as dicts, empty if no comparison has two annotators; ``divided``, the number of
-    comparisons whose annotators disagree.
+    Keys: ``suspects``, the first 20 of `suspected_labels`; ``many``, the number without this limit;
+    ``people``, the rows of `annotator_reliability` as dicts, empty if no comparison has two annotators;
+    ``divided``, the number of comparisons whose annotators disagree.
     """
     rows, labels = _find_suspects(evaluated), evaluated.tables.labels
     status = consensus_status(labels, evaluated.rule)
@@ -85,9 +79,8 @@ def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
 def counts(root: Path) -> dict[str, int]:
     """Return the number of ingested comparisons by the status that their labels give together.
 
-    Statuses are those of `consensus_status`, by the rule ``consensus`` of ``params.yaml``. The keys are
-    "pass" and "fail", without those of no comparison; ties are not counted. Empty before the pipeline has
-    run. Raises InputError if ``params.yaml`` or the table of labels in the project `root` is wrong.
+    The keys are "pass" and "fail", without those of no comparison; ties are not counted. Empty before the
+    pipeline has run. InputError if ``params.yaml`` or the table of labels in the project `root` is wrong.
     """
     file = FamilyPaths("comparisons", root).interim / "labels.parquet"
     if not file.is_file():
@@ -110,13 +103,11 @@ class LabelCandidates:
     ) -> LabelCandidates:
         """Return the comparisons that can be judged, with their features, labels and probabilities.
 
-        `served`: the model; None: a rank statistic orders comparisons.
-        `counting`: how labels of several annotators are aggregated, "majority" or "dawid-skene".
+        Without a model (`served`), a rank statistic orders them. `counting`: see `consensus_status`.
         """
         usable = unusable_reasons(tables) == ""
-        comparisons = tables.comparisons.assign(versions=version_ranges(tables))[usable].reset_index(
-            drop=True
-        )
+        comparisons = tables.comparisons.assign(versions=version_ranges(tables))[usable]
+        comparisons = comparisons.reset_index(drop=True)
         sides = Sides.from_tables(ComparisonTables(tables.results, comparisons, tables.labels))
         x = feature_vectors(sides)
         groups = (comparisons["benchmark"] + "/" + comparisons["operation"]).to_numpy(np.str_)
@@ -128,21 +119,14 @@ class LabelCandidates:
         pool = Pool(x, _label_classes(comparisons, tables.labels, counting), groups, suspicion)
         return cls(comparisons, pool, probability)
 
-    def with_labels(self, labels: pd.DataFrame, counting: Rule) -> LabelCandidates:
-        """Return a copy with `labels` replaced; `counting`: "majority" or "dawid-skene"."""
-        return replace(self, pool=replace(self.pool, y=_label_classes(self.comparisons, labels, counting)))
-
-    def ordered_identifiers(self) -> Sequence[str]:
-        """Return the ids of all unlabelled comparisons, the next to label first."""
-        rows = next_to_label(self.pool, len(self.comparisons))
+    def ordered_identifiers(self, labels: pd.DataFrame, counting: Rule) -> list[str]:
+        """Return the ids of the comparisons that `labels` leave unlabelled, the next to label first."""
+        pool = replace(self.pool, y=_label_classes(self.comparisons, labels, counting))
+        rows = next_to_label(pool, len(self.comparisons))
         return self.comparisons["comparison_id"].iloc[rows].tolist()
 
     def first_candidates(self, n: int) -> pd.DataFrame:
-        """Return the next `n` comparisons to label, one per row, fewer if fewer are unlabelled.
-
-        Columns: ``comparison_id, benchmark, operation, machine, versions, probability`` (NaN without a
-        model), ``reason`` (the order that placed it; see `next_to_label`).
-        """
+        """Return the next `n` comparisons to label, or all unlabelled ones, with the columns `NEXT`."""
         rows = next_to_label(self.pool, n)
         if {0, 1} <= {*self.pool.y.tolist()}:
             reason = "a model of the labels so far is unsure"
@@ -164,14 +148,10 @@ def import_labels(
 ) -> int:
     """Add the labels of a source to a store, print how many were added, and return the exit code, 0.
 
-    A label that the store already has (equal comparison, status, annotator and time) is not added again.
-    `source`: a CSV file (suffix .csv) of labels, or comparisons in any format.
-    `address`: of the store, whose SQLite file is created if missing; None: labels.db in the project.
-    `by`: the annotator of labels without one; None: these are left out.
-    `keep_going`: skip parts that cannot be read, and report them on stderr.
-    `as_json`: print an object with ``added``, ``already_stored`` and ``unattributed``.
-    Raises InputError if the source cannot be read, a label's time is in the future, or the store does not
-    answer.
+    `source`: a CSV file (suffix .csv) of labels, or comparisons in any format. `address`: of the store, whose
+    SQLite file is created if missing; None: labels.db in the project. `by`: the annotator of labels without
+    one; None: these are left out. Raises InputError if the source cannot be read, a label's time is in the
+    future, or the store does not answer.
     """
     problems = Problems(keep_going)
     if source.suffix == ".csv":
@@ -191,16 +171,13 @@ def import_labels(
 def export_labels(address: str | None, source: Path | None, form: Form, output: Path) -> int:
     """Write the current labels of a store to `output`, print their number, and return the exit code, 0.
 
-    Current is the last label of each annotator on each comparison, unless it was withdrawn.
-    `address`: of the store (a missing SQLite file has no labels); None: labels.db in the project.
-    `source`: the comparisons, only whose labels are written; None: the project's, or for "csv" all labels.
-    `form`: "csv": labels only, in labels.csv if `output` is a directory; "xml": one file of comparisons with
-    their labels, and the status that these give together (scheduler thesis, figure 6.1); "tables":
-    comparisons and labels as Parquet files in the directory `output`. "xml" and "tables" also have the labels
-    of the source, except where the store has one, even a withdrawn one, of the same annotator and comparison.
-    Existing files are replaced. Raises InputError if the store does not answer, the comparisons are missing
-    or cannot be read, or an existing CSV file has a label that the store has never had (comparison, status
-    and annotator).
+    `address`: of the store (a missing SQLite file has no labels); None: labels.db in the project. `source`:
+    the comparisons, only whose labels are written; None: the project's, or for "csv" all labels. `form`:
+    "csv": labels only, in labels.csv if `output` is a directory; "xml": one file of comparisons with their
+    labels, and the status that these give together; "tables": Parquet files in the directory `output`. "xml"
+    and "tables" also have the labels of the source (see `export_label_table`). Existing files are replaced.
+    Raises InputError if the store does not answer, the comparisons are missing or cannot be read, or an
+    existing CSV file has a label that the store has never had (comparison, status and annotator).
     """
     with closing(LabelStore(address or default_address())) as store:
         store.check_reachable()
@@ -212,16 +189,14 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
             if form == "tables":
                 tables.write(output)
             else:
-                status = tables.comparisons["comparison_id"].map(
-                    consensus_status(tables.labels, consensus_rule())
-                )
+                consensus = consensus_status(tables.labels, consensus_rule())
+                status = tables.comparisons["comparison_id"].map(consensus)
                 write_output(write_comparisons(tables, status.fillna("").tolist()), output)
     sys.stdout.write(f"{count} labels -> {output}\n")
     return 0
 
 
 def _write_csv(store: LabelStore, source: Path | None, output: Path) -> int:
-    """Write ``labels.csv``, of the comparisons of a source if one is given; return the number of labels."""
     labels = export_label_table(store)
     if source is not None:
         identifiers = _read_tables(source).comparisons["comparison_id"]
@@ -236,10 +211,13 @@ def _write_csv(store: LabelStore, source: Path | None, output: Path) -> int:
             problem = f"{lost} of its labels are not in the store; first: perfjudge labels import {file}"
             raise InputError(problem, file=file)
     times = labels["labelled_at"].map(lambda at: "" if pd.isna(at) else at.isoformat())
-    columns = ["comparison_id", "status", "annotator", "labelled_at"]
-    # as bytes: identifiers stay unchanged, so that labels find their comparisons
-    write_output(written_csv(labels.assign(labelled_at=times)[columns]).encode(), file)
+    _write_label_csv(labels.assign(labelled_at=times)[_LABEL_COLUMNS], file)
     return len(labels)
+
+
+def _write_label_csv(rows: pd.DataFrame, file: Path) -> None:
+    # as bytes: identifiers stay unchanged, so that labels find their comparisons
+    write_output(written_csv(rows).encode(), file)
 
 
 def _labelled_tables(store: LabelStore, source: Path | None) -> ComparisonTables:
@@ -256,16 +234,11 @@ def give_next(
 ) -> int:
     """Print up to `number` unlabelled comparisons to label next, or write them to a CSV file; return 0.
 
-    Unlabelled are comparisons that can be judged and whose labels in `source` give neither pass nor fail:
-    there are none, or votes are tied. No label store is read.
-    `uri`: the address of the model that gives ``probability`` and, until a fail and a pass are labelled, the
-    order; None: the champion, or without one a rank statistic that gives the order.
-    `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
-    `output`: the CSV file to fill in (``status`` and ``annotator`` are empty), which replaces an existing
-    one; None: print a table, or with `as_json` a list of objects, with the columns of
-    `LabelCandidates.first_candidates`.
-    Raises InputError if the source or the model cannot be read, or the named model or the directory of
-    `output` does not exist.
+    Unlabelled are comparisons that can be judged and whose labels in `source` give neither pass nor fail. No
+    label store is read. `uri`: the address of the model that gives ``probability`` and, until a fail and a
+    pass are labelled, the order; None: the champion, or without one a rank statistic that gives the order.
+    `output`: the CSV file to fill in (``status`` and ``annotator`` are empty); None: print a table or JSON.
+    Raises InputError if the source or the model cannot be read or does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)
     champion_missing = uri is None and served_version(f"models:/{registered_name()}@{CHAMPION}") is None
@@ -278,19 +251,14 @@ def give_next(
     about = blank[["operation", "versions", "reason"]].map(
         lambda value: escape_invisible(value) if isinstance(value, str) else value
     )
-    columns = ["comparison_id", "status", "annotator", "labelled_at"]
-    # as bytes: identifiers stay unchanged, so that labels find their comparisons
-    write_output(written_csv(blank[columns].join(about)).encode(), output)
+    _write_label_csv(blank[_LABEL_COLUMNS].join(about), output)
     return 0
 
 
 def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
     """Print the first `number` suspected labels of `project` as a table or JSON; return the exit code, 0.
 
-    Labels that out-of-fold predictions contradict come first, the most doubtful at the top, then those on
-    which annotators disagree. Columns: ``comparison_id, status`` (the label), ``labelled_by, probability``
-    (of fail), ``doubt, reason``. JSON is a list of objects, where ``reason`` is a list of texts. InputError
-    if the stages' files do not exist.
+    The order is that of `suspected_labels`. InputError if the stages' files do not exist.
     """
     labels = _find_suspects(EvaluatedComparisons.read(project))
     columns = [field.name for field in fields(Suspect)]
@@ -303,10 +271,7 @@ def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
 def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
     """Print the reliability and the disagreements of annotators; return the exit code, 0.
 
-    `keep_going`: skip parts of `source` that cannot be read, and report them on stderr.
-    `as_json`: one object with ``people`` and ``disagreements``; else two tables, with at most 20
-    disagreements, or a sentence if no comparison has labels of two annotators. Raises InputError if `source`,
-    comparisons of any format, cannot be read.
+    A table has at most 20 disagreements. InputError if `source`, comparisons of any format, cannot be read.
     """
     labels = _read_tables(source, keep_going=keep_going).labels
     status = consensus_status(labels, consensus_rule())
@@ -331,13 +296,10 @@ def _print_table(table: pd.DataFrame, caption: str | None = None, *, as_json: bo
     if as_json:
         write_output(table.to_json(orient="records", indent=2) + "\n", None)
         return 0
-    columns = list(table.columns)
-    rows = [
-        [
-            "" if pd.isna(value) else format(value, _NUMBERS.get(name, ""))
-            for name, value in zip(columns, row, strict=True)
-        ]
-        for row in table.to_numpy()
-    ]
-    write_output(text_table(columns, rows, numbers=_NUMBERS, caption=caption), None)
+    texts = {
+        name: ["" if pd.isna(value) else format(value, _NUMBERS.get(name, "")) for value in column]
+        for name, column in table.items()
+    }
+    rows = zip(*texts.values(), strict=True)
+    write_output(text_table(list(table.columns), rows, numbers=_NUMBERS, caption=caption), None)
     return 0

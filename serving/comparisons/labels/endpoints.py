@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, TypeVar
 
 import pandas as pd
 from anyio import CapacityLimiter, to_thread
@@ -33,6 +32,7 @@ from data.errors import InputError
 from data.paths import FamilyPaths
 from serving.http import schemas
 from serving.http.authentication import HEADER, request_token
+from serving.http.batching import ThreadedBatch
 from serving.http.bodies import JSON, BareRoute, body_of, media_type_of, request_of
 from serving.http.schemas import RefusedError
 from serving.plugins import Options
@@ -121,13 +121,6 @@ def count_new_labels(app: FastAPI) -> int | None:
     return int((~pd.MultiIndex.from_frame(current[columns]).isin(ingested_rows)).sum())
 
 
-class Labellable(Protocol):
-    """Comparisons that may be labelled."""
-
-    def find_identifier(self, name: str) -> str | None:
-        """Return the comparison_id that `name`, an id or a key in addresses, belongs to; None if unknown."""
-
-
 #: Characters that are invisible or change how others are shown: controls, directional marks, odd spaces.
 _INVISIBLE = (
     r"\u0000-\u001f\u007f-\u00a0\u00ad\u061c\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
@@ -214,49 +207,6 @@ class CurrentLabels(BaseModel):
     labels: list[CurrentLabel]
 
 
-class LabelWriter:
-    """Adds the labels of one process to a store, in batches.
-
-    `max_per_minute`: largest number of labels that one person may give in a minute.
-    """
-
-    def __init__(self, store: LabelStore, max_per_minute: int) -> None:
-        self._store, self._max_per_minute = store, max_per_minute
-        self._thread = CapacityLimiter(1)
-        self._waiting: list[tuple[NewLabel, asyncio.Future[Added | Exception]]] = []
-        self._writing: asyncio.Task[None] | None = None
-
-    async def add_label(self, label: NewLabel) -> Added:
-        """Add one label, and return it as stored, with all labels of its comparison.
-
-        Raises KeyTakenError if the store holds another label with its key, TooManyLabelsError above the rate,
-        and UnreachableError if the store does not answer.
-        """
-        future: asyncio.Future[Added | Exception] = asyncio.get_running_loop().create_future()
-        self._waiting.append((label, future))
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write_batches())
-        added = await future
-        if isinstance(added, Exception):
-            raise added
-        return added
-
-    async def _write_batches(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
-            labels, futures = zip(*batch, strict=True)
-            try:
-                results: Sequence[Added | Exception] = await to_thread.run_sync(
-                    self._store.add_all, labels, self._max_per_minute, limiter=self._thread
-                )
-            except Exception as exc:  # noqa: BLE001 - raised in the waiting requests
-                results = [exc] * len(batch)
-            for future, added in zip(futures, results, strict=True):
-                # the request may have been cancelled
-                if not future.done():
-                    future.set_result(added)
-
-
 def install_endpoints(app: FastAPI) -> None:
     """Add PUT and GET ``/v1/labels/COMPARISON_ID`` and GET ``/v1/labels`` to `app`.
 
@@ -273,29 +223,22 @@ def install_endpoints(app: FastAPI) -> None:
     )
     app.add_exception_handler(UnreachableError, _store_away)
     kind = SignedLabelRequest if app.state.settings.tokens is None else LabelRequest
-    handlers = LabelHandlers(app, kind, options.get("label_rate") or RATE)
+    rate = options.get("label_rate") or RATE
+    writing = ThreadedBatch[NewLabel, Added](
+        lambda labels, store: store.add_all(labels, rate), CapacityLimiter(1), 0, AT_ONCE
+    )
+    handlers = LabelHandlers(app, kind, rate, writing)
     comparison = f"{PATH}/{{comparison_id:path}}"
-    text = {"type": "string"}
-    id_parameter = {
-        "name": "comparison_id",
-        "in": "path",
-        "required": True,
-        "schema": {**text, "minLength": 1},
-    }
-    forgery_header = {
-        "name": HEADER,
-        "in": "header",
-        "schema": text,
-        "description": "Sent by pages of this server; not needed by programs.",
-    }
+    text, origin = {"type": "string"}, "Sent by pages of this server; not needed by programs."
+    by_id = {"name": "comparison_id", "in": "path", "required": True, "schema": {**text, "minLength": 1}}
     put = {
-        "parameters": [id_parameter, forgery_header],
+        "parameters": [by_id, {"name": HEADER, "in": "header", "schema": text, "description": origin}],
         "requestBody": {"required": True, "content": {JSON: {"schema": kind.model_json_schema()}}},
     }
     refusals = (400, 403, 404, 409, 413, 415, 422, 429, 503)
     for path, method, endpoint, answer, statuses, described in (
         (comparison, "PUT", handlers.put, LabelAnswer, refusals, put),
-        (comparison, "GET", handlers.history, LabelHistory, (404, 503), {"parameters": [id_parameter]}),
+        (comparison, "GET", handlers.history, LabelHistory, (404, 503), {"parameters": [by_id]}),
         (PATH, "GET", handlers.current, CurrentLabels, (503,), {}),
     ):
         app.router.add_api_route(
@@ -317,7 +260,7 @@ class LabelHandlers:
     app: FastAPI
     kind: type[LabelRequest]  # of requests
     max_per_minute: int  # labels that one person may give in a minute
-    adding: LabelWriter | None = None  # created with the first label
+    writing: ThreadedBatch[NewLabel, Added]  # adds the labels of one process to a store, in batches
     #: threads that read the store; separate, so that a store that hangs does not block other requests
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
 
@@ -337,10 +280,8 @@ class LabelHandlers:
             posted.saw_verdict,
             "" if ref is None else f"{ref.name} {ref.version}",
         )
-        if self.adding is None:
-            self.adding = LabelWriter(store, self.max_per_minute)
         try:
-            added = await self.adding.add_label(label)
+            added = await self.writing.answer_body(label, store)
         except KeyTakenError as exc:
             raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
         except TooManyLabelsError as exc:
@@ -381,11 +322,9 @@ class LabelHandlers:
 
     async def _find_identifier(self, name: str) -> str:
         """Return the comparison_id of an offered comparison; RefusedError with status 404 without one."""
-        pool: Labellable | None = self.app.state.pool
+        find: Callable[[str], str | None] = self.app.state.pool.find_identifier
         try:
-            identifier = (
-                None if pool is None else await self._read_in_thread(partial(pool.find_identifier, name))
-            )
+            identifier = await self._read_in_thread(partial(find, name))
         except InputError as exc:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE, f"the comparisons cannot be read: {exc}"

@@ -18,7 +18,7 @@ from serving.http.schemas import RefusedError
 from tests.code.comparisons.posted import drawn, posted, trained_with_scores
 from training.comparisons.stored import Card
 from training.estimators.answering import CalibrationMap
-from training.evaluation.thresholds import DecisionPolicy, GuaranteedRate, RiskGuarantee
+from training.evaluation.thresholds import DecisionPolicy, GuaranteedRate, RiskGuarantee, VerdictCosts
 
 LEVELS = (GuaranteedRate(0.05, 0.2),), (GuaranteedRate(0.01, 0.9),)
 COSTS = {"false_negative": 10, "false_positive": 1, "review": 0.2}
@@ -97,7 +97,7 @@ def test_limits_on_error_rates_give_equal_verdicts_at_every_base_rate(rated, pol
 
 
 def test_costs_apply_to_corrected_probabilities(rated):
-    served, named = with_policy(rated, None, None, COSTS), posted(*stream(200, 5))
+    served, named = with_policy(rated, None, None, VerdictCosts(**COSTS)), posted(*stream(200, 5))
     plain, moved = (judge_sides(named, served, assumed=0, base_rate=rate) for rate in (None, 0.01))
     cuts = moved.card.decision_thresholds
     assert cuts == plain.card.decision_thresholds

@@ -26,16 +26,16 @@ from tests.code.comparisons.posted import standardised
 from tests.families import feature_table, small_family
 from training.comparisons.decision import (
     OUT_OF_FOLD_FILE,
-    InnerPredictions,
     learn_decision,
     read_changes,
     read_out_of_fold,
     write_out_of_fold,
 )
 from training.comparisons.evaluate import out_of_fold
-from training.comparisons.family import FeatureTable, all_parts
+from training.comparisons.family import Examples, FeatureTable, all_parts
 from training.comparisons.stored import TrainedModel
 from training.comparisons.tune import Classified
+from training.evaluation.search import SearchOutcome
 from training.evaluation.thresholds import below_min_effect, zero_below_min_effect
 
 
@@ -82,12 +82,16 @@ def test_minimum_effect_size_is_inclusive_despite_rounding_of_numbers():
     assert zero_below_min_effect(np.array([0.9, 0.9]), np.array([-0.1, 0.1]), 0.005).tolist() == [0.9, 0.0]
 
 
+def outcome(part, probability):
+    return SearchOutcome(part, "logistic", Classified({}, 1.0, 0.5), [], probability)
+
+
 def held_out(family):
     """Return verdicts of models with as many fails as they say: there is nothing to calibrate."""
-    table = FeatureTable.read(family.features_file, family.columns())
+    table = FeatureTable.read(family.features_file, family.columns)
     chosen = Classified({"c": 1.0, "sampler": "none", "weights": "equal"}, 1.0, 0.5)
     folds = all_parts(table.examples, family.section.evaluate, family.params.seed)
-    said = [(part.name, "logistic", np.full(len(part.train), 0.25)) for part in folds]
+    said = [outcome(part.name, np.full(len(part.train), 0.25)) for part in folds]
     write_out_of_fold(family.paths.tuned, said)
     names = ["grouped/f0", "grouped/f1", "stratified/r0f0", "stratified/r0f1"]
     verdicts, _ = out_of_fold(family, table, {name: {"logistic": chosen} for name in names})
@@ -114,7 +118,7 @@ def test_out_of_fold_verdicts_respect_minimum_effect_size(tmp_path):
 
 def test_changes_of_other_comparisons_are_refused(tmp_path):
     family = small_family(tmp_path)
-    table = FeatureTable.read(family.features_file, family.columns())
+    table = FeatureTable.read(family.features_file, family.columns)
     pd.read_parquet(family.stage_file("changes")).iloc[1:].to_parquet(family.stage_file("changes"))
     with pytest.raises(InputError, match=r"changes.parquet: holds other comparisons than the features"):
         read_changes(family.stage_file("changes"), table)
@@ -177,7 +181,7 @@ def damaged(content, place, mask):
 @settings(max_examples=50)
 def test_a_changed_byte_never_changes_stored_probabilities(tmp_path_factory, place, mask):
     directory, probabilities = tmp_path_factory.mktemp("tuned"), np.random.default_rng(1).random(30)
-    write_out_of_fold(directory, [("all", "logistic", probabilities)])
+    write_out_of_fold(directory, [outcome("all", probabilities)])
     path = directory / OUT_OF_FOLD_FILE
     path.write_bytes(damaged(path.read_bytes(), place, mask))
     problem, found = "", []
@@ -207,6 +211,6 @@ def test_a_damaged_feature_table_is_refused_by_name(tmp_path_factory, place, mas
 def test_a_decision_is_learned_if_all_effects_are_small():
     y, probability = np.arange(60) % 2, np.linspace(0, 1, 60)
     groups = np.array([f"g{number}" for number in range(60)])
-    inner = InnerPredictions(y, groups, probability, np.full(60, True))
-    decision = learn_decision(inner, 0.5, Decide(), 1)
+    examples = Examples(np.zeros((60, 1)), y, groups, below=np.full(60, True))
+    decision = learn_decision(examples, probability, 0.5, Decide(), 1)
     assert 0 <= decision.calibration.map_probability(0.2) <= decision.calibration.map_probability(0.9) <= 1

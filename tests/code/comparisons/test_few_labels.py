@@ -183,7 +183,7 @@ def test_training_uses_the_extra_data_beside_the_features(tmp_path):
     known = read_training_data(family.features_file, table, table.examples)
     assert len(known.all_rows.y) == len(table.examples.y) + 400
     folds = [task for task in tasks_of(family, table) if task.part != "all"]
-    assert all(len(task.examples.y) < len(table.examples.y) for task in folds)
+    assert all(len(task.data.user_labels.y) < len(table.examples.y) for task in folds)
     tune(family)
     train(family)
     model = TrainedModel.read(family.paths.models / "logistic")

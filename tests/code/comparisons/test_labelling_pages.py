@@ -1,6 +1,7 @@
 """What a server offers for labelling, and what its pages show of it, without a browser."""
 
 import base64
+import json
 import logging
 import re
 import threading
@@ -20,6 +21,7 @@ from data.comparisons.labels.label_store import NewLabel, UnreachableError
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from features.comparisons.vectors import FEATURES, feature_vectors
+from serving.comparisons import render
 from serving.comparisons.boxes import BoxDrawing, ChangeCell, change_cells, format_number
 from serving.comparisons.judge import judge_sides
 from serving.comparisons.labelling import pages
@@ -100,11 +102,15 @@ def test_worse_configurations_have_positive_changes_and_boxes_further_right():
 
 def test_verdicts_of_a_subset_equal_those_among_all(forest):
     offered = OfferedComparisons.from_tables(drifting())
-    whole = judge_sides(offered.named, forest).verdicts
-    assert np.ptp([one.probability for one in whole]) > 0.3
+
+    def answers(named):
+        return json.loads(render.as_json(judge_sides(named, forest)))["verdicts"]
+
+    whole = answers(offered.named)
+    assert np.ptp([one["probability"] for one in whole]) > 0.3
     for rows in (np.array([4]), np.array([11, 22, 33, 44])):
         part = offered.select_comparisons(rows)
-        assert judge_sides(part, forest).verdicts == tuple(whole[row] for row in rows)
+        assert answers(part) == [whole[row] for row in rows]
     none = offered.named.sides.siblings
     few = offered.select_comparisons(np.array([4])).sides.siblings
     assert len(few.versions.series) < len(none.versions.series) / 3

@@ -36,7 +36,7 @@ def test_later_versions_do_not_change_online_features(known, one, other, better)
 
 
 def test_every_feature_set_extends_the_previous_one():
-    sets = ("seed", "extended", "retrospective")
+    sets = ("thesis", "extended", "retrospective")
     seed, extended, retrospective = map(model_columns, sets)
     assert set(extended) & set(seed) == {"medians_min", "medians_med", "medians_max"}
     assert retrospective == extended + LATER_FEATURES
@@ -46,7 +46,7 @@ def test_every_feature_set_extends_the_previous_one():
 
 def test_retrospective_models_are_registered_under_a_separate_name():
     given = {"ingest": {"path": "x"}, "tune": {"models": ()}, "evaluate": {}, "promote": {"name": "mine"}}
-    for features, name in (("seed", "mine"), ("extended", "mine"), ("retrospective", "mine-retrospective")):
+    for features, name in (("thesis", "mine"), ("extended", "mine"), ("retrospective", "mine-retrospective")):
         section = Comparisons.model_validate(given | {"featurize": {"feature_set": features}})
         assert section.registered_name == name
 
@@ -71,7 +71,7 @@ def test_verdicts_remark_on_unused_or_missing_later_versions(served):
     none, stayed, returned = judge_tables(tables_of({"comparisons": content}), served).verdicts
     online = "versions after the target are known; this model does not look at them"
     lacking = "judged in hindsight, but no version after the target is known"
-    if served.model.computed_set == "extended":
+    if served.model.card.feature_set == "extended":
         assert [none.remarks, stayed.remarks, returned.remarks] == [(), (online,), (online,)]
         assert none.probability == stayed.probability == returned.probability
     else:

@@ -21,7 +21,7 @@ from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 from data.tables.problems import Problems
 from features.comparisons.history import siblings_worse
 from features.comparisons.vectors import model_columns
-from serving.comparisons.endpoints import answer_json, answer_xml, judged_json
+from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.xml.report import as_xml, write_comparisons
 from tests.code.comparisons.posted import served_model, standardised
@@ -209,7 +209,7 @@ def of_every_format(tables, served, directory):
         yield f"tables of {name}", told(judge_tables(ComparisonTables.read(directory / f"of {name}"), served))
         written = as_xml(judge_tables(read, served), read)
         yield f"XML of {name}", told(judge_tables(tables_of(written), served))
-        yield f"JSON of {name}", told(judged_json(json.dumps(request_of(read)).encode(), served))
+        yield f"JSON of {name}", told(answer_json(json.dumps(request_of(read)).encode(), served).judged)
     yield "XML over HTTP", told_in(answer_xml(unlabelled, served).content)
     answered = json.loads(answer_json(body, served).content)["verdicts"]
     yield "JSON over HTTP", {one["comparison_id"]: (one["verdict"], one["probability"]) for one in answered}

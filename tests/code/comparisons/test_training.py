@@ -13,6 +13,7 @@ from data.errors import InputError
 from tests.families import COLUMNS, MODELS, feature_table, interrupted, params, small_family
 from training.comparisons.evaluate import FoldPredictions, tie_break
 from training.comparisons.family import Examples, FeatureTable, all_parts, grouped_parts
+from training.comparisons.label_review import Learnable
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import SearchTask, log_of, run_search, tasks_of
 from training.estimators import catalogue
@@ -226,7 +227,7 @@ def test_only_differences_in_many_operations_are_significant():
 
 def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch):
     family = small_family(tmp_path, trials=9)
-    task = tasks_of(family, FeatureTable.read(family.features_file, family.columns()))[-1]
+    task = tasks_of(family, FeatureTable.read(family.features_file, family.columns))[-1]
     whole = run_search(replace(task, log=TrialLog(tmp_path / "whole.log")))
     interrupted(monkeypatch, 7)
     with pytest.raises(KeyboardInterrupt):
@@ -238,15 +239,15 @@ def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch)
 def test_unknown_models_and_missing_features_are_refused_by_name(tmp_path):
     family = small_family(tmp_path, models=("knn-uniform", "perceptron"))
     with pytest.raises(InputError, match=r"params.yaml comparisons.tune: models='perceptron' is not one of"):
-        tasks_of(family, FeatureTable.read(family.features_file, family.columns()))
+        tasks_of(family, FeatureTable.read(family.features_file, family.columns))
     family = small_family(tmp_path, table=feature_table().drop(columns="noise"))
     with pytest.raises(InputError, match=r"features.parquet: has no column 'noise'"):
-        FeatureTable.read(family.features_file, family.columns())
+        FeatureTable.read(family.features_file, family.columns)
 
 
 def test_trials_with_another_minimum_effect_size_are_kept_separate(examples, tmp_path):
-    task = SearchTask("all", "logistic", examples, params(models=("logistic",)).section.tune, 7)
-    raised = replace(task, examples=replace(examples, below=np.arange(len(examples.y)) % 3 == 0))
+    task = SearchTask("all", "logistic", Learnable(examples), params(models=("logistic",)).section.tune, 7)
+    raised = replace(task, data=Learnable(replace(examples, below=np.arange(len(examples.y)) % 3 == 0)))
     logs = [log_of(tmp_path, "digest", ("a",), one) for one in (task, replace(task), raised)]
     assert logs[0] == logs[1] != logs[2]
 

@@ -19,7 +19,13 @@ from serving.comparisons.xml.report import as_xml
 from serving.reports.verdict_lines import as_junit, as_markdown
 from tests.code.comparisons.inputs import comparison_row, rows
 from training.estimators.answering import CalibrationMap
-from training.evaluation.thresholds import DecisionPolicy, DecisionThresholds, GuaranteedRate, RiskGuarantee
+from training.evaluation.thresholds import (
+    DecisionPolicy,
+    DecisionThresholds,
+    GuaranteedRate,
+    RiskGuarantee,
+    VerdictCosts,
+)
 
 PROMISE = RiskGuarantee(
     0.9,
@@ -128,7 +134,7 @@ def test_impossible_guarantees_and_costs_are_refused_from_python(served):
         (None, COSTS | {"review": np.nan}, "costs: 100:10:nan are not finite numbers above 0"),
     ):
         with pytest.raises(InputError, match=problem):
-            with_policy(served, share, None, costs)
+            with_policy(served, share, None, costs and VerdictCosts(**costs))
 
 
 def test_calibration_changes_the_probability_but_not_the_reasons(served):

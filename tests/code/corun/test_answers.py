@@ -74,7 +74,6 @@ def test_only_the_longest_gapless_stretch_is_used(ends, left):
     [
         ([0.2, 0.2], [1.0, 1.0], "f row 2: t_seconds=0.2 must be after 0.2 s"),
         ([0.0, 0.4], [1.0, 1.0], "f row 1: t_seconds=0 must be above 0"),
-        ([0.2, 0.4], [1.0, -1.0], "f row 2: faults=-1 must be 0 or more"),
         ([0.2, 0.4], [None, None], "f: counts none of instructions, cycles or task-clock, nor any event of"),
         ([0.1, 0.2], [1.0, 1.0], "f: 0.2 s of samples are too few"),
     ],

@@ -186,7 +186,7 @@ def test_requests_of_a_batch_get_the_answers_of_each_alone(trained, unseen):
 
 
 def test_xml_has_the_risk_guarantee_without_unknown_values():
-    (example,) = MatricesAnswer.model_config["json_schema_extra"]["examples"]
+    (example,) = MatricesAnswer.model_json_schema()["examples"]
     promised = {"share": 0.1, "confidence": 0.9, "kept": True, "measured": None}
     answer = MatricesAnswer.model_validate(example | {"risk_guarantee": promised})
     (element,) = etree.fromstring(as_xml(answer)).iter("risk_guarantee")

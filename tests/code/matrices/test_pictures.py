@@ -27,25 +27,25 @@ GAIN = "Largest gain in balanced accuracy"
 
 
 @pytest.mark.parametrize(
-    ("draw", "figure", "lines", "title"),
+    ("figure", "lines", "title"),
     [
         (
-            charts.cost_chart, 4, COSTS,
+            4, COSTS,
             f"{GAIN} (logistic): from 0.55 {EQUAL} to 0.72 if a miss costs 10 times as much",
         ),
         (
-            charts.cost_chart, 4, {"tan": {1: 0.8, 10: 0.805, 50: 0.7}},
+            4, {"tan": {1: 0.8, 10: 0.805, 50: 0.7}},
             f"No line rises by more than 0.01 above its value {EQUAL}",
         ),
         (
-            charts.dimensions_chart, 6, DIMENSIONS,
+            6, DIMENSIONS,
             "tree is best with 200 dimensions (0.90), not significantly better than with 25 (0.90)",
         ),
     ],
 )  # fmt: skip
-def test_titles_of_curves_name_a_model_with_significant_gain(draw, figure, lines, title):
-    assert draw(curves(figure, lines), 5).title == title
-    assert draw(curves(5, lines), 5) is None
+def test_titles_of_curves_name_a_model_with_significant_gain(figure, lines, title):
+    assert charts.curve_chart(curves(figure, lines), figure, 5).title == title
+    assert charts.curve_chart(curves(5, lines), figure, 5) is None
 
 
 def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
@@ -53,7 +53,7 @@ def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
         curves(5, {"logistic": {28: 0.5, 5: 0.6, 1: 0.7}}),
         curves(5, {"logistic": {28: 0.6, 5: 0.85, 1: 0.8}}, "given"),
     ]
-    assert charts.sampling_chart(pd.concat(both), 5).title == (
+    assert charts.curve_chart(pd.concat(both), 5, 5).title == (
         f"{GAIN} (logistic, a model per group): from 0.60 with all normal vectors to 0.85 at a ratio of 5 "
         "normal to 1 abnormal vector"
     )

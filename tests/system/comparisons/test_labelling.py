@@ -91,7 +91,7 @@ class Labelled:
         given, read = store.current_labels(), ComparisonTables.read(self.source)
         store.close()
         known = LabelCandidates.from_tables(read, load_judge(str(self.model)))
-        return known.with_labels(pd.concat([read.labels, given]), "majority").ordered_identifiers()
+        return known.ordered_identifiers(pd.concat([read.labels, given]), "majority")
 
     def emptied(self):
         """Forget all labels, which takes some force."""

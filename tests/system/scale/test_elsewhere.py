@@ -20,7 +20,6 @@ from tests.families import interrupted, small_family
 from tests.ports import free_port
 from tests.system.conftest import MLFLOW_WARNINGS, answers, wait_until
 from training.comparisons.evaluate import evaluate
-from training.comparisons.family import FeatureTable
 from training.comparisons.promote import promote
 from training.comparisons.train import train
 from training.comparisons.tune import run_search, tasks_of, tune
@@ -109,7 +108,7 @@ def test_files_that_cannot_be_downloaded_are_named():
 def searches(directory):
     """Return the searches of a small family, whose files are in a directory."""
     family = small_family(directory, trials=9)
-    return tasks_of(family, FeatureTable.read(family.features_file, family.columns()))
+    return tasks_of(family, family.read_features())
 
 
 def test_a_search_resumes_from_its_trials_in_postgresql(postgres, tmp_path, monkeypatch):
