@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, PlainValidator
-from pydantic.config import JsonDict
+from pydantic import Field, PlainValidator
 
 from data.comparisons.params import Measure
 from data.comparisons.request import RequestPart
@@ -22,7 +21,7 @@ from serving.comparisons.compare.page import as_fragment
 from serving.comparisons.compare.rows import ComparedSides, as_comment, as_compare_json
 from serving.comparisons.model import Judge
 from serving.http.bodies import Answered, request_of
-from serving.http.schemas import Better
+from serving.http.schemas import Better, example_config
 
 PATH = "/v1/comparisons/compare"
 #: Most files of one side.
@@ -64,29 +63,13 @@ class ResultFile(RequestPart):
     )
 
 
-def _example_file(name: str, *seconds: float) -> JsonDict:
-    content = json.dumps({"results": [{"command": "sort", "times": seconds}]})
-    return {"name": name, "content": b64encode(content.encode()).decode()}
-
-
 _Files = Annotated[list[ResultFile], Field(max_length=MOST_FILES)]
 
 
 class UploadedResults(RequestPart):
     """Files of results of two sides, and how to compare them."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "baseline": [_example_file("before.json", 2.01, 2.0, 2.02, 1.99, 2.0)],
-                    "target": [_example_file("after.json", 2.31, 2.33, 2.29, 2.32, 2.3)],
-                    "history": [],
-                    "forms": ["markdown"],
-                }
-            ]
-        }
-    )
+    model_config = example_config("serving.comparisons.compare")
 
     baseline: Annotated[list[ResultFile], Field(min_length=1, max_length=MOST_FILES)] = Field(
         description="Results before the change; several files are several runs."
