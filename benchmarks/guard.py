@@ -36,15 +36,13 @@ from threadpoolctl import threadpool_limits
 from benchmarks.guarded import OPERATIONS, Inputs, write_model
 from benchmarks.table import Table
 from data.comparisons.formats import results_of_run
-from data.comparisons.params import Measure
 from data.errors import InputError
 from data.measure.machine import machine_name
 from data.stage import BAD_INPUT, report_error
 from data.tables.files import write_text
-from features.comparisons.between_run_variation import ASSUMED
 from features.comparisons.summaries import MAD
 from serving.cli import run_command
-from serving.comparisons.compare.acknowledging import AcknowledgedFile, head_commit
+from serving.comparisons.compare.acknowledging import head_commit
 from serving.comparisons.compare.command import CompareRequest
 from serving.comparisons.compare.reading import VARIABLE, run_files
 from serving.comparisons.compare.rows import ComparedSides
@@ -234,10 +232,8 @@ def _levels_of(run: Path) -> dict[str, float]:
 def _compare(runs: Sequence[Path]) -> ComparedSides:
     """Return the verdicts on the last run, compared with the run before and the others as its history."""
     return CompareRequest(
-        baseline=runs[-2:-1], target=runs[-1:], history=runs[:-2], served=_small_judge(), measure=Measure(),
-        assumed=ASSUMED, kind=None, confirming=None, acknowledged=(Path(), AcknowledgedFile()),
-        commits=(None, None), matched=(),
-    ).compare_sides()  # fmt: skip
+        baseline=runs[-2:-1], target=runs[-1:], history=runs[:-2], served=_small_judge()
+    ).compare_sides()
 
 
 @cache

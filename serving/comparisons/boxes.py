@@ -10,7 +10,6 @@ import numpy as np
 
 from data.comparisons.pair import number_with_noun
 from data.comparisons.sides import Floats, Samples, Sides
-from data.comparisons.tables import FIVE_NUMBERS
 
 #: Lower bounds of changes with the next stronger colour.
 _LEVELS = (0.01, 0.025, 0.05, 0.1)
@@ -79,16 +78,6 @@ class SideBox:
     dots: tuple[float, ...]  # the samples; empty if there are too many
     words: str  # the numbers in words
 
-    @property
-    def left(self) -> float:
-        """The left end of the box."""
-        return min(self.five[1], self.five[3])
-
-    @property
-    def width(self) -> float:
-        """The width of the box."""
-        return abs(self.five[3] - self.five[1])
-
 
 @dataclass(frozen=True)
 class ConfigurationBoxes:
@@ -110,13 +99,10 @@ class BoxDrawing:
     @classmethod
     def from_sides(cls, sides: Sides, rows: slice = ALL) -> BoxDrawing:
         """Return the boxes of one comparison, whose configurations are `rows` of `sides`."""
-        positions = range(len(sides.threads))[rows]
-        shares = [
-            _shares_of_median(sides, row, five[row]) for _, _, five in sides.both_sides for row in positions
-        ]
-        scale = _ShareScale.from_boxes(np.array(shares).reshape(-1, len(FIVE_NUMBERS)))
+        shares = [_shares_of_median(sides, rows, five[rows]) for _, _, five in sides.both_sides]
+        scale = _ShareScale.from_boxes(np.concatenate(shares))
         pairs = []
-        for row, cell in zip(positions, change_cells(sides, rows), strict=True):
+        for row, cell in zip(range(len(sides.threads))[rows], change_cells(sides, rows), strict=True):
             baseline, target = (_side_box(sides, row, side, scale) for side in sides.both_sides)
             before, after = (format_number(five[row, 2]) for _, _, five in sides.both_sides)
             pairs.append(ConfigurationBoxes(cell, baseline, target, (before, after)))
@@ -151,11 +137,11 @@ def _percent_text(share: float) -> str:
     return f"{100 * share:+.3g} %".replace("-", "\N{MINUS SIGN}") if share else "0"
 
 
-def _shares_of_median(sides: Sides, row: int, values: Floats) -> Floats:
-    """Return values as changes of the baseline's median of a configuration; positive is worse."""
-    median = sides.baseline_five[row, 2]
+def _shares_of_median(sides: Sides, rows: int | slice, values: Floats) -> Floats:
+    """Return values as changes of the baseline's median of their configurations; positive is worse."""
+    median = sides.baseline_five[rows, 2, None]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return np.asarray(-sides.sign[row] * (values - median) / np.abs(median))
+        return np.asarray(-sides.sign[rows, None] * (values - median) / np.abs(median))
 
 
 def _side_box(

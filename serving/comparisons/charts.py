@@ -44,6 +44,8 @@ PUBLISHED = {
     "extra-trees": 0.9185,
 }
 ALWAYS = "always pass"
+#: Cells of the confusion matrix with right verdicts.
+_RIGHT = ("caught", "cleared")
 
 
 def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
@@ -62,20 +64,16 @@ def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
         f"Labelled pass: {confusion.false_positives} called fail, {confusion.cleared} called pass"
     )
 
-    def heat_cell(number: int, total: int, word: str, *, right: bool) -> HeatCell:
-        share = number / total if total else 0.0
-        return HeatCell(number, 0.25 + 0.5 * share if right else 0.0, f"{word}, {percent(share)} of the row")
-
-    rows = (
-        (
-            heat_cell(confusion.caught, confusion.n_fails, "caught", right=True),
-            heat_cell(confusion.false_negatives, confusion.n_fails, "missed", right=False),
-        ),
-        (
-            heat_cell(confusion.false_positives, confusion.n_passes, "false alarms", right=False),
-            heat_cell(confusion.cleared, confusion.n_passes, "cleared", right=True),
-        ),
+    counts = (
+        (confusion.n_fails, {"caught": confusion.caught, "missed": confusion.false_negatives}),
+        (confusion.n_passes, {"false alarms": confusion.false_positives, "cleared": confusion.cleared}),
     )
+    rows = []
+    for total, cells in counts:
+        shares = {word: number / total if total else 0.0 for word, number in cells.items()}
+        shades = [0.25 + 0.5 * shares[word] if word in _RIGHT else 0.0 for word in cells]
+        texts = [f"{word}, {percent(share)} of the row" for word, share in shares.items()]
+        rows.append(list(map(HeatCell, cells.values(), shades, texts)))
     answers = ("fail", "pass")
     panel = Panel([Cells(rows)], Axis("verdict (comparisons)", answers), Axis("label (comparisons)", answers))
     return draw_chart(Words(name, title, shows), [panel], (4.6, 2.9))
@@ -162,11 +160,6 @@ def _range_text(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def undo_signed_root(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``x * |x|`` elementwise: the inverse of the signed square root (scheduler thesis, fig. 6.5)."""
-    return values * np.abs(values)
-
-
 def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Chart | None:
     """Draw the three features that separate pass from fail best, pair by pair, without and with signed root.
 
@@ -180,7 +173,7 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
         return None
     rooted = features[columns].to_numpy(float)
     failed = features["status"].to_numpy() == "fail"
-    plain = undo_signed_root(rooted)
+    plain = rooted * np.abs(rooted)
     scores = _f_values(rooted, failed)
     best = [int(place) for place in np.argsort(-scores, kind="stable")[:3]]
     before, after = float(_f_values(plain[:, best[:1]], failed)[0]), float(scores[best[0]])
@@ -228,11 +221,9 @@ class Rates(BaseModel):
     """Error rates over the folds with one requested share."""
 
     share: float  # the requested share
-    folds: (
-        int  # folds, made, n_kept: number of folds, of those that could guarantee it, of those that kept it
-    )
-    made: int
-    n_kept: int
+    folds: int
+    made: int  # number of folds that could guarantee it
+    n_kept: int  # number of these that kept it
     # rates of false negatives and positives, unsure: shares of the fails, of the passes, of all comparisons
     false_negative_rate: float
     false_positive_rate: float
@@ -305,72 +296,64 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
     return draw_chart(words, [Panel(lines, x, y)], (8.4, 3.7))
 
 
-def neighbours_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
-    """Return a chart of the accuracy of k-NN by k, for both weightings of votes: means over the folds.
+#: Figures of the scheduler thesis: accuracy by a parameter; two models with their names in title and legend,
+#: the axis, and a value of the parameter in the title.
+PARAMETER_FIGURES = {
+    "figure-6-6": (
+        {"knn-uniform": "equally weighted neighbours", "knn-distance": "neighbours weighted by distance"},
+        "k (number of neighbours)",
+        "k = {}",
+    ),
+    "figure-6-8": (
+        {"random-forest": "random forest", "extra-trees": "extra trees"},
+        "trees (number in the forest)",
+        "{} trees",
+    ),
+}
 
-    Bands are the means plus and minus one standard deviation (scheduler thesis, figure 6.6).
-    `curves`: one row per ``curve`` (model), ``parameter`` (k) and ``fold``, with ``accuracy``, a share.
+
+def parameter_chart(name: str, curves: pd.DataFrame, always_pass: float) -> Chart | None:
+    """Return a chart of the accuracy of two models by a parameter: means over the folds.
+
+    Bands are the means plus and minus one standard deviation.
+    `name`: the anchor in the page, "figure-6-6" (k-NN by k) or "figure-6-8" (forests by their trees).
+    `curves`: one row per ``curve`` (model), ``parameter`` and ``fold``, with ``accuracy``, a share.
     `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
-    Returns None unless `curves` has rows of "knn-uniform" or "knn-distance".
+    Returns None unless `curves` has rows of one of the two models.
     """
-    names = {
-        "knn-uniform": "equally weighted neighbours",
-        "knn-distance": "neighbours weighted by distance",
-    }
-    return _by_parameter("figure-6-6", curves, names, ("k (number of neighbours)", "k"), always_pass)
-
-
-def trees_chart(curves: pd.DataFrame, always_pass: float) -> Chart | None:
-    """Return a chart of the accuracy of both forests by their number of trees: means over the folds.
-
-    Bands are one standard deviation wide on either side (scheduler thesis, figure 6.8).
-    `curves`: one row per ``curve`` (model), ``parameter`` (number of trees) and ``fold``, with ``accuracy``,
-    a share. `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
-    Returns None unless `curves` has rows of "random-forest" or "extra-trees".
-    """
-    names = {"random-forest": "random forest", "extra-trees": "extra trees"}
-    return _by_parameter("figure-6-8", curves, names, ("trees (number in the forest)", "trees"), always_pass)
-
-
-def _by_parameter(
-    name: str, curves: pd.DataFrame, names: Mapping[str, str], axis: tuple[str, str], always_pass: float
-) -> Chart | None:
-    rows = curves[curves["curve"].isin(list(names))]
+    models, axis, value = PARAMETER_FIGURES[name]
+    rows = curves[curves["curve"].isin(list(models))]
     if rows.empty:
         return None
     folds = rows.groupby(["curve", "parameter"])["accuracy"]
     table = pd.DataFrame({"mean": folds.mean(), "std": folds.std().fillna(0.0)}).reset_index()
     marks: list[Mark] = []
-    for (curve, label), style in zip(names.items(), (0, 3), strict=True):
+    for (curve, label), style in zip(models.items(), (0, 3), strict=True):
         part = table[table["curve"] == curve]
         marks.append(Line(label, part["parameter"], part["mean"], style, band=part["std"]))
     marks.append(ValueLine(ALWAYS, y=always_pass))
-    panel = Panel(marks, Axis(axis[0]), Axis("accuracy (% of verdicts)", percent=True))
+    panel = Panel(marks, Axis(axis), Axis("accuracy (% of verdicts)", percent=True))
     note = "Lines are means over the folds, bands \N{PLUS-MINUS SIGN} one standard deviation."
-    words = Words(name, _parameter_title(rows, names, axis[1]), f"Line chart of accuracy by {axis[0]}", note)
+    words = Words(name, _parameter_title(rows, models, value), f"Line chart of accuracy by {axis}", note)
     return draw_chart(words, [panel], (8.4, 3.7))
 
 
-def _parameter_title(rows: pd.DataFrame, names: Mapping[str, str], word: str) -> str:
+def _parameter_title(rows: pd.DataFrame, models: Mapping[str, str], value: str) -> str:
     """Name the best curve, if it is significant, and the least parameter that is not significantly worse."""
     folds = rows.pivot_table(index="fold", columns=["curve", "parameter"], values="accuracy")
     curve_parameters = {f"{curve} {parameter}": (str(curve), parameter) for curve, parameter in folds.columns}
     leaders = Leaders.from_scores(folds.set_axis(list(curve_parameters), axis="columns"))
     best_curve, best = curve_parameters[leaders.best]
     alike = [curve_parameters[name] for name in leaders.all_names]
-    curves = [name for name in names if name in {curve for curve, _ in alike}]
+    names = [name for curve, name in models.items() if curve in {curve for curve, _ in alike}]
     enough = min(parameter for curve, parameter in alike if curve == best_curve)
-    enough_words = f"k = {enough}" if word == "k" else f"{enough} {word}"
-    best_words = f"k = {best}" if word == "k" else f"{best} {word}"
     right = percent(float(folds.mean()[best_curve, best]))
-    if len(curves) > 1:
-        first, second = (names[curve] for curve in curves)
-        return (
-            f"{first[0].upper()}{first[1:]} and {second} do not differ significantly: accuracy {right} at "
-            f"best, not significantly lower at {enough_words}"
-        )
-    title = f"Best with {names[best_curve]} at {best_words}: accuracy {right}"
-    return title if enough == best else f"{title}, not significantly lower at {enough_words}"
+    almost = f"not significantly lower at {value.format(enough)}"
+    if len(names) > 1:
+        both = f"{names[0][0].upper()}{names[0][1:]} and {names[1]}"
+        return f"{both} do not differ significantly: accuracy {right} at best, {almost}"
+    title = f"Best with {names[0]} at {value.format(best)}: accuracy {right}"
+    return title if enough == best else f"{title}, {almost}"
 
 
 def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
@@ -397,9 +380,8 @@ def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
         if not part.empty:
             boxes = part.groupby("entry")["accuracy"].apply(box_percentiles).reindex(order)
             marks.append(Boxes(list(boxes), label, shift=shift, width=0.3, fill=fill))
-    published = [(PUBLISHED[entry], place) for place, entry in enumerate(order) if entry in PUBLISHED]
-    values, positions = ([pair[at] for pair in published] for at in (0, 1))
-    label = "published (another data set)"
+    published = {place: PUBLISHED[entry] for place, entry in enumerate(order) if entry in PUBLISHED}
+    values, positions, label = list(published.values()), list(published), "published (another data set)"
     marks.append(Dots(values, positions, label, PAPER, FAIL, marker="D", size=34, thickness=1.6))
     marks.append(ValueLine(ALWAYS, x=always_pass))
     note = (
@@ -409,11 +391,7 @@ def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     )
     title = _model_title(accuracy, medians, split)
     words = Words("figure-6-9", title, "Box plots of accuracy over folds, one pair per model", note)
-    panel = Panel(
-        marks,
-        Axis("accuracy (% of the verdicts of a fold)", percent=True),
-        Axis("model", order),
-    )
+    panel = Panel(marks, Axis("accuracy (% of the verdicts of a fold)", percent=True), Axis("model", order))
     return draw_chart(words, [panel], (8.4, 1.3 + 0.55 * len(order)))
 
 

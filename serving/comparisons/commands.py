@@ -438,13 +438,13 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
 
 def _confirmation_runs(
     times: int, command: list[str], baseline: str | None, seconds: float
-) -> ConfirmationRuns | None:
+) -> ConfirmationRuns:
     from serving.comparisons.compare.reading import ConfirmationRuns
 
     if not times:
         if command or baseline:
             raise typer.BadParameter(f"{shlex.join(command) or baseline!r} is run only with --confirm N")
-        return None
+        return ConfirmationRuns()
     if not command:
         raise typer.BadParameter("--confirm needs -- COMMAND..., which measures the target")
     return ConfirmationRuns(times, tuple(command), tuple(shlex.split(baseline or "")), seconds)

@@ -18,11 +18,10 @@ from serving.comparisons.charts import (
     ModelGuarantees,
     confusion_chart,
     models_chart,
-    neighbours_chart,
+    parameter_chart,
     precision_recall_chart,
     reliability_chart,
     review_rate_chart,
-    trees_chart,
     vectors_chart,
 )
 from serving.comparisons.evaluated import EvaluatedComparisons
@@ -300,9 +299,9 @@ def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | N
     no_curve = "reports/comparisons/evaluated/curves.parquet does not hold this curve."
     charts = (
         ("6.4", vectors, "There are not two classes in three dimensions."),
-        ("6.6", neighbours_chart(curves, always_pass), no_curve),
+        ("6.6", parameter_chart("figure-6-6", curves, always_pass), no_curve),
         ("6.7", tree, no_tree),
-        ("6.8", trees_chart(curves, always_pass), no_curve),
+        ("6.8", parameter_chart("figure-6-8", curves, always_pass), no_curve),
         ("6.9", models, "No model was evaluated."),
     )
     return [(f"Figure {number} of the scheduler thesis", chart, reason) for number, chart, reason in charts]

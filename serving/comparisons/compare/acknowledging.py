@@ -13,7 +13,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -45,39 +45,29 @@ class Revision:
         )
 
 
+@cache
 def head_commit(directory: Path) -> str | None:
     """Return the full hash of the commit checked out in `directory`; None without commit, repository or git.
 
     It is read once per process and directory.
     """
-    return _commit_id("HEAD", directory)
+    return _git_output(["rev-parse", "--quiet", "--verify", "HEAD^{commit}"], directory)
 
 
 @cache
 def _is_ancestor(change: str, name: str, directory: Path) -> bool:
-    commits = [commit for commit in (_commit_id(change, directory), _commit_id(name, directory)) if commit]
-    return len(commits) == 2 and _git_output(["merge-base", "--is-ancestor", *commits], directory) is not None  # noqa: PLR2004
-
-
-@cache
-def _commit_id(name: str, directory: Path) -> str | None:
-    if not name or name.startswith("-"):
-        return None
-    return _git_output(["rev-parse", "--quiet", "--verify", f"{name}^{{commit}}"], directory)
+    # exit code 1: it is none; 128: one is no commit
+    arguments = ["merge-base", "--is-ancestor", "--end-of-options", change, name]
+    return _git_output(arguments, directory) is not None
 
 
 def _git_output(arguments: Sequence[str], directory: Path) -> str | None:
+    command = ["git", "-C", str(directory), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(directory), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=True)
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.stdout.strip()
 
 
 #: The file that is read by default, if it exists.
@@ -94,8 +84,6 @@ def _day_or_name(value: object) -> object:
 
 
 _Until = Annotated[date | _Text, BeforeValidator(_day_or_name)]
-#: Verdicts that an entry may excuse.
-EXCUSABLE = ("fail", "unsure")
 _Kind = Literal["acknowledged", "unstable", "accepted"]
 
 
@@ -164,9 +152,10 @@ class Excuse:
     @property
     def summary(self) -> str:
         """The excuse as text, such as ``acknowledged by anna: known bug (until 2026-01-31)``."""
-        spans = [f"{word} {end}" for word, end in (("until", self.until), ("since", self.since)) if end]
+        # no entry has both
+        span = f" (until {self.until})" if self.until else f" (since {self.since})" if self.since else ""
         verb = "called unstable" if self.kind == "unstable" else self.kind
-        return f"{verb} by {self.by}: {self.reason}{f' ({spans[0]})' if spans else ''}"
+        return f"{verb} by {self.by}: {self.reason}{span}"
 
 
 @dataclass(frozen=True)
@@ -179,12 +168,18 @@ class Acknowledgements:
     target: Revision
     today: date
 
-    def find_excuse(self, verdict: Verdict) -> Excuse | None:
-        """Return the excuse of the first entry that covers the verdict; None without one.
+    def find_excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
+        """Return the excuse of each verdict from the first entry that covers it, else None.
 
-        Ignored are entries that have expired or do not apply to the compared revisions, and entries whose
-        `at_most` is smaller than the loss of the worst median.
+        Only verdicts fail and unsure have one. Ignored are entries that have expired or do not apply to the
+        compared revisions, and entries whose `at_most` is smaller than the loss of the worst median.
         """
+        return [
+            self._find_excuse(verdict) if verdict.verdict in {"fail", "unsure"} else None
+            for verdict in verdicts
+        ]
+
+    def _find_excuse(self, verdict: Verdict) -> Excuse | None:
         for kind, entry in self._all_entries():
             if not entry.covers_operation(verdict.benchmark, verdict.operation) or self._is_over(entry):
                 continue
@@ -193,10 +188,6 @@ class Acknowledgements:
                 until, since = (str(getattr(entry, name, None) or "") for name in ("until", "since"))
                 return Excuse(kind, entry.by, entry.reason, until, since)
         return None
-
-    def find_excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
-        """Return the excuse of each verdict; None for verdicts other than fail and unsure."""
-        return [self.find_excuse(verdict) if verdict.verdict in EXCUSABLE else None for verdict in verdicts]
 
     def entry_notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
         """Yield a note on each entry that has expired, matches no operation, or applies to neither side."""
@@ -223,9 +214,7 @@ class Acknowledgements:
         return {names for names in operations if any(entry.covers_operation(*names) for entry in resets)}
 
     def _all_entries(self) -> Iterator[tuple[_Kind, Acknowledged | Unstable | Accepted]]:
-        yield from (("acknowledged", entry) for entry in self.content.acknowledged)
-        yield from (("unstable", entry) for entry in self.content.unstable)
-        yield from (("accepted", entry) for entry in self.content.accepted)
+        return ((kind, entry) for kind in get_args(_Kind) for entry in getattr(self.content, kind))
 
     def _is_over(self, entry: Acknowledged | Unstable | Accepted) -> bool:
         """Return whether an entry does not apply; an accepted change applies only to its own step."""

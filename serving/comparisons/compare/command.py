@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,8 +16,10 @@ from data.comparisons.params import Measure
 from data.comparisons.tables import version_ranges
 from data.errors import InputError
 from data.tables.problems import Problems
+from features.comparisons.between_run_variation import ASSUMED
 from serving.answering import write_output
 from serving.comparisons.compare.acknowledging import (
+    DEFAULT,
     AcknowledgedFile,
     Acknowledgements,
     Revision,
@@ -58,16 +60,18 @@ class CompareRequest:
 
     baseline: Sequence[Path]
     target: Sequence[Path]
-    history: Sequence[Path]
+    history: Sequence[Path] = ()
     served: Judge
-    measure: Measure
+    measure: Measure = field(default_factory=Measure)
     #: assumed standard deviation between runs; see `features.comparisons.between_run_variation.divide_shifts`
-    assumed: float
-    kind: str | None  # the format of all runs; None: detected from the content
-    confirming: ConfirmationRuns | None
-    acknowledged: tuple[Path, AcknowledgedFile]  # the file of reviewed exceptions and its content
-    commits: tuple[str | None, str | None]  # of baseline and target; None: unknown, and the checked-out one
-    matched: Sequence[str]  # as of `data.comparisons.pair.matched_operations`
+    assumed: float = ASSUMED
+    kind: str | None = None  # the format of all runs; None: detected from the content
+    confirming: ConfirmationRuns = field(default_factory=ConfirmationRuns)
+    #: the file of reviewed exceptions and its content
+    acknowledged: tuple[Path, AcknowledgedFile] = (DEFAULT, AcknowledgedFile())
+    #: commits of baseline and target; None: unknown, and the checked-out one
+    commits: tuple[str | None, str | None] = (None, None)
+    matched: Sequence[str] = ()  # as of `data.comparisons.pair.matched_operations`
 
     def compare_sides(self) -> ComparedSides:
         """Read and judge the runs, measure doubtful operations again if requested, and return the results.
@@ -81,8 +85,7 @@ class CompareRequest:
         runs = replace(runs, earlier=tuple(_current_runs(runs.earlier, acknowledgements)))
         pair = runs.pair_runs()
         weighed, spans = self._weigh_pair(pair, reader), version_ranges(pair.tables)
-        for number in range(1, 1 if self.confirming is None else self.confirming.times + 1):
-            assert self.confirming is not None, "the range is empty without it"
+        for number in range(1, self.confirming.times + 1):
             excuses = acknowledgements.find_excuses(weighed.judgement.verdicts)
             doubted = weighed.in_doubt(is_first=number == 1) & [excuse is None for excuse in excuses]
             if not doubted.any():
@@ -176,9 +179,7 @@ def _render_form(compared: ComparedSides, form: str, name: str) -> str | bytes:
             from serving.comparisons.compare.page import as_page
 
             return as_page(compared, name)
-        case "xml":
-            return as_xml(compared.weighed.judgement, compared.tables)
-    return as_table(compared, terminal=False)
+    return as_xml(compared.weighed.judgement, compared.tables)
 
 
 def _current_runs(

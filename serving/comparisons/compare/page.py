@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -13,33 +12,11 @@ from markupsafe import Markup
 from data.comparisons.sides import Sides
 from serving.comparisons import render
 from serving.comparisons.boxes import BoxDrawing
-from serving.comparisons.compare.rows import QUIET, ComparedRow, ComparedSides, as_comment
+from serving.comparisons.compare.rows import QUIET, ComparedSides, as_comment
 from serving.reports import rendering
 
 #: Most operations whose box plots are drawn: those that need attention, then the largest changes.
 MOST_DRAWN = 200
-
-
-@dataclass(frozen=True)
-class PageRow:
-    """A row of the table."""
-
-    row: ComparedRow
-    cells: Mapping[str, str]  # by the heading of their column, the operation first
-
-    @property
-    def unit(self) -> str:
-        """The unit of the samples; empty if unknown."""
-        return self.row.unit
-
-
-@dataclass(frozen=True)
-class DrawnRow(PageRow):
-    """A row of the table with its box plots."""
-
-    drawing: BoxDrawing
-    better: str  # "lower" or "higher"
-    details: Sequence[str]  # of a row that needs attention
 
 
 def as_fragment(compared: ComparedSides, name: str) -> str:
@@ -66,32 +43,29 @@ def as_page(compared: ComparedSides, name: str) -> str:
 
 
 def _page_content(compared: ComparedSides, name: str) -> dict[str, Any]:
-    headings = list(compared.cell_functions)
-    order = ["operation", *(heading for heading in headings if heading != "operation")]
-    rows = []
-    for row in compared.ordered_rows:
-        cells = dict(zip(headings, compared.row_cells(row), strict=True))
-        rows.append(PageRow(row, {heading: cells[heading] for heading in order}))
+    headings = dict.fromkeys(["operation", *compared.headings])
+    rows = [{"row": row, "cells": headings | compared.row_cells(row)} for row in compared.ordered_rows]
     return {
         "compared": compared,
-        "headings": order,
+        "headings": headings,
         "rows": rows,
-        "drawn": _drawn_rows(compared, rows[:MOST_DRAWN]),
+        "drawn": list(_with_drawings(compared, rows[:MOST_DRAWN])),
         "markdown": as_comment(compared, name),
         "verdicts": render.judgement_summary(compared.weighed.judgement),
     }
 
 
-def _drawn_rows(compared: ComparedSides, rows: Sequence[PageRow]) -> list[DrawnRow]:
+def _with_drawings(compared: ComparedSides, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table with what the macro ``boxes`` needs, and details if they need attention."""
     sides = Sides.from_tables(compared.tables)
     position = {id(row): place for place, row in enumerate(compared.rows)}
-    drawn = []
     for shown in rows:
         # configurations are sorted by comparison
-        place, row = position[id(shown.row)], shown.row
-        first, stop = np.searchsorted(sides.comparison, [place, place + 1]).tolist()
-        better = "lower" if first < stop and sides.sign[first] < 0 else "higher"
-        details = () if row.outcome in QUIET else row.details
-        drawing = BoxDrawing.from_sides(sides, slice(first, stop))
-        drawn.append(DrawnRow(row, shown.cells, drawing, better, details))
-    return drawn
+        row = shown["row"]
+        first, stop = np.searchsorted(sides.comparison, position[id(row)] + np.arange(2)).tolist()
+        yield shown | {
+            "drawing": BoxDrawing.from_sides(sides, slice(first, stop)),
+            "unit": row.unit,
+            "better": "lower" if first < stop and sides.sign[first] < 0 else "higher",
+            "details": () if row.outcome in QUIET else row.verdict.details,
+        }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -151,14 +152,13 @@ class RunReader:
             problem += f", or two operations of this file: --match {shlex.quote('='.join(names[:2]))}"
         raise InputError(problem, file=run.path)
 
-    def _runs_of_versions(self, path: Path) -> Iterator[ComparedRun]:
+    def _runs_of_versions(self, path: Path) -> Sequence[ComparedRun]:
         kind = self.kind or formats.recognise_format(path)
         if kind not in TOOLS or not TOOLS[kind].versions:
-            yield from self.read_runs([path])
-            return
+            return self.read_runs([path])
         chunks = formats.stream_tables(kind, [path], self.problems, measure=self.measure, chunk_rows=None)
         results = ComparisonTables.join_tables(list(chunks)).results
-        yield from (ComparedRun.from_file(path, rows) for _, rows in results.groupby("order"))
+        return [ComparedRun.from_file(path, rows) for _, rows in results.groupby("order")]
 
 
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -205,10 +205,10 @@ VARIABLE = "PERFJUDGE_OPERATIONS"
 class ConfirmationRuns:
     """Commands of confirmation runs, which must contain ``{output}``, their number and their time limit."""
 
-    times: int
-    target: tuple[str, ...]  # measures the target and writes `OUTPUT`
-    baseline: tuple[str, ...]  # measures the baseline, alternating with the target; empty: none
-    seconds: float  # time limit of one run
+    times: int = 0
+    target: tuple[str, ...] = ()  # measures the target and writes `OUTPUT`
+    baseline: tuple[str, ...] = ()  # measures the baseline, alternating with the target; empty: none
+    seconds: float = 0.0  # time limit of one run
 
     def __post_init__(self) -> None:
         for command in filter(None, (self.target, self.baseline)):
@@ -232,32 +232,31 @@ class ConfirmationRuns:
         Raises InputError if a command fails, exceeds its time limit, or measures no operation in doubt.
         """
         end_in_good_order()
-        in_doubt = tables.comparisons.loc[doubted, ["benchmark", "operation"]].itertuples(
-            index=False, name=None
-        )
-        target_names = {names: runs.matched.name_in_target(*names) or names[1] for names in in_doubt}
-        wanted = {"baseline": [name for _, name in target_names], "target": list(target_names.values())}
+        doubtful = list(tables.comparisons.loc[doubted, ["benchmark", "operation"]].itertuples(False, None))
+        names = [operation for _, operation in doubtful]
+        target_names = [runs.matched.name_in_target(*operation) or operation[1] for operation in doubtful]
         configurations = tables.results[CONFIGURATION].drop_duplicates()
-        measured = {"baseline": runs.baseline, "target": runs.target}
-        select = {"baseline": runs.matched.of_baseline, "target": runs.matched.of_target}
-        suffix = runs.target[0].path.suffix
+        sides = {
+            "target": (self.target, runs.target, runs.matched.of_target, target_names),
+            "baseline": (self.baseline, runs.baseline, runs.matched.of_baseline, names),
+        }
+        repeated: dict[str, Any] = {}
         with TemporaryDirectory(prefix="perfjudge-") as directory:
-            for side, command in (("target", self.target), ("baseline", self.baseline)):
+            for side, (command, measured, select, wanted) in sides.items():
                 if not command:
                     continue
-                output = Path(directory, f"{side}-{number}{suffix}")
-                operations = list(dict.fromkeys(wanted[side]))
+                output = Path(directory, f"{side}-{number}{runs.target[0].path.suffix}")
+                operations = list(dict.fromkeys(wanted))
                 sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
                 _run_command(command, output, operations, self.seconds)
                 (run,) = reader.read_runs([output])
-                results = select[side](run.results).merge(configurations, on=CONFIGURATION)
-                if not results["operation"].isin(wanted["baseline"]).any():
+                results = select(run.results).merge(configurations, on=CONFIGURATION)
+                if not results["operation"].isin(names).any():
                     problem = f"measured none of the operations in doubt: {list_names(operations)}"
                     raise InputError(problem, place=_command_place(command))
-                version = f"{measured[side][0].version}, again {number}"
-                repeated = ComparedRun(output, version, results.assign(version=version))
-                measured[side] = (*measured[side], repeated)
-        return replace(runs, baseline=measured["baseline"], target=measured["target"])
+                version = f"{measured[0].version}, again {number}"
+                repeated[side] = (*measured, ComparedRun(output, version, results.assign(version=version)))
+        return replace(runs, **repeated)
 
 
 def _command_place(command: Sequence[str]) -> str:

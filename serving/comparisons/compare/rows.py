@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import groupby
@@ -39,6 +39,11 @@ OUTCOMES: dict[Outcome, tuple[str, str]] = {
 }
 #: Outcomes that need no attention.
 QUIET: frozenset[Outcome] = frozenset({"within_noise", "unchanged"})
+#: Columns of tables; the third and the fourth are left out where they do not distinguish rows.
+_HEADINGS = (
+    "outcome", "operation", "comparison", "configuration", "baseline", "target", "change (95 % interval)",
+    "detectable", "P(fail)", "reason",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +102,6 @@ class ComparedRow:
         return self.change_text if math.isnan(low) else f"{self.change_text} ({-high:.1f} to {-low:.1f})"
 
     @property
-    def detectable_text(self) -> str:
-        """The smallest slow-down that is found with 80 % probability, such as ``2.1 %``; empty if unknown."""
-        return "" if math.isnan(self.detectable) else percent(self.detectable)
-
-    @property
     def configuration_text(self) -> str:
         """The configuration of `move`, such as ``4 threads``; empty if unknown."""
         return "" if self.move is None else number_with_noun(self.move.threads, "thread")
@@ -110,11 +110,6 @@ class ComparedRow:
     def reason(self) -> str:
         """The reason of the outcome in one sentence of at most 15 words."""
         return self.verdict.reason if self.excuse is None else self.excuse.summary
-
-    @property
-    def details(self) -> Sequence[str]:
-        """Remarks, evidence, counterfactual, examples and warning as phrases; empty if invalid."""
-        return self.verdict.details
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,29 +157,24 @@ class ComparedSides:
         }
 
     @cached_property
-    def cell_functions(self) -> Mapping[str, Callable[[ComparedRow], str]]:
-        """Functions that return the cell of a row, by the heading of their column."""
-        columns: dict[str, Callable[[ComparedRow], str]] = {
-            "outcome": lambda row: row.outcome.replace("_", " "),
-            "operation": lambda row: row.full_name,
-            "comparison": lambda row: self.distinguishing_names[row.verdict.comparison_id],
-            "configuration": lambda row: row.configuration_text,
-            "baseline": lambda row: row.median_texts[0],
-            "target": lambda row: row.median_texts[1],
-            "change (95 % interval)": lambda row: row.interval_text,
-            "detectable": lambda row: row.detectable_text,
-            "P(fail)": lambda row: row.shown_probability,
-            "reason": lambda row: row.reason,
+    def headings(self) -> Sequence[str]:
+        """The headings of the columns of a table of the rows."""
+        is_shown = {
+            "comparison": any(self.distinguishing_names.values()),
+            "configuration": any(row.move is not None and row.move.threads > 1 for row in self.rows),
         }
-        if not any(self.distinguishing_names.values()):
-            del columns["comparison"]
-        if not any(row.move is not None and row.move.threads > 1 for row in self.rows):
-            del columns["configuration"]
-        return columns
+        return [heading for heading in _HEADINGS if is_shown.get(heading, True)]
 
-    def row_cells(self, row: ComparedRow) -> list[str]:
-        """Return the texts of a row, one per column of `cell_functions`."""
-        return [cell_of(row) for cell_of in self.cell_functions.values()]
+    def row_cells(self, row: ComparedRow) -> dict[str, str]:
+        """Return the texts of a row by `headings`, in their order."""
+        name, medians = self.distinguishing_names[row.verdict.comparison_id], row.median_texts
+        texts = (
+            row.outcome.replace("_", " "), row.full_name, name, row.configuration_text, *medians,
+            row.interval_text, "" if math.isnan(row.detectable) else percent(row.detectable),
+            row.shown_probability, row.reason,
+        )  # fmt: skip
+        cells = dict(zip(_HEADINGS, texts, strict=True))
+        return {heading: cells[heading] for heading in self.headings}
 
 
 def compared_rows(
@@ -261,10 +251,10 @@ def _markdown_rows(compared: ComparedSides, rows: Sequence[ComparedRow], room: i
     """Return the lines of a table of as many rows as fit into `room` characters, and the number left out."""
     if not rows:
         return []
-    columns = compared.cell_functions
-    lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+    headings = compared.headings
+    lines = [f"| {' | '.join(headings)} |", f"|{' --- |' * len(headings)}"]
     for number, row in enumerate(rows):
-        outcome, *others = map(markdown_cell, compared.row_cells(row))
+        outcome, *others = map(markdown_cell, compared.row_cells(row).values())
         line = f"| {outcome if row.outcome in QUIET else f'**{outcome}**'} | {' | '.join(others)} |"
         room -= len(line) + 1
         if room < 0:
@@ -277,9 +267,9 @@ def _markdown_details(rows: Sequence[ComparedRow], room: int) -> list[str]:
     """Return the lines of a folded list of the rows' details, as many as fit into `room` characters."""
     lines = ["", "<details><summary>details</summary>", ""]
     for row in rows:
-        line = f"- **{markdown_line(row.full_name)}**: {markdown_line('; '.join(row.details))}"
+        line = f"- **{markdown_line(row.full_name)}**: {markdown_line('; '.join(row.verdict.details))}"
         room -= len(line) + 1
-        if row.details and room > 0:
+        if row.verdict.details and room > 0:
             lines.append(line)
     return [*lines, "", "</details>"] if len(lines) > 3 else []  # noqa: PLR2004 - the heading
 
@@ -292,17 +282,16 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
     """
     from rich.table import Table
 
-    table = Table(
-        *compared.cell_functions, caption=rich_text(render.judgement_summary(compared.weighed.judgement))
-    )
+    caption = rich_text(render.judgement_summary(compared.weighed.judgement))
+    table = Table(*compared.headings, caption=caption)
     for row in compared.ordered_rows:
-        outcome, *others = compared.row_cells(row)
+        outcome, *others = compared.row_cells(row).values()
         table.add_row(rich_text(outcome, OUTCOMES[row.outcome][1]), *map(rich_text, others))
     details = [
         f"{row.full_name}: {phrase}"
         for row in compared.ordered_rows
         if explain and row.outcome not in QUIET
-        for phrase in row.details
+        for phrase in row.verdict.details
     ]
     lines = "".join(f"{one_line(note)}\n" for note in (*compared.notes, *details))
     return table_text(table, terminal=terminal) + lines

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, PlainValidator
-from pydantic.config import JsonDict
+from pydantic import Field, PlainValidator
 
 from data.comparisons.params import Measure
 from data.comparisons.request import RequestPart
 from data.errors import InputError, escape_invisible
-from features.comparisons.between_run_variation import ASSUMED
-from serving.comparisons.compare.acknowledging import DEFAULT, AcknowledgedFile
 from serving.comparisons.compare.command import CompareRequest
 from serving.comparisons.compare.page import as_fragment
 from serving.comparisons.compare.rows import ComparedSides, as_comment, as_compare_json
 from serving.comparisons.model import Judge
 from serving.http.bodies import Answered, request_of
-from serving.http.schemas import Better
+from serving.http.schemas import Better, example_config
 
 PATH = "/v1/comparisons/compare"
 #: Most files of one side.
@@ -66,29 +63,13 @@ class ResultFile(RequestPart):
     )
 
 
-def _example_file(name: str, *seconds: float) -> JsonDict:
-    content = json.dumps({"results": [{"command": "sort", "times": seconds}]})
-    return {"name": name, "content": b64encode(content.encode()).decode()}
-
-
 _Files = Annotated[list[ResultFile], Field(max_length=MOST_FILES)]
 
 
 class UploadedResults(RequestPart):
     """Files of results of two sides, and how to compare them."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "baseline": [_example_file("before.json", 2.01, 2.0, 2.02, 1.99, 2.0)],
-                    "target": [_example_file("after.json", 2.31, 2.33, 2.29, 2.32, 2.3)],
-                    "history": [],
-                    "forms": ["markdown"],
-                }
-            ]
-        }
-    )
+    model_config = example_config("serving.comparisons.compare")
 
     baseline: Annotated[list[ResultFile], Field(min_length=1, max_length=MOST_FILES)] = Field(
         description="Results before the change; several files are several runs."
@@ -146,27 +127,20 @@ def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
         def without_scratch(text: str) -> str:
             return re.sub(rf"{re.escape(scratch)}/(\w+)/\d+/", r"\1/", text)
 
-        paths = {
-            side: _write_files(Path(scratch, side), getattr(uploaded, side))
+        baseline, target, history = (
+            _write_files(Path(scratch, side), getattr(uploaded, side))
             for side in ("baseline", "target", "history")
-        }
+        )
+        measure = Measure(better=uploaded.better)
         comparing = CompareRequest(
-            **paths,
-            served=served,
-            measure=Measure(better=uploaded.better),
-            assumed=ASSUMED,
-            kind=None,
-            confirming=None,
-            acknowledged=(DEFAULT, AcknowledgedFile()),
-            commits=(None, None),
-            matched=(),
+            baseline=baseline, target=target, history=history, served=served, measure=measure
         )
         try:
             compared = comparing.compare_sides()
         except InputError as exc:
             raise InputError(without_scratch(str(exc))) from exc
-    baseline, target = map(without_scratch, compared.sides)
-    return replace(compared, sides=(baseline, target), notes=tuple(map(without_scratch, compared.notes)))
+    sides = (without_scratch(compared.sides[0]), without_scratch(compared.sides[1]))
+    return replace(compared, sides=sides, notes=tuple(map(without_scratch, compared.notes)))
 
 
 def _write_files(directory: Path, uploaded: Sequence[ResultFile]) -> list[Path]:

@@ -93,12 +93,11 @@ class AdjustedJudgement:
         The change of the whole run is that of `other`.
         """
         verdicts = [
-            theirs if is_other else ours
-            for ours, theirs, is_other in zip(
-                self.judgement.verdicts, other.judgement.verdicts, rows.tolist(), strict=True
-            )
+            (other if is_other else self).judgement.verdicts[row]
+            for row, is_other in enumerate(rows.tolist())
         ]
         faster = {row: move for row, move in self.faster.items() if not rows[row]}
+        changes = (np.where(rows, *pair) for pair in zip(other.changes, self.changes, strict=True))
         return AdjustedJudgement(
             judgement=replace(
                 other.judgement,
@@ -108,9 +107,7 @@ class AdjustedJudgement:
             ),
             judged=np.where(rows, other.judged, self.judged),
             faster=faster | {row: move for row, move in other.faster.items() if rows[row]},
-            changes=Changes(
-                *(np.where(rows, *pair) for pair in zip(other.changes, self.changes, strict=True))
-            ),
+            changes=Changes(*changes),
             whole=other.whole,
         )
 
@@ -131,12 +128,17 @@ def judge_runs(
     prepared = PreparedComparisons.from_sides(Sides.from_tables(tables), served.model.card.run_spread)
     shifts = RunShifts.from_sides(prepared.sides, tables.comparisons["machine"].tolist(), assumed or ASSUMED)
     changes = Changes.of_worst(shifts, prepared.sides.sign, prepared.change)
-    adjusted = AdjustedVerdicts(judgement.answers, judgement.probability, {})
+    whole = {
+        machine: share_of_baseline(build.whole.value[0], float(shifts.sign[shifts.machine == machine].min()))
+        for machine, build in shifts.by_machine.items()
+    }
+    adjusted, run_notes = AdjustedVerdicts(judgement.answers, judgement.probability, {}), list[str]()
     if assumed:
         card = judgement.card
         adjusted = adjust_to_runs(
             judgement.answers, judgement.probability, shifts, card.decision_thresholds, card.min_effect_size
         )
+        run_notes = [*_whole_run_notes(shifts, whole, tables), *_noise_notes(changes.detectable, tables)]
     return AdjustedJudgement(
         judgement=replace(
             judgement,
@@ -144,55 +146,43 @@ def judge_runs(
             probability=adjusted.probability,
             by_runs=len(judgement) if assumed else 0,
             iterate_verdicts=lambda: with_adjusted(judgement.verdicts, adjusted),
-            notes=(*judgement.notes, *(_run_notes(shifts, changes, tables) if assumed else ())),
+            notes=(*judgement.notes, *run_notes),
         ),
         judged=judgement.answers,
         faster=_find_improvements(tables, served, prepared, shifts, adjusted.answers == "pass"),
         changes=changes,
-        whole={
-            machine: share_of_baseline(build.whole.value[0], _direction_of(shifts, machine))
-            for machine, build in shifts.by_machine.items()
-        },
+        whole=whole,
     )
 
 
-def _whole_run_notes(shifts: RunShifts, tables: ComparisonTables) -> Iterator[str]:
+def _whole_run_notes(shifts: RunShifts, whole: dict[str, float], tables: ComparisonTables) -> Iterator[str]:
     operations = tables.comparisons["machine"].value_counts()
     for machine, build in shifts.by_machine.items():
-        whole = build.whole
-        if abs(change := whole.value[0]) <= QUIET:
+        change, limit = abs(build.whole.value[0]), build.whole_limit
+        if change <= QUIET:
             continue
         place = f" on {machine}" if len(shifts.by_machine) > 1 else ""
-        share = share_of_baseline(change, _direction_of(shifts, machine))
-        direction = "worse" if change < 0 else "better"
-        note = f"the whole run{place} got {percent(abs(share))} {direction}, by the middle one of its"
-        note += f" {operations[machine]} operations"
-        limit = build.whole_limit
-        if abs(change) > limit:
+        got = f"{percent(abs(whole[machine]))} {'worse' if whole[machine] < 0 else 'better'}"
+        note = f"the whole run{place} got {got}, by the middle one of its {operations[machine]} operations"
+        if change > limit:
             yield f"{note}: more than the {percent(np.expm1(limit))} of usual runs, so with a common cause"
         else:
             yield f"{note}; usual runs differ by up to {percent(np.expm1(limit))}"
 
 
-def _run_notes(shifts: RunShifts, changes: Changes, tables: ComparisonTables) -> Iterator[str]:
-    yield from _whole_run_notes(shifts, tables)
-    noisy, known = changes.detectable > _NOISY, np.isfinite(changes.detectable)
+def _noise_notes(detectable: Floats, tables: ComparisonTables) -> Iterator[str]:
+    noisy, known = detectable > _NOISY, np.isfinite(detectable)
     if not noisy.any():
         return
     comparisons = tables.comparisons[noisy]
     runs = (comparisons["target_to"] - comparisons["target_from"] + 1).to_numpy(np.float64)
     # the error falls with the root of the number of runs
-    needed = int(np.ceil(np.median(runs * (changes.detectable[noisy] / WANTED) ** 2)))
+    needed = int(np.ceil(np.median(runs * (detectable[noisy] / WANTED) ** 2)))
     names = list_names(comparisons["operation"].tolist())
     yield (
         f"{noisy.sum()} of {number_with_noun(int(known.sum()), 'operation')} too noisy to detect "
         f"{_NOISY:.0%} ({names}): {number_with_noun(needed, 'run')} per side would detect {WANTED:.0%}"
     )
-
-
-def _direction_of(shifts: RunShifts, machine: str) -> float:
-    """Return -1 if lower values are better for an operation of the machine, else 1."""
-    return float(shifts.sign[shifts.machine == machine].min())
 
 
 def _find_improvements(
@@ -202,13 +192,13 @@ def _find_improvements(
     shifts: RunShifts,
     passed: NDArray[np.bool_],
 ) -> dict[int, Move]:
+    """Return the largest improvement of each comparison that fails if its sides are exchanged, by row."""
     rows = np.flatnonzero(passed & shifts.is_beyond(1.0))
     if not len(rows):
         return {}
     rows = rows[judge_tables(_exchange_sides(tables, rows), served, assumed=0).answers == "fail"]
-    return dict(
-        zip(rows.tolist(), filter(None, configuration_moves(prepared, prepared.best[rows])), strict=True)
-    )
+    moves = filter(None, configuration_moves(prepared, prepared.best[rows]))
+    return dict(zip(rows.tolist(), moves, strict=True))
 
 
 def _exchange_sides(tables: ComparisonTables, rows: NDArray[np.int64]) -> ComparisonTables:
@@ -217,13 +207,11 @@ def _exchange_sides(tables: ComparisonTables, rows: NDArray[np.int64]) -> Compar
     results = tables.results[tables.results["order"] >= first]
     # the last run becomes the first
     span = results["order"].max() + first
-    exchanged = chosen.assign(
-        baseline_from=span - chosen["target_to"],
-        baseline_to=span - chosen["target_from"],
-        target_from=span - chosen["baseline_to"],
-        target_to=span - chosen["baseline_from"],
+    ends = ("baseline_from", "baseline_to", "target_from", "target_to")
+    exchanged = {end: span - chosen[other] for end, other in zip(ends, reversed(ends), strict=True)}
+    return replace(
+        tables, results=results.assign(order=span - results["order"]), comparisons=chosen.assign(**exchanged)
     )
-    return replace(tables, results=results.assign(order=span - results["order"]), comparisons=exchanged)
 
 
 def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknowledged: bool) -> Outcome:

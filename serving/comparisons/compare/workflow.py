@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 
+import yaml
+
 from data.errors import InputError
-from data.tables.files import replacing
+from data.tables.files import write_text
 from serving.comparisons.compare.acknowledging import DEFAULT
+from serving.reports.rendering import render
 
 #: The workflow file, relative to the repository.
 WORKFLOW = Path(".github/workflows/perfjudge.yml")
@@ -20,81 +24,26 @@ _SKIPPED = {".git", ".tox", ".venv", "venv", "node_modules", "target", "build", 
 _SEARCHED = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BenchmarkTool:
     """A benchmark tool, how it is found in a repository, and how it measures."""
 
     name: str
-    patterns: tuple[str, ...]  # of names of files
-    mention: str  # what one of these files contains; empty: the file alone suffices
-    prepare: str  # command that installs what the measurement needs; empty: nothing
+    patterns: Sequence[str]  # of names of files
+    mention: str = ""  # what one of these files contains; empty: the file alone suffices
+    prepare: str = ""  # command that installs what the measurement needs; empty: nothing
     measure: str  # command that writes `results`
     results: str  # file or directory
-    repeat: str  # command that measures again into {output}; empty: none
+    repeat: str = ""  # command that measures again into {output}; empty: none
 
     def is_used_in(self, root: Path) -> bool:
         """Return whether a file of the directory matches one of the patterns and has the mention."""
+        paths = (path for pattern in self.patterns for path in sorted(root.rglob(pattern)))
         return any(
             path.is_file() and (not self.mention or self.mention in _read_start(path))
-            for pattern in self.patterns
-            for path in _find_files(root, pattern)
+            for path in paths
+            if not _SKIPPED.intersection(path.relative_to(root).parts)
         )
-
-
-TOOLS = (
-    BenchmarkTool(
-        "pytest-benchmark",
-        ("pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt", "tox.ini"),
-        "pytest-benchmark",
-        "pip install . pytest-benchmark",
-        "pytest --benchmark-only --benchmark-json=results.json",
-        "results.json",
-        "pytest --benchmark-only --benchmark-json={output}",
-    ),
-    BenchmarkTool(
-        "asv",
-        ("asv.conf.json",),
-        "",
-        "pip install asv && asv machine --yes",
-        "asv run 'HEAD^!'",
-        ".asv/results",
-        "",
-    ),
-    BenchmarkTool("criterion", ("Cargo.toml",), "criterion", "", "cargo bench", "target/criterion", ""),
-    BenchmarkTool(
-        "go",
-        ("*_test.go",),
-        "func Benchmark",
-        "",
-        "go test -run '^$' -bench . -count 6 ./... > results.txt",
-        "results.txt",
-        "sh -c \"go test -run '^$' -bench . -count 6 ./... > {output}\"",
-    ),
-    BenchmarkTool(
-        "jmh",
-        ("pom.xml", "build.gradle", "build.gradle.kts"),
-        "jmh",
-        "mvn -q package",
-        "java -jar target/benchmarks.jar -rf json -rff results.json",
-        "results.json",
-        "java -jar target/benchmarks.jar -rf json -rff {output}",
-    ),
-    BenchmarkTool(
-        "hyperfine",
-        ("Makefile", "justfile", "*.sh"),
-        "hyperfine",
-        "sudo apt-get install -y hyperfine",
-        "hyperfine --export-json results.json './program'  # the command to measure",
-        "results.json",
-        "hyperfine --export-json {output} './program'",
-    ),
-)
-
-
-def _find_files(root: Path, pattern: str) -> Iterator[Path]:
-    for path in sorted(root.rglob(pattern)):
-        if not _SKIPPED.intersection(path.relative_to(root).parts):
-            yield path
 
 
 def _read_start(path: Path) -> str:
@@ -102,7 +51,11 @@ def _read_start(path: Path) -> str:
         return file.read(_SEARCHED).decode(errors="replace")
 
 
-def write_workflow(root: Path, tools: Sequence[BenchmarkTool] = TOOLS) -> Sequence[tuple[str, Path]]:
+_TABLE = files("serving.comparisons.compare") / "tools.yaml"
+TOOLS = [BenchmarkTool(**fields) for fields in yaml.safe_load(_TABLE.read_text(encoding="utf-8"))]
+
+
+def write_workflow(root: Path) -> Sequence[tuple[str, Path]]:
     """Write the workflow and the file of acknowledgements of a repository; return (name, path) pairs.
 
     The workflow has a job per tool that `root` uses. Each tool has a pair of its name and the path of the
@@ -110,70 +63,19 @@ def write_workflow(root: Path, tools: Sequence[BenchmarkTool] = TOOLS) -> Sequen
     ("acknowledgements", its relative path); an existing one is kept, without a pair. Raises InputError if no
     tool is found, or the workflow exists; then nothing is written.
     """
-    found = [tool for tool in tools if tool.is_used_in(root)]
+    found = [tool for tool in TOOLS if tool.is_used_in(root)]
     if not found:
-        names = ", ".join(tool.name for tool in tools)
+        names = ", ".join(tool.name for tool in TOOLS)
         raise InputError(f"has no benchmarks of a known tool: expected {names}", file=root)
     workflow, acknowledged = root / WORKFLOW, root / DEFAULT
     if workflow.exists():
         raise InputError("exists already; delete it to write it again", file=workflow)
+    # the action of this version, or of the branch if this is no release
+    release = re.fullmatch(r"\d+(\.\d+)*", version("perfjudge"))
+    action = "main" if release is None else f"v{release[0]}"
+    write_text(workflow, render("compare/workflow.yml", tools=found, action=action))
     written = [(tool.name, WORKFLOW) for tool in found]
-    workflow.parent.mkdir(parents=True, exist_ok=True)
-    _write_text(workflow, _HEAD + "".join(map(_job_text, found)))
     if not acknowledged.exists():
-        _write_text(acknowledged, _ACKNOWLEDGED)
+        write_text(acknowledged, render("compare/acknowledged.yml"))
         written.append(("acknowledgements", DEFAULT))
     return written
-
-
-def _write_text(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-_HEAD = """\
-# Compares the benchmarks of a pull request with those of its base. The action keeps the results of the
-# default branch (40 runs) as baseline and history.
-name: benchmarks
-on:
-  pull_request:
-  push:
-    branches: [main]
-permissions:
-  contents: read
-  pull-requests: write
-jobs:
-"""
-_ACKNOWLEDGED = """\
-# Intended changes, which do not fail a build, and operations that are too unstable to judge. An entry:
-# - operation: sort*
-#   reason: sorts stably since 2.1
-#   by: anna
-#   until: 2.2
-acknowledged: []
-unstable: []
-"""
-
-
-def _action_ref() -> str:
-    """Return the tag of the action that installs this version, or its branch if this is no release."""
-    release = re.fullmatch(r"\d+(\.\d+)*", version("perfjudge"))
-    return "main" if release is None else f"v{release[0]}"
-
-
-def _job_text(tool: BenchmarkTool) -> str:
-    steps = [
-        "- uses: actions/checkout@v4",
-        "  with:",
-        "    fetch-depth: 0",
-        *([f"- run: {tool.prepare}"] if tool.prepare else []),
-        f"- run: {tool.measure}",
-        f"- uses: OWNER/perfjudge@{_action_ref()}  # the owner of the copy that you use",
-        "  with:",
-        f"    name: {tool.name}",
-        f"    target: {tool.results}",
-    ]
-    if tool.repeat:
-        steps += ["    arguments: --fail-on-regression --confirm 3", f"    confirm: {tool.repeat}"]
-    lines = [f"  {tool.name}:", "    runs-on: ubuntu-latest", "    steps:", *(f"      {s}" for s in steps)]
-    return "\n".join(lines) + "\n"

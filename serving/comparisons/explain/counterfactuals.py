@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
+from features.comparisons.outliers import select_configurations
 from features.comparisons.summaries import flatten_samples
 from features.comparisons.vectors import PreparedComparisons
 
@@ -30,15 +31,13 @@ def counterfactuals(
 ) -> Floats:
     """Return the smallest change that gives comparisons the other verdict, by scaling the target's samples.
 
-    `rows`: shape (n,), comparisons that can be judged.
-    `answers`: shape (n,), their verdicts; `fail` flips to `pass`, `pass` and `unsure` to `fail`.
-    `decide`: returns the model's verdicts on modified comparisons.
+    `rows`: shape (n,), comparisons that can be judged. `answers`: shape (n,), their verdicts, flipped
+    as in `_OTHER`. `decide`: returns the model's verdicts on modified comparisons.
     Returns shape (n,), changes of the median of the configuration with the worst change, as shares of the
-    baseline's median (negative is worse). Candidates are those of `TRIED` that are better than the measured
-    change and at most 1 % better than the baseline, to become `pass`; or worse than the measured change and
-    at most 100 % worse than the baseline (95 % if higher is better), to become `fail`. The result is the
-    candidate nearest to the measured change that flips the verdict, NaN if none does. Bisection finds it
-    if every candidate farther away flips the verdict, too.
+    baseline's median (negative is worse). Candidates are those of `TRIED` between the measured change and
+    1 % better than the baseline, to become `pass`, or 100 % worse (95 % if higher is better), to become
+    `fail`. The result is the candidate nearest to the measured change that flips the verdict, NaN if none
+    does. Bisection finds it if every candidate farther away flips the verdict, too.
     """
     changes = np.full(len(rows), np.nan)
     # factors may overflow where the target's median is close to 0 or to the largest number
@@ -96,9 +95,8 @@ def _first_step(n_steps: Ints, reaches_goal: Callable[[Ints, Ints], NDArray[np.b
 def _halve_intervals(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Ints]:
     """Return the intervals after up to `ahead` halvings, and the steps to evaluate, as a binary heap.
 
-    `lows, highs`: shape (2^(ahead + 1) - 1, n), the interval of node ``i``; its children ``2 i + 1`` and
-    ``2 i + 2`` are its halves if its middle reaches the goal, and if not.
-    `steps`: shape (2^ahead - 1, n)
+    Of shape (2^(ahead + 1) - 1, n), (2^(ahead + 1) - 1, n) and (2^ahead - 1, n). The children ``2 i + 1`` and
+    ``2 i + 2`` of node ``i`` are its halves if its middle reaches the goal, and if not.
     """
     lows, highs, steps = [low], [high], list[Ints]()
     for node in range(2**ahead - 1):
@@ -113,29 +111,25 @@ def _halve_intervals(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Int
 def scale_targets(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     """Return copies of comparisons with the target's samples and five numbers multiplied by factors.
 
-    `rows`: indices of comparisons, shape (n,). `factors`: shape (n, m). All else is unchanged. The five
-    numbers are minimum, quartiles and maximum. Returns n x m comparisons: the first one with each of its
-    factors, then the next.
+    `rows`: indices of comparisons, shape (n,). `factors`: shape (n, m). Returns n x m comparisons: the first
+    one with each of its factors, then the next.
     """
     owner, factor = np.repeat(rows, factors.shape[1]), factors.ravel()
     counts = sides.per_comparison[owner]
     comparison = np.repeat(np.arange(len(owner)), counts)
     within = np.arange(len(comparison)) - np.repeat(counts.cumsum() - counts, counts)
     at = (sides.per_comparison.cumsum() - sides.per_comparison)[owner[comparison]] + within
-    target, by = pack_samples(sides.target.select_rows(at)), factor[comparison]
-    values = target.values * np.repeat(by, target.lengths)
+    chosen, by = select_configurations(sides, at), factor[comparison]
+    target = pack_samples(chosen.target)
     return replace(
-        sides,
+        chosen,
         comparison=comparison,
         n_comparisons=len(owner),
-        threads=sides.threads[at],
-        sign=sides.sign[at],
-        baseline=pack_samples(sides.baseline.select_rows(at)),
-        target=Samples(values, target.orders, target.starts, target.stops),
-        history=pack_samples(sides.history.select_rows(at)),
-        later=pack_samples(sides.later.select_rows(at)),
-        baseline_five=sides.baseline_five[at],
-        target_five=sides.target_five[at] * by[:, None],
+        baseline=pack_samples(chosen.baseline),
+        target=replace(target, values=target.values * np.repeat(by, target.lengths)),
+        history=pack_samples(chosen.history),
+        later=pack_samples(chosen.later),
+        target_five=chosen.target_five * by[:, None],
         siblings=None if sides.siblings is None else sides.siblings.select_rows(owner),
         siblings_worse=None if sides.siblings_worse is None else sides.siblings_worse[owner],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -124,14 +124,14 @@ class Explanations:
     count: int  # number of reasons
     decide: Decide  # the model's verdicts on modified comparisons
     nearest_examples: StoredExamples | None
-    _blocks: dict[Callable[..., Any], tuple[int, Sequence[Any]]] = field(default_factory=dict)
+    _blocks: dict[Callable[..., Any], tuple[int, Mapping[int, Any]]] = field(default_factory=dict)
     _reasons: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def top_reasons(self, row: int) -> tuple[Reason, ...]:
         """Return the features with the strongest contributions, in order; empty unless the model decided."""
-        columns = self._cached_result(row, Explanations._reason_columns, _BLOCK)
+        columns = self._cached_result(row, Explanations._strongest_columns, self._is_decided)
         return tuple(
-            Reason(self.features[feature], value if value == value else None, amount)  # noqa: PLR0124 - NaN
+            Reason(self.features[feature], _none_if_nan(value), amount)
             for feature, value, amount in zip(*columns or ((), (), ()), strict=True)
         )
 
@@ -140,11 +140,11 @@ class Explanations:
 
         The order is: the change, the usual variation, facts for the verdict, a fact against it.
         """
-        measurements = self._cached_result(row, Explanations._measured_rows, _BLOCK)
+        measurements = self._cached_result(row, Explanations._measurements, self._is_valid)
         if measurements is None:
             return ()
         facts = Facts.from_measured(self.prepared.sides, measurements)
-        leaning = zip(*self._cached_result(row, Explanations._fact_contributions, _BLOCK), strict=True)
+        leaning = self._cached_result(row, Explanations._fact_contributions, self._is_decided) or ()
         words = direction_words(self._named_units[row], facts.sign)
         return write_sentences(facts, words, str(self.answers[row]), leaning)
 
@@ -156,7 +156,7 @@ class Explanations:
         key = row, answer
         if key in self._reasons:
             return self._reasons[key]
-        facts = self._cached_result(row, Explanations._decisive_rows, _BLOCK)
+        facts = self._cached_result(row, Explanations._decisive_facts, self._is_valid)
         assert facts is not None, "the comparison is valid"
         warning = bool(self.is_out_of_distribution[row])
         reason = write_reason(facts, self.direction(row), answer, below, out_of_distribution=warning)
@@ -171,8 +171,9 @@ class Explanations:
 
         A share of the baseline's median, of the configuration with the worst change; negative is worse.
         """
-        change = self._cached_result(row, Explanations._counterfactuals, _FLIPS_BLOCK)
-        return change if change == change else None  # noqa: PLR0124 - NaN
+        return _none_if_nan(
+            self._cached_result(row, Explanations._counterfactuals, self._is_valid, _FLIPS_BLOCK)
+        )
 
     def counterfactual(self, row: int) -> str:
         """Return `counterfactual_change` in words like ``would fail from 3.0 % slower on``; empty if None."""
@@ -186,26 +187,23 @@ class Explanations:
 
         Empty if the model did not decide or has no stored examples.
         """
-        columns = self._cached_result(row, Explanations._nearest_rows, _BLOCK)
-        if columns is None or self.nearest_examples is None:
+        if self.nearest_examples is None or self.place[row] < 0:
             return ()
+        columns = self._cached_result(row, Explanations._nearest_rows, self._is_decided)
+        assert columns is not None, "the model decided"
         index, distance, theirs, ours, similar = columns
-        our_values = [
-            _value_text(name, value) for name, value in zip(self._compared_features, ours, strict=True)
-        ]
-        examples = []
+        names, examples = self._compared_features, []
+        our_values = [_value_text(name, value) for name, value in zip(names, ours, strict=True)]
         fails = int(self.answers[row] == "fail")
         for label in (fails, 1 - fails):
             if index[label] < 0:
                 continue
-            words: dict[bool, list[str]] = {True: [], False: []}
-            for name, value, our_value, is_similar in zip(
-                self._compared_features, theirs[label], our_values, similar[label], strict=True
-            ):
+            words: dict[str, list[str]] = {"similar": [], "other": []}
+            values = zip(names, theirs[label], our_values, similar[label], strict=True)
+            for name, value, our_value, is_similar in values:
                 if our_value and (their_value := _named_value(name, value)):
-                    words[is_similar].append(f"{their_value} (here {our_value})")
-            parts = (("similar", words[True]), ("other", words[False]))
-            near = "; ".join(f"{word} {', '.join(values)}" for word, values in parts if values)
+                    words["similar" if is_similar else "other"].append(f"{their_value} (here {our_value})")
+            near = "; ".join(f"{word} {', '.join(texts)}" for word, texts in words.items() if texts)
             example = self.nearest_examples.example_records[int(index[label])]
             examples.append(NearestExample(*example, distance[label], near))
         return tuple(examples)
@@ -215,10 +213,9 @@ class Explanations:
         """Flags of comparisons out of the distribution of the training data, shape (n_comparisons,)."""
         strange = np.zeros(len(self.answers), bool)
         if self.nearest_examples is not None:
-            decided = self.place >= 0
-            strange[decided] = self.nearest_examples.distribution.is_out_of_distribution(
-                self.columns[self.place[decided]]
-            )
+            vectors = self.columns[self.place[self._is_decided]]
+            is_outside = self.nearest_examples.distribution.is_out_of_distribution
+            strange[self._is_decided] = is_outside(vectors)
         return strange
 
     def out_of_distribution(self, row: int) -> DistributionWarning | None:
@@ -238,66 +235,67 @@ class Explanations:
             configurations = int(self.prepared.sides.per_comparison[row])
             usual = f"usually {format_value(name, low)} to {format_value(name, high)}{combined}"
             words = f"{describe_feature(name, configurations)} is {format_value(name, value)} ({usual})"
-        number = value if value == value else None  # noqa: PLR0124 - NaN
-        return DistributionWarning(name, number, low, high, f"unlike the training data: {words}")
+        words = f"unlike the training data: {words}"
+        return DistributionWarning(name, _none_if_nan(value), low, high, words)
 
-    def _cached_result(self, row: int, compute: Callable[[Explanations, Ints], Sequence[T]], size: int) -> T:
-        """Return the result of `compute` for a row, from the cached block of rows that contains it."""
+    def _cached_result(
+        self,
+        row: int,
+        compute: Callable[[Explanations, Ints], Iterable[T]],
+        has_result: NDArray[np.bool_],
+        size: int = _BLOCK,
+    ) -> T | None:
+        """Return the result of `compute` for a row, from the cached block of rows that contains it.
+
+        `compute` gets the rows of the block where `has_result` is true; None for other rows.
+        """
         start = row - row % size
         block = self._blocks.get(compute)
         if block is None or block[0] != start:
-            rows = np.arange(start, min(start + size, len(self.answers)))
-            block = self._blocks[compute] = (start, compute(self, rows))
-        result: T = block[1][row - start]
-        return result
+            rows = start + np.flatnonzero(has_result[start : start + size])
+            results = compute(self, rows) if len(rows) else ()
+            block = self._blocks[compute] = start, dict(zip(rows.tolist(), results, strict=True))
+        return block[1].get(row)
 
-    def _reason_columns(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
-        decided = self.place[rows] >= 0
-        positions = self.place[rows[decided]]
-        columns, amounts = self.columns[positions], self.contributions[positions]
+    @cached_property
+    def _is_valid(self) -> NDArray[np.bool_]:
+        return self.answers != "invalid"
+
+    @cached_property
+    def _is_decided(self) -> NDArray[np.bool_]:
+        return self.place >= 0
+
+    def _strongest_columns(self, rows: Ints) -> Iterable[tuple[Sequence[Any], ...]]:
+        columns, amounts = self.columns[self.place[rows]], self.contributions[self.place[rows]]
         index = strongest_features(amounts, self.count)
         each_row = np.arange(len(index))[:, None]
-        return _spread_rows(decided, index, columns[each_row, index], amounts[each_row, index])
+        return _zip_lists(index, columns[each_row, index], amounts[each_row, index])
 
-    def _measured_rows(self, rows: Ints) -> Sequence[Measured | None]:
-        valid = self.answers[rows] != "invalid"
-        measurements = iter(measure_comparisons(self.prepared, rows[valid]))
-        return [next(measurements) if is_valid else None for is_valid in valid.tolist()]
+    def _measurements(self, rows: Ints) -> Iterable[Measured]:
+        return measure_comparisons(self.prepared, rows)
 
-    def _decisive_rows(self, rows: Ints) -> Sequence[DecisiveFacts | None]:
-        valid = self.answers[rows] != "invalid"
-        facts = iter(decisive_facts(self.prepared, rows[valid]))
-        return [next(facts) if is_valid else None for is_valid in valid.tolist()]
+    def _decisive_facts(self, rows: Ints) -> Iterable[DecisiveFacts]:
+        return decisive_facts(self.prepared, rows)
 
-    def _fact_contributions(self, rows: Ints) -> Sequence[tuple[Sequence[Fact], Sequence[float]]]:
-        """Return the facts and their contributions, the strongest first; positive is towards ``fail``."""
-        decided = self.place[rows] >= 0
-        weights = self.contributions[self.place[rows[decided]]] @ self._fact_indicators
+    def _fact_contributions(self, rows: Ints) -> Iterable[Sequence[tuple[Fact, float]]]:
+        """Return pairs of facts and contributions, the strongest first; positive is towards ``fail``."""
+        weights = self.contributions[self.place[rows]] @ self._fact_indicators
         order = np.argsort(-np.abs(weights), axis=1, kind="stable")
-        sorted_weights = np.take_along_axis(weights, order, axis=1).tolist()
-        leanings = zip(([FACTS[at] for at in row] for row in order.tolist()), sorted_weights, strict=True)
-        return [next(leanings) if is_decided else ((), ()) for is_decided in decided.tolist()]
+        for facts, amounts in _zip_lists(order, np.take_along_axis(weights, order, axis=1)):
+            yield [(FACTS[at], amount) for at, amount in zip(facts, amounts, strict=True)]
 
-    def _counterfactuals(self, rows: Ints) -> Sequence[float]:
-        changes = np.full(len(rows), np.nan)
-        valid = np.flatnonzero(self.answers[rows] != "invalid")
-        if len(valid):
-            changes[valid] = counterfactuals(
-                self.prepared, rows[valid], self.answers[rows[valid]], self.decide
-            )
-        return changes.tolist()
+    def _counterfactuals(self, rows: Ints) -> Iterable[float]:
+        return counterfactuals(self.prepared, rows, self.answers[rows], self.decide).tolist()
 
-    def _nearest_rows(self, rows: Ints) -> Sequence[tuple[Sequence[Any], ...] | None]:
-        decided = self.place[rows] >= 0
-        if self.nearest_examples is None or not decided.any():
-            return [None] * len(rows)
-        vectors = self.columns[self.place[rows[decided]]]
+    def _nearest_rows(self, rows: Ints) -> Iterable[tuple[Sequence[Any], ...]]:
+        assert self.nearest_examples is not None, "there are examples"
+        vectors = self.columns[self.place[rows]]
         positions = [self.features.index(name) for name in self._compared_features]
         index, distance = self.nearest_examples.find_nearest(vectors)
         theirs = self.nearest_examples.rows[index[..., None], positions].astype(np.float64)
         ours = vectors[:, positions]
         similar = _are_similar(self._compared_features, theirs, ours[:, None])
-        return _spread_rows(decided, index, distance, theirs, ours, similar)
+        return _zip_lists(index, distance, theirs, ours, similar)
 
     @cached_property
     def _compared_features(self) -> Sequence[str]:
@@ -327,11 +325,12 @@ class Explanations:
         return self.contribute(self.columns) if len(self.columns) else np.zeros_like(self.columns)
 
 
-def _spread_rows(
-    decided: NDArray[np.bool_], *columns: NDArray[Any]
-) -> Sequence[tuple[Sequence[Any], ...] | None]:
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [next(rows) if is_decided else None for is_decided in decided.tolist()]
+def _zip_lists(*columns: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def _none_if_nan(value: float | None) -> float | None:
+    return None if value != value else value  # noqa: PLR0124 - faster than isnan
 
 
 def strongest_features(values: NDArray[np.float64], count: int) -> Ints:

@@ -23,6 +23,7 @@ class Meaning(NamedTuple):
     phrase: str
     transformation: str  # a key of `_WRITERS`
     fact: Fact  # the fact that the feature measures
+    source: str  # the data that it is computed from
 
 
 def percent(share: float) -> str:
@@ -58,23 +59,15 @@ _REDUCTIONS = {
     "max": "largest over the configurations",
     "sum": "over all configurations",
 }
-#: Data sources of features, where they differ from the source of their fact; and data sources of facts.
-_SOURCES = {
-    **dict.fromkeys(("run_step", "run_spread"), "the scatter of its samples"),
-    "siblings_worse": "other operations",
-}
-_SOURCES_OF_FACTS: dict[Fact, str] = {
-    **dict.fromkeys(("builds", "steps", "levels", "trend"), "other builds"),
-    **dict.fromkeys(("separation", "scatter", "spread", "edges", "repetitions"), "single samples"),
-    "later": "later builds",
-}
 
 
 @cache
 def _read_meanings() -> Mapping[str, Meaning]:
     text = (files("serving.comparisons.explain") / "features.csv").read_text(encoding="utf-8")
     rows = csv.reader(text.splitlines()[1:])
-    return {name: Meaning(phrase, kind, cast("Fact", fact)) for name, phrase, kind, fact in rows}
+    return {
+        name: Meaning(phrase, kind, cast("Fact", fact), source) for name, phrase, kind, fact, source in rows
+    }
 
 
 @cache
@@ -109,17 +102,11 @@ def describe_feature(feature: str, configurations: int = 1) -> str:
 def needed_sources(features: Iterable[str]) -> str:
     """Return the distinct data sources of `features`, in their order, joined by " and "; "" for no features.
 
-    A feature without a known source gives its phrase, one without a phrase its name.
+    A feature that is not in the table of meanings gives its name.
     """
-
-    def feature_source(feature: str) -> str:
-        entry = feature_meaning(feature)
-        of_fact = (
-            describe_feature(feature) if entry is None else _SOURCES_OF_FACTS.get(entry.fact, entry.phrase)
-        )
-        return _SOURCES.get(feature.rpartition("_")[0], of_fact)
-
-    return " and ".join(dict.fromkeys(map(feature_source, features)))
+    entries = ((feature, feature_meaning(feature)) for feature in features)
+    sources = (feature if entry is None else entry.source for feature, entry in entries)
+    return " and ".join(dict.fromkeys(sources))
 
 
 def format_value(feature: str, value: float) -> str:

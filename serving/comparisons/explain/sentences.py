@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import groupby, pairwise, product, starmap
+from itertools import pairwise, product, starmap
 from math import isnan, nan
-from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -40,9 +39,10 @@ class EarlierBuilds(NamedTuple):
 
         `change`: from the baseline's median to the target's, as a share.
         """
-        earlier = [*_version_medians(sides.history, sides, at)]
-        past = [*earlier, *_version_medians(sides.baseline, sides, at)]
-        after = _median([*_version_medians(sides.target, sides, at)])
+        earlier, baseline, target = (
+            _version_medians(samples, sides, at) for samples in (sides.history, sides.baseline, sides.target)
+        )
+        past, after = earlier + baseline, _median(target)
         steps = [abs((later - before) / before) for before, later in pairwise(past)]
         trend = nan
         if len(past) >= _FEWEST_FOR_TREND:
@@ -91,14 +91,41 @@ class UsualVariation(NamedTuple):
         return f"{subject} {adverb}differ by {percent(self.difference)}"
 
 
+class DecisiveFacts(NamedTuple):
+    """The numbers that a reason needs, of the configuration with the worst change."""
+
+    change: float  # the target's median against the baseline's, as a share; negative is worse
+    scatter: float  # standard deviation by the quartiles, a share, of the side with more scatter
+    threads: int
+    configurations: int  # number of configurations, and of those that got worse
+    worse: int
+    variation: UsualVariation
+
+
+def decisive_facts(prepared: PreparedComparisons, rows: Ints) -> list[DecisiveFacts]:
+    """Return the numbers that reasons need, for each of the comparisons `rows`; all must be valid."""
+    sides, at = prepared.sides, prepared.worst[rows]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        fives = np.array((sides.baseline_five[at], sides.target_five[at]))
+        scatter = ((fives[..., 3] - fives[..., 1]) / np.abs(fives[..., 2])).max(axis=0) / _IQR
+    yardstick = prepared.steps.yardstick
+    variations = zip(yardstick.usual_difference[at].tolist(), yardstick.is_measured[at].tolist(), strict=True)
+    columns = (
+        prepared.change[at].tolist(),
+        scatter.tolist(),
+        sides.threads[at].tolist(),
+        sides.per_comparison[rows].tolist(),
+        prepared.n_worsened[rows].tolist(),
+        starmap(UsualVariation, variations),
+    )
+    return [*map(DecisiveFacts, *columns)]
+
+
 class Facts(NamedTuple):
     """Measurements of one comparison, in the configuration with the worst change."""
 
-    threads: int
+    decisive: DecisiveFacts
     sign: float  # -1 where lower is better
-    configurations: int  # configurations, worse: number of configurations, and of those that got worse
-    worse: int
-    change: float  # the target's median against the baseline's, as a share; negative is worse
     n_baseline: int  # n_baseline, n_target: number of samples; 0 for summaries
     n_target: int
     #: the gap between the sides as a share of the baseline's median; negative: the whole target is worse,
@@ -110,7 +137,6 @@ class Facts(NamedTuple):
     noise_target: float
     low: float  # low, high: change of the worst and of the best sample, as a share of the baseline's
     high: float
-    variation: UsualVariation
     past: EarlierBuilds
     later: LaterBuilds = LaterBuilds()
 
@@ -122,25 +148,23 @@ class Facts(NamedTuple):
     @classmethod
     def from_measured(cls, sides: Sides, row: Measured) -> Self:
         """Return `row`, an item of the result of `measure_comparisons`, with other builds added."""
-        at, looks_back, *values, difference, is_measured = row
-        values.append(UsualVariation(difference, is_measured))
-        values.append(EarlierBuilds.from_sides(sides, at, values[4]) if looks_back else _NO_PAST)
+        decisive, at, looks_back, *values = row
+        values.append(EarlierBuilds.from_sides(sides, at, decisive.change) if looks_back else _NO_PAST)
         if sides.later.lengths[at]:
-            values.append(LaterBuilds.from_sides(sides, at, values[1] * float(sides.baseline_five[at, 2])))
-        return cls(*values)
+            values.append(LaterBuilds.from_sides(sides, at, values[0] * float(sides.baseline_five[at, 2])))
+        return cls(decisive, *values)
 
 
-#: Position of the configuration, whether earlier builds are known, `Facts` without its last three fields, and
-#: the fields of `UsualVariation`.
+#: `Facts.decisive`, the index of the configuration, whether earlier builds are known, and the fields of
+#: `Facts` from ``sign`` to ``high``.
 Measured = tuple[Any, ...]
 _NO_PAST = EarlierBuilds(0, 0, 0, 0, nan, 0)
 
 
 def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
-    """Return a tuple of measurements (`Measured`) for each of the comparisons `rows`; all must be valid.
+    """Return the measurements (`Measured`) of each of the comparisons `rows`; all must be valid.
 
-    The tuple describes the configuration with the worst change. It has its index in ``prepared.sides``,
-    whether earlier builds are known, the fields of `Facts` up to ``high``, and those of `UsualVariation`.
+    They describe the configuration with the worst change; its index is that in ``prepared.sides``.
     """
     sides, at = prepared.sides.overflow_safe, prepared.worst[rows]
     sign = sides.sign[at]
@@ -159,11 +183,7 @@ def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measu
         columns = (
             at,
             looks_back,
-            sides.threads[at],
             sign,
-            sides.per_comparison[rows],
-            prepared.n_worsened[rows],
-            prepared.change[at],
             baseline.lengths,
             target.lengths,
             gap,
@@ -172,10 +192,9 @@ def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measu
             (t[:, 3] - t[:, 1]) / _IQR / np.abs(t[:, 2]),
             (t[:, 0] - b[:, 0]) / np.abs(b[:, 0]),
             (t[:, 4] - b[:, 4]) / np.abs(b[:, 4]),
-            prepared.steps.yardstick.usual_difference[at],
-            prepared.steps.yardstick.is_measured[at],
         )
-    return [*zip(*(column.tolist() for column in columns), strict=True)]
+    lists = (column.tolist() for column in columns)
+    return [*zip(decisive_facts(prepared, rows), *lists, strict=True)]
 
 
 def _superior_share(
@@ -192,12 +211,10 @@ def _superior_share(
     return shares
 
 
-def _version_medians(samples: Samples, sides: Sides, at: int) -> Iterator[float]:
-    """Yield the median of every version in one list, negated where lower is better."""
-    start, stop = samples.starts[at], samples.stops[at]
-    values, orders = samples.values[start:stop].tolist(), samples.orders[start:stop].tolist()
-    for _, version in groupby(zip(orders, values, strict=True), key=itemgetter(0)):
-        yield float(sides.sign[at]) * _median([value for _, value in version])
+def _version_medians(samples: Samples, sides: Sides, at: int) -> list[float]:
+    """Return the median of every version in one list, negated where lower is better."""
+    medians: list[float] = (sides.sign[at] * samples.version_medians.samples_of_row(at)).tolist()
+    return medians
 
 
 def _median(values: list[float]) -> float:
@@ -258,43 +275,6 @@ MOST_WORDS = 15
 _UNLIKE = "unlike the training data"
 
 
-class DecisiveFacts(NamedTuple):
-    """The numbers that a reason needs, of the configuration with the worst change."""
-
-    change: float  # the target's median against the baseline's, as a share; negative is worse
-    scatter: (
-        float  # of the samples of the side with more scatter: standard deviation by the quartiles, a share
-    )
-    threads: int
-    configurations: int  # number of configurations, and of those that got worse
-    worse: int
-    variation: UsualVariation
-
-
-def decisive_facts(prepared: PreparedComparisons, rows: Ints) -> list[DecisiveFacts]:
-    """Return the numbers that reasons need, for each of the comparisons `rows`; all must be valid.
-
-    They are the worst configuration's change (negative is worse), scatter (of the side with more), threads
-    and usual variation between builds, and the numbers of configurations and of those that got worse. Change,
-    scatter and variation are shares.
-    """
-    sides, at = prepared.sides, prepared.worst[rows]
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        fives = np.array((sides.baseline_five[at], sides.target_five[at]))
-        scatter = ((fives[..., 3] - fives[..., 1]) / np.abs(fives[..., 2])).max(axis=0) / _IQR
-    yardstick = prepared.steps.yardstick
-    variations = zip(yardstick.usual_difference[at].tolist(), yardstick.is_measured[at].tolist(), strict=True)
-    columns = (
-        prepared.change[at].tolist(),
-        scatter.tolist(),
-        sides.threads[at].tolist(),
-        sides.per_comparison[rows].tolist(),
-        prepared.n_worsened[rows].tolist(),
-        starmap(UsualVariation, variations),
-    )
-    return [*map(DecisiveFacts, *columns)]
-
-
 def write_reason(
     facts: DecisiveFacts,
     direction: Direction,
@@ -305,7 +285,6 @@ def write_reason(
 ) -> str:
     """Return the reason of a verdict as one sentence of at most `MOST_WORDS` words.
 
-    `answer`: the verdict "pass", "unsure" or "fail".
     `below`: the minimum effect size, as a share, if it decided; else None. Only used for "pass".
     `out_of_distribution`: mention, if there is room, that the comparison is unlike the training data.
 
@@ -390,20 +369,20 @@ def write_sentences(
 ) -> tuple[str, ...]:
     """Return the evidence in sentences: change, usual variation, facts for the verdict, facts against it.
 
-    At most two facts are for it, and one against it. Facts with at most 5 % of the first contribution are
-    left out.
-    `answer`: the verdict "pass", "unsure" or "fail"; facts for ``unsure`` are those for a regression. None:
-    list at most two facts without taking sides.
+    At most two facts are for it, and one against it.
+    `answer`: the verdict; facts for ``unsure`` are those for a regression. None: list at most two facts
+    without taking sides.
     `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. A fact is
-    for or against the verdict by what was measured, whatever the sign of its contribution, as the model may
-    compare it with a typical regression. Only where the measured value speaks for neither side does the sign
-    count: such a fact is for the verdict, or is left out.
+    for or against the verdict by its measured value, as the model may compare it with a typical regression.
+    Only where that speaks for neither side, the sign of the contribution counts: such a fact is for the
+    verdict, or is left out.
     """
     verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
-    change = f"median {describe_change(facts.change, direction)}"
-    if facts.configurations > 1:
-        worse = f"{facts.worse} of {facts.configurations} configurations got worse"
-        change = f"{change} at {number_with_noun(facts.threads, 'thread')}; {worse}"
+    decisive = facts.decisive
+    change = f"median {describe_change(decisive.change, direction)}"
+    if decisive.configurations > 1:
+        worse = f"{decisive.worse} of {decisive.configurations} configurations got worse"
+        change = f"{change} at {number_with_noun(decisive.threads, 'thread')}; {worse}"
     supporting, against, least = list[str](), list[str](), 0.0
     for fact, weight in leaning:
         size = abs(weight)
@@ -423,8 +402,7 @@ def write_sentences(
 def describe_change(change: float, direction: Direction) -> str:
     """Return a change, a share, in words: -0.071 as ``7.1 % slower``; negative is worse, 0 ``unchanged``.
 
-    `direction` has the words for worse and better. One decimal is shown from 1 % on, none from 100 % on, and
-    below 1 % up to two significant digits (``0.034 % slower``).
+    The number is written as by `percent`.
     """
     if not change:
         return "unchanged"
@@ -435,12 +413,10 @@ def describe_counterfactual(change: float, failed: bool, direction: Direction) -
     """Return a counterfactual in words, such as ``would pass if the median were at most 2.0 % slower``.
 
     `change` is the change of the median, as a share of the baseline's median, from which the verdict would be
-    another; negative is worse. It is written as by `describe_change`. If `failed`, the verdict is ``fail``
-    and would become ``pass``, as above (``at least 2.0 % faster`` for a positive change). Any other verdict
-    would become ``fail``: ``would fail from 2.0 % slower on``; ``slower`` is ``faster`` for a positive
-    change. If the words of `direction` are no comparatives, such as ``more memory``, "if the median were" is
-    replaced by "with": ``would pass with at most 2.0 % more memory``. If `change` is 0, both texts end in
-    ``if the median were unchanged``.
+    another; negative is worse. If `failed`, the verdict is ``fail`` and would become ``pass``, as above (``at
+    least`` for a positive change). Any other verdict would become ``fail``: ``would fail from 2.0 % slower
+    on``. If the words of `direction` are no comparatives, "if the median were" is replaced by "with": ``would
+    pass with at most 2.0 % more memory``.
     """
     words = describe_change(change, direction)
     were = "if the median were" if direction.is_comparative or not change else "with"
@@ -451,8 +427,9 @@ def describe_counterfactual(change: float, failed: bool, direction: Direction) -
 
 
 def _describe_variation(facts: Facts) -> str:
-    words, past = facts.variation.in_words(), facts.past
-    if not facts.variation.is_measured:
+    variation, past = facts.decisive.variation, facts.past
+    words = variation.in_words()
+    if not variation.is_measured:
         return f"few builds of this operation are known; {words}"
     if past.earlier:
         return f"{words} ({number_with_noun(past.earlier, 'earlier build')})"
@@ -498,7 +475,9 @@ def _describe_scatter(facts: Facts, _direction: Direction) -> FactInWords:
         f"samples scatter by {percent(facts.noise_baseline)} in the baseline"
         f" and {percent(facts.noise_target)} in the target"
     )
-    return FactInWords(words, _sign_against(facts.change, max(facts.noise_baseline, facts.noise_target)))
+    return FactInWords(
+        words, _sign_against(facts.decisive.change, max(facts.noise_baseline, facts.noise_target))
+    )
 
 
 def _describe_spread(facts: Facts, _direction: Direction) -> FactInWords:
@@ -512,10 +491,9 @@ def _describe_spread(facts: Facts, _direction: Direction) -> FactInWords:
 
 def _describe_edges(facts: Facts, direction: Direction) -> FactInWords:
     best, worst = (describe_change(change, direction) for change in (facts.high, facts.low))
-    towards = (
-        _evidence_sign(facts.high) if _evidence_sign(facts.high) == _evidence_sign(facts.low) else _NEITHER
-    )
-    return FactInWords(f"best against best sample {best}, worst against worst {worst}", towards)
+    towards = {_evidence_sign(facts.high), _evidence_sign(facts.low)}
+    words = f"best against best sample {best}, worst against worst {worst}"
+    return FactInWords(words, towards.pop() if len(towards) == 1 else _NEITHER)
 
 
 def _describe_repetitions(facts: Facts, _direction: Direction) -> FactInWords:
@@ -527,11 +505,11 @@ def _describe_repetitions(facts: Facts, _direction: Direction) -> FactInWords:
 
 
 def _describe_builds(facts: Facts, _direction: Direction) -> FactInWords | None:
-    usual = facts.variation.difference
-    if not facts.variation.is_measured:
+    change, variation = facts.decisive.change, facts.decisive.variation
+    if not variation.is_measured:
         return None
-    words = f"the change is {abs(facts.change) / usual:.1f} times the usual difference"
-    return FactInWords(words, _sign_against(facts.change, usual))
+    words = f"the change is {abs(change) / variation.difference:.1f} times the usual difference"
+    return FactInWords(words, _sign_against(change, variation.difference))
 
 
 def _describe_steps(facts: Facts, _direction: Direction) -> FactInWords | None:
@@ -542,7 +520,7 @@ def _describe_steps(facts: Facts, _direction: Direction) -> FactInWords | None:
         f"of {number_with_noun(past.steps, 'step')} between earlier builds "
         f"{_count_with_verb(past.larger)} as large"
     )
-    return FactInWords(words, _sign_of_rarity(past.larger, past.steps, facts.change))
+    return FactInWords(words, _sign_of_rarity(past.larger, past.steps, facts.decisive.change))
 
 
 def _describe_levels(facts: Facts, direction: Direction) -> FactInWords | None:
@@ -551,7 +529,7 @@ def _describe_levels(facts: Facts, direction: Direction) -> FactInWords | None:
         return None
     adjective = _POSITIVE[direction.sample_worse]
     words = f"of {past.builds} builds before the target {_count_with_verb(past.as_bad)} as {adjective}"
-    return FactInWords(words, _sign_of_rarity(past.as_bad, past.builds, facts.change))
+    return FactInWords(words, _sign_of_rarity(past.as_bad, past.builds, facts.decisive.change))
 
 
 def _count_with_verb(count: int) -> str:

@@ -6,18 +6,18 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
 from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import ChosenRuns, choose_runs
-from data.errors import InputError, escape_invisible
+from data.errors import InputError
 from data.measure.session import Screen
 from data.parallel import garbage_collection_off
 from data.tables.files import write_text
@@ -25,8 +25,7 @@ from data.tables.problems import Problems
 from serving.answering import print_notes, print_skipped, write_output
 from serving.comparisons.timelines.assembled import TimelineJudge, assemble_report
 from serving.comparisons.timelines.judged import model_judge, server_judge
-from serving.comparisons.timelines.listing import ListedReport, index_page, list_report
-from serving.comparisons.timelines.page import summary_lines, timeline_page
+from serving.comparisons.timelines.page import index_page, list_report, summary_lines, timeline_page
 
 if TYPE_CHECKING:
     from serving.comparisons.judge import BaseRateOption
@@ -54,7 +53,7 @@ class TimelineOptions:
 
 
 class _Page(NamedTuple):
-    listed: ListedReport
+    listed: dict[str, Any]  # as of `list_report`
     lines: tuple[str, ...]  # the state in words
     skipped: tuple[InputError, ...]
     notes: tuple[str, ...]
@@ -64,7 +63,7 @@ def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
     """Write a page per machine and set of rules, and an index; print their paths; return the exit code, 0.
 
     A summary of each timeline is printed, too. `as_json`: print an object with ``directory, index, reports``
-    (fields of `ListedReport`), ``skipped`` (the number of skipped parts) and ``notes`` instead of paths and
+    (of `list_report`), ``skipped`` (the number of skipped parts) and ``notes`` instead of paths and
     summaries. Skipped parts and notes are written to stderr in any case; existing pages are replaced. Without
     a server, a named model and a champion, versions are not judged, which a note says. Raises
     InputError if rules, results or a named model cannot be read or do not fit together, if no machine has a
@@ -81,23 +80,22 @@ def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
     print_skipped(skipped)
     notes = list(dict.fromkeys(note for written in pages for note in written.notes))
     print_notes(notes)
-    reports = [written.listed for written in pages]
     if as_json:
         content = {
             "directory": str(options.output),
             "index": "index.html",
-            "reports": list(map(asdict, reports)),
+            "reports": [written.listed for written in pages],
             "skipped": len(skipped),
             "notes": notes,
         }
-        write_output(json.dumps(content, indent=2) + "\n", None)
-        return 0
-    lines = [
-        escape_invisible(line) + "\n"
-        for written in pages
-        for line in (f"{options.output / written.listed.file}", *written.lines)
-    ]
-    write_output("".join([*lines, f"{len(pages)} timelines -> {options.output / 'index.html'}\n"]), None)
+        text = json.dumps(content, indent=2) + "\n"
+    else:
+        lines = [
+            line for written in pages for line in (options.output / written.listed["file"], *written.lines)
+        ]
+        lines.append(f"{len(pages)} timelines -> {options.output / 'index.html'}")
+        text = "".join(f"{line}\n" for line in lines)
+    write_output(text, None)
     return 0
 
 
@@ -116,8 +114,16 @@ def _write_pages(options: TimelineOptions, advance: Advance) -> tuple[list[_Page
         loading.result()
     timelines = [timeline for rule_set in sets for timeline in choose_runs(read.runs, rule_set)]
     files = unique_file_names(f"{timeline.rules.title} {timeline.machine}" for timeline in timelines)
+    from joblib import Parallel, delayed
+
+    n_jobs = min(options.jobs, len(timelines))
+    judging = (lambda done, total: advance(done, total, "judging")) if n_jobs == 1 else None
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator", max_nbytes=None)
     pages = []
-    for written in _iterate_pages(options, read.notes, list(zip(timelines, files, strict=True)), advance):
+    for written in parallel(
+        delayed(_write_page)(options, read.notes, timeline, file, judging)
+        for timeline, file in zip(timelines, files, strict=True)
+    ):
         pages.append(written)
         if len(timelines) > 1:
             advance(len(pages), len(timelines), "writing")
@@ -125,32 +131,16 @@ def _write_pages(options: TimelineOptions, advance: Advance) -> tuple[list[_Page
     return pages, list(read.skipped)
 
 
-def _iterate_pages(
-    options: TimelineOptions,
-    notes: Sequence[str],
-    timelines: Sequence[tuple[ChosenRuns, str]],
-    advance: Advance,
-) -> Iterator[_Page]:
-    if options.jobs == 1 or len(timelines) == 1:
-        yield from (_write_page(options, notes, timeline, file, advance) for timeline, file in timelines)
-        return
-    from joblib import Parallel, delayed
-
-    parallel = Parallel(n_jobs=min(options.jobs, len(timelines)), return_as="generator", max_nbytes=None)
-    yield from parallel(delayed(_write_page)(options, notes, timeline, file) for timeline, file in timelines)
-
-
 def _write_page(
     options: TimelineOptions,
     notes: Sequence[str],
     timeline: ChosenRuns,
     file: str,
-    advance: Advance | None = None,
+    judging: Callable[[int, int], None] | None,
 ) -> _Page:
     problems = Problems(options.keep_going)
     way = Path(os.path.relpath(options.results.absolute(), options.output.absolute())).as_posix()
     judge = choose_judge(options.model, options.server, options.base_rate)
-    judging = None if advance is None else lambda done, total: advance(done, total, "judging")
     with garbage_collection_off():
         report = assemble_report(
             timeline, options.results, way, judge, problems=problems, notes=notes, advance=judging

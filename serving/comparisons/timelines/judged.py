@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from data.comparisons import validity
 from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers
+from data.comparisons.tables import FIVE_NUMBERS
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from data.errors import InputError
 from features.comparisons.lasting_changes import Shift
@@ -21,7 +23,7 @@ from training.evaluation.thresholds import below_min_effect
 
 if TYPE_CHECKING:
     from perfjudge_client.schemas import VerdictAnswer
-    from serving.comparisons.judge import BaseRateOption, Judgement, Verdict
+    from serving.comparisons.judge import BaseRateOption, Verdict
     from serving.comparisons.model import Judge
     from training.comparisons.stored import Card
 
@@ -34,27 +36,15 @@ _FEWEST = 2
 PAST = 20
 
 
-class VersionRange(NamedTuple):
-    """Versions from `start` up to, not including, `stop`."""
-
-    start: int
-    stop: int
-
-    @property
-    def width(self) -> int:
-        """The number of versions."""
-        return self.stop - self.start
-
-
 class VersionComparison(NamedTuple):
     """One comparison of an operation: the version that the verdict belongs to, and the compared windows."""
 
     operation: int
     version: int
     beside_baseline: bool  # else it is compared with the versions before it
-    past: VersionRange
-    baseline: VersionRange
-    target: VersionRange
+    past: range
+    baseline: range
+    target: range
 
 
 @dataclass(frozen=True)
@@ -62,37 +52,28 @@ class OperationCourse:
     """One operation at the versions that measured it; places count these versions."""
 
     number: int  # index of the operation
-    versions: Ints  # shape (n_places,), the versions
+    versions: Sequence[int]  # of the places
     windowed: bool  # whether windows of versions are compared, as versions have few samples
     turns: tuple[int, ...]  # places where the level changes, ascending
-    losses: tuple[VersionRange, ...]  # first and last place of each lasting loss
+    losses: tuple[tuple[int, int], ...]  # first and last place of each lasting loss
 
     @classmethod
     def from_shifts(
         cls, number: int, operation: MeasuredOperation, measured: MeasuredVersions, shifts: Sequence[Shift]
     ) -> OperationCourse:
-        """Return an operation with its measured versions and the lasting changes of all its configurations.
-
-        `number`: its index. `shifts`: the changes, with indices of versions.
-        """
+        """Return operation `number`; `shifts`: the lasting changes of all its configurations."""
         versions = np.flatnonzero(measured.is_measured[operation.row_slice].any(axis=0))
         edges = sorted({at for shift in shifts for at in (shift.first, shift.last)})
         turns = np.unique(np.searchsorted(versions, edges)).tolist()
         lost = sorted({(shift.first, shift.last) for shift in shifts if shift.kind != "gain"})
-        losses = tuple(VersionRange(*np.searchsorted(versions, ends).tolist()) for ends in lost)
-        return cls(
-            number,
-            versions,
-            not measured.compares_single_versions[operation.row_slice].all(),
-            tuple(turns),
-            losses,
-        )
+        losses = tuple(tuple(np.searchsorted(versions, ends).tolist()) for ends in lost)
+        windowed = not measured.compares_single_versions[operation.row_slice].all()
+        return cls(number, versions.tolist(), windowed, tuple(turns), losses)
 
     def version_comparisons(self, baseline: int) -> Iterator[VersionComparison]:
-        """Yield the comparisons of every version with the versions before it, and with the baseline.
+        """Yield the comparisons of every version with the versions before it, and with a measured baseline.
 
-        `baseline`: index of the baseline's version; if the operation was not measured there, it is not
-        compared.
+        `baseline`: index of the baseline's version.
         """
         yield from self._with_previous()
         if not self.windowed:
@@ -107,7 +88,7 @@ class OperationCourse:
         for at in range(fewest, n - fewest + 1):
             start = max(0, at - before)
             yield self._version_comparison(
-                at, _past_range(start), VersionRange(start, at), VersionRange(at, min(at + after, n))
+                at, _past_range(start), range(start, at), range(at, min(at + after, n))
             )
 
     def _lasting_losses(self) -> Iterator[VersionComparison]:
@@ -117,72 +98,62 @@ class OperationCourse:
             start = max(began - BEFORE, *(edge for edge in edges if edge < began))
             stop = min(complete + AFTER, *(edge for edge in edges if edge > complete))
             if began - start >= _FEWEST and stop - complete >= _FEWEST:
-                sides = VersionRange(start, began), VersionRange(complete, stop)
+                sides = range(start, began), range(complete, stop)
                 yield self._version_comparison(began, _past_range(start), *sides)
 
     def _with_baseline(self, baseline: int) -> Iterator[VersionComparison]:
         edges = [0, *self.turns, len(self.versions)]
-        level = next(VersionRange(*ends) for ends in pairwise(edges) if ends[0] <= baseline < ends[1])
+        level = next(range(*ends) for ends in pairwise(edges) if ends[0] <= baseline < ends[1])
         for at in range(len(self.versions)):
+            target, single = self._target_window(at), range(baseline, baseline + 1)
             if at == baseline:
                 continue
-            target, single = self._target_window(at), VersionRange(baseline, baseline + 1)
             if not self.windowed:
                 past = _nearest_versions(level, baseline, (single, target), PAST)
                 yield self._version_comparison(at, past, single, target, beside_baseline=True)
                 continue
             window = _nearest_versions(level, baseline, (target,), BEFORE)
-            if window.width >= _FEWEST:
-                yield self._version_comparison(at, VersionRange(0, 0), window, target, beside_baseline=True)
+            if len(window) >= _FEWEST:
+                yield self._version_comparison(at, range(0), window, target, beside_baseline=True)
 
-    def _target_window(self, at: int) -> VersionRange:
+    def _target_window(self, at: int) -> range:
         if not self.windowed:
-            return VersionRange(at, at + 1)
+            return range(at, at + 1)
         n = len(self.versions)
         stop = min([at + AFTER, n, *(turn for turn in self.turns if turn > at)])
-        if stop - at >= _FEWEST:
-            return VersionRange(at, stop)
-        return VersionRange(at, at + _FEWEST) if at + _FEWEST <= n else VersionRange(max(0, n - _FEWEST), n)
+        # where the level soon changes, or the versions end, the fewest versions that are enough
+        stop = max(stop, min(at + _FEWEST, n))
+        return range(max(0, min(at, stop - _FEWEST)), stop)
 
     def _version_comparison(
-        self,
-        at: int,
-        past: VersionRange,
-        baseline: VersionRange,
-        target: VersionRange,
-        *,
-        beside_baseline: bool = False,
+        self, at: int, past: range, baseline: range, target: range, *, beside_baseline: bool = False
     ) -> VersionComparison:
         spans = (
-            VersionRange(int(self.versions[span.start]), int(self.versions[span.stop - 1]) + 1)
-            if span.width > 0
-            else VersionRange(0, 0)
+            range(self.versions[span.start], self.versions[span.stop - 1] + 1) if span else range(0)
             for span in (past, baseline, target)
         )
-        return VersionComparison(self.number, int(self.versions[at]), beside_baseline, *spans)
+        return VersionComparison(self.number, self.versions[at], beside_baseline, *spans)
 
 
-def _past_range(stop: int) -> VersionRange:
-    return VersionRange(max(0, stop - PAST), stop)
+def _past_range(stop: int) -> range:
+    return range(max(0, stop - PAST), stop)
 
 
-def _nearest_versions(
-    level: VersionRange, place: int, excluded: Sequence[VersionRange], width: int
-) -> VersionRange:
+def _nearest_versions(level: range, place: int, excluded: Sequence[range], width: int) -> range:
     """Return the `width` places nearest to `place` in the part of a level around it, or in the longest part.
 
     `excluded`: spans that divide the level into parts.
     """
     edges = [level.start]
-    for span in sorted(excluded):
+    for span in sorted(excluded, key=lambda span: span.start):
         if span.stop > level.start and span.start < level.stop:
             edges += [max(span.start, level.start), min(span.stop, level.stop)]
     edges.append(level.stop)
-    parts = [VersionRange(*edges[at : at + 2]) for at in range(0, len(edges), 2)]
-    around = [part for part in parts if part.start <= place < part.stop and part.width >= _FEWEST]
-    start, stop = around[0] if around else max(parts, key=lambda part: part.width)
-    first = min(max(start, place - width + 1), max(start, stop - width))
-    return VersionRange(first, min(stop, first + width))
+    parts = [range(*edges[at : at + 2]) for at in range(0, len(edges), 2)]
+    around = [part for part in parts if place in part and len(part) >= _FEWEST]
+    part = around[0] if around else max(parts, key=len)
+    first = min(max(part.start, place - width + 1), max(part.start, part.stop - width))
+    return range(first, min(part.stop, first + width))
 
 
 @dataclass(frozen=True)
@@ -225,25 +196,19 @@ class VersionSides:
         orders = np.repeat(versions, np.diff(edges, axis=1).ravel())
         lists, fives = [], []
         for name in ("past", "baseline", "target"):
-            spans = np.array([getattr(ask, name) for ask in asks], np.int64)[comparison]
-            bounds = (self.edges[rows, spans[:, at]] - begin for at in (0, 1))
-            samples = Samples(values, orders, *bounds)
-            lists.append(samples)
-            fives.append(self._five_numbers(samples, rows, spans))
-        present = np.isfinite(fives[1][:, 2]) & np.isfinite(fives[2][:, 2])
+            spans = [(span.start, span.stop) for span in map(attrgetter(name), asks)]
+            starts, stops = np.array(spans, np.int64)[comparison].T
+            bounds = (self.edges[rows, at] - begin for at in (starts, stops))
+            lists.append(Samples(values, orders, *bounds))
+            if name != "past":
+                fives.append(self._five_numbers(lists[-1], rows, starts, stops))
+        present = np.isfinite(fives[0][:, 2]) & np.isfinite(fives[1][:, 2])
         past, baseline, target = (samples.select_rows(present) for samples in lists)
+        later = Samples(values, orders, target.stops, target.stops)
         return Sides(
-            comparison[present],
-            len(asks),
-            threads[rows[present]],
-            signs[rows[present]],
-            baseline,
-            target,
-            past,
-            Samples(values, orders, target.stops, target.stops),
-            fives[1][present],
-            fives[2][present],
-        )
+            comparison[present], len(asks), threads[rows[present]], signs[rows[present]],
+            baseline, target, past, later, fives[0][present], fives[1][present],
+        )  # fmt: skip
 
     def named_sides(self, asks: Sequence[VersionComparison]) -> NamedSides:
         """Return the sides of comparisons with the names of their operations; ids are indices from "0"."""
@@ -256,10 +221,10 @@ class VersionSides:
             lambda: [operation.unit for operation in operations],
         )
 
-    def _five_numbers(self, samples: Samples, rows: Ints, spans: Ints) -> Floats:
-        single = spans[:, 1] - spans[:, 0] == 1
+    def _five_numbers(self, samples: Samples, rows: Ints, starts: Ints, stops: Ints) -> Floats:
+        single = stops - starts == 1
         five = np.full((len(rows), 5), np.nan)
-        five[single] = self.measured.five[rows[single], spans[single, 0]]
+        five[single] = self.measured.five[rows[single], starts[single]]
         wide = ~single & (samples.lengths > 0)
         five[wide] = five_numbers(samples.select_rows(wide))
         return five
@@ -267,8 +232,8 @@ class VersionSides:
 
 #: A mark per version; 0: not judged.
 Marks = NDArray[np.uint8]
-MARK = {"pass": 1, "unsure": 2, "fail": 3, "invalid": 4}
-_PASS, _UNSURE, _FAIL = 1, 2, 3
+PASS, UNSURE, FAIL = 1, 2, 3
+MARK = {"pass": PASS, "unsure": UNSURE, "fail": FAIL, "invalid": 4}
 #: Comparisons per batch.
 _BATCH = 20_000
 #: Most marks with reasons in one report.
@@ -278,25 +243,25 @@ _STEP_WIDTH = 3
 
 
 class VersionVerdict(NamedTuple):
-    """The verdict on one comparison: mark, probability, worst change, and a function that returns reasons."""
+    """The verdict on one comparison: mark, probability, worst change; `reason` returns the reason."""
 
     mark: int
     probability: float
     change: float
-    words: Callable[[], Sequence[str]]
+    reason: Callable[[], str]
 
     @classmethod
     def from_verdict(cls, verdict: Verdict | VerdictAnswer) -> VersionVerdict:
         """Return the mark, probability and change of a verdict of a model or a server; NaN where None."""
         probability = np.nan if verdict.probability is None else verdict.probability
         change = np.nan if verdict.moved is None else verdict.moved.change
-        return cls(MARK[verdict.verdict], probability, change, lambda: (verdict.reason,))
+        return cls(MARK[verdict.verdict], probability, change, lambda: verdict.reason)
 
 
 #: Takes sides, comparisons and, as `notes`, a list that it appends to; returns the verdicts.
 Answering = Callable[..., list[VersionVerdict]]
 _VersionVerdicts = list[tuple[int, VersionVerdict]]
-_PASSED = VersionVerdict(_PASS, 0.0, np.nan, tuple)
+_PASSED = VersionVerdict(PASS, 0.0, np.nan, str)
 
 
 @dataclass(frozen=True)
@@ -319,23 +284,29 @@ class OperationMarks:
 def model_judge(served: Judge, base_rate: BaseRateOption = None) -> Answering:
     """Return a function of sides and comparisons that judges with a local model, and returns verdicts.
 
-    The verdicts are in the order of the comparisons. The function appends its notes to its argument `notes`,
-    a list or None. Valid comparisons below the minimum effect size pass without the model (probability 0,
-    change NaN, no reasons), unless its guarantee covers them or `base_rate` is given. The function raises
-    ModelError if a number is not finite, InputError if the model has no scores for `base_rate`.
+    The function appends its notes to its argument `notes`. Valid comparisons below the minimum effect size
+    pass without the model (probability 0, change NaN, no reason), unless its guarantee covers them or
+    `base_rate` is given. It raises ModelError if a number is not finite, InputError if the model has no
+    scores for `base_rate`.
     `base_rate`: as for `judge_sides`; with "estimate", comparisons with the baseline and those with the
     versions before have an estimate each, in every call, since all later versions show a regression that
     stays. Without enough comparisons (100), a note says so, and the base rate is that of the training data.
     """
+    from serving.comparisons.judge import judge_sides
 
     def judge_with_model(
-        sides: VersionSides, asks: Sequence[VersionComparison], notes: list[str] | None = None
+        sides: VersionSides, asks: Sequence[VersionComparison], notes: list[str]
     ) -> list[VersionVerdict]:
         verdicts = [_PASSED] * len(asks)
         for which, rows in _parts_to_judge(sides, asks, served.model.card, base_rate).items():
-            judgement = _judge_part(sides.named_sides([asks[row] for row in rows]), served, base_rate)
-            if notes is not None:
-                notes += [f"{which}: {note}" for note in judgement.notes]
+            named = sides.named_sides([asks[row] for row in rows])
+            try:
+                judgement = judge_sides(named, served, base_rate=base_rate)
+            except InputError as error:
+                if base_rate != "estimate" or served.model.card.training_scores is None:
+                    raise
+                judgement = judge_sides(named, served, notes=[f"not corrected: {error}"])
+            notes += [f"{which}: {note}" for note in judgement.notes]
             for row, verdict in zip(rows, judgement.verdicts, strict=True):
                 verdicts[row] = VersionVerdict.from_verdict(verdict)
         return verdicts
@@ -360,24 +331,11 @@ def _parts_to_judge(
     return {which: np.flatnonzero(judged).tolist() for which, judged in parts.items() if judged.any()}
 
 
-def _judge_part(named: NamedSides, served: Judge, base_rate: BaseRateOption) -> Judgement:
-    """Judge at the base rate; without enough comparisons for an estimate, at that of the training data."""
-    from serving.comparisons.judge import judge_sides
-
-    try:
-        return judge_sides(named, served, base_rate=base_rate)
-    except InputError as error:
-        if base_rate != "estimate" or served.model.card.training_scores is None:
-            raise
-        return judge_sides(named, served, notes=[f"not corrected: {error}"])
-
-
 def server_judge(url: str) -> Answering:
     """Return a function of sides and comparisons that returns the verdicts of the server at `url`.
 
-    The verdicts are in the order of the comparisons. Only the function sends requests; it raises an
-    InputError if one fails, and ignores its argument `notes`. InputError if `url` is not an address, or the
-    package perfjudge-client is not installed.
+    Only the function sends requests; it raises an InputError if one fails, and ignores its argument `notes`.
+    InputError if `url` is not an address, or the package perfjudge-client is not installed.
     """
     try:
         from perfjudge_client import Client, ClientError
@@ -389,7 +347,7 @@ def server_judge(url: str) -> Answering:
         raise InputError(f"--server: {error}") from error
 
     def judge_with_server(
-        sides: VersionSides, asks: Sequence[VersionComparison], notes: list[str] | None = None
+        sides: VersionSides, asks: Sequence[VersionComparison], notes: list[str]
     ) -> list[VersionVerdict]:
         del notes
         try:
@@ -417,20 +375,14 @@ def _posted_comparisons(
             }
             for at in range(stop - int(sides.per_comparison[row]), stop)
         ]
-        yield {
-            "comparison_id": f"{row}",
-            "benchmark": operation.benchmark,
-            "operation": operation.operation,
-            "unit": operation.unit,
-            "better": operation.better,
-            "configurations": configurations,
-        }
+        names = {name: getattr(operation, name) for name in ("benchmark", "operation", "unit", "better")}
+        yield {"comparison_id": f"{row}", **names, "configurations": configurations}
 
 
 def _posted_side(samples: Samples, five: Floats, at: int) -> list[Any] | dict[str, float]:
     versions = [values.tolist() for _, values in samples.iterate_versions(at)]
     if not versions:
-        return dict(zip(("min", "q1", "median", "q3", "max"), five[at].tolist(), strict=True))
+        return dict(zip(FIVE_NUMBERS, five[at].tolist(), strict=True))
     return versions[0] if len(versions) == 1 else versions
 
 
@@ -445,28 +397,20 @@ def judged_versions(
 ) -> list[OperationMarks]:
     """Judge every version of every operation, and return the marks of each operation, in order.
 
-    A mark is 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) or 4 (invalid). Versions are compared with the
-    baseline and with the versions just before; the first version of a lasting loss also by the levels before
-    and after the loss, where the worse mark counts. Where versions have few samples, windows of versions are
-    compared instead. Several neighbouring fails against the versions before are one step, which keeps its
-    first `fail`; the others become `pass`. With windows, a step keeps its clearest `fail`, and `unsure` near
-    it becomes `pass`, too. Reasons are given for `unsure` and `fail` (against the baseline, where the mark
-    changes), until 1,500 versions of all operations together have some.
-    `baseline`: index of the baseline's version.
-    `shifts`: lasting changes per operation, of all its configurations: they bound the baseline's level.
-    `hidden`: the smallest change detectable in the noise between versions, as a share, shape
-    (n_configurations,) of all operations together. `unsure` becomes `pass` if no configuration lost more than
-    that; against the baseline, only if also the configuration with most threads lost nothing; and with
-    windows, only if no configuration lost anything.
-    `answering`: the result of `model_judge` or `server_judge`. `advance`: called after each batch with the
-    numbers of judged operations and of all.
+    Marks are 0 (not judged) and those of `MARK`. Versions are compared with the baseline and with the
+    versions just before; the first version of a lasting loss also by the levels before and after the loss,
+    where the worse mark counts. Where versions have few samples, windows of versions are compared instead.
+    Several neighbouring fails against the versions before are one step (`_one_fail_per_step`), and `unsure`
+    within noise becomes `pass` (`_ignore_noise`). Reasons are given for `unsure` and `fail` (against the
+    baseline, where the mark changes), until 1,500 versions of all operations together have some.
+    `baseline`: index of the baseline's version. `shifts`: lasting changes per operation, of all its
+    configurations: they bound the baseline's level. `hidden`: the smallest change detectable in the noise
+    between versions, as a share, shape (n_configurations,) of all operations together. `answering`: the
+    result of `model_judge` or `server_judge`. `advance`: takes the numbers of judged operations and of all.
     """
     marks = [OperationMarks.not_judged(measured.five.shape[1]) for _ in measured.operations]
-    sides, n_reasons, batch = (
-        VersionSides.from_measured(measured),
-        0,
-        list[tuple[OperationCourse, list[VersionComparison]]](),
-    )
+    sides, n_reasons = VersionSides.from_measured(measured), 0
+    batch: list[tuple[OperationCourse, list[VersionComparison]]] = []
     for number, operation in enumerate(measured.operations):
         course = OperationCourse.from_shifts(number, operation, measured, shifts[number])
         batch.append((course, list(course.version_comparisons(baseline))))
@@ -492,7 +436,7 @@ def _ignore_noise(
     the baseline, or better at the featured configuration. Half of all steps between versions go down, and a
     few earlier versions do not show how far noise reaches. Windows of versions have no noise.
     """
-    if verdict.mark != _UNSURE:
+    if verdict.mark != UNSURE:
         return verdict
     operation = measured.operations[ask.operation]
     medians = measured.five[operation.row_slice, :, 2]
@@ -500,11 +444,11 @@ def _ignore_noise(
         row_quantile(medians[:, side.start : side.stop], 0.5) for side in (ask.baseline, ask.target)
     )
     loss = operation.sign * (before - after) / np.abs(before)
-    single = ask.baseline.width == ask.target.width == 1
+    single = len(ask.baseline) == len(ask.target) == 1
     limit = hidden[operation.row_slice] if single else 0.0
     noise_only = bool((np.isnan(loss) | (loss <= limit)).all())
     better = bool(loss[-1] <= 0) or (single and not ask.beside_baseline)
-    return verdict._replace(mark=_PASS) if noise_only and better else verdict
+    return verdict._replace(mark=PASS) if noise_only and better else verdict
 
 
 def _write_marks(
@@ -526,8 +470,8 @@ def _write_marks(
     changed = [pair for pair, mark in zip(with_baseline, previous, strict=False) if pair[1].mark != mark]
     for reference, pairs in (("the versions before", before), ("the baseline", changed)):
         for version, verdict in pairs:
-            if verdict.mark in {_UNSURE, _FAIL} and len(marks.words) < room:
-                reason = f"beside {reference}: {'; '.join(verdict.words())}"
+            if verdict.mark in {UNSURE, FAIL} and len(marks.words) < room:
+                reason = f"beside {reference}: {verdict.reason()}"
                 marks.words[version] = (*marks.words.get(version, ()), reason)
     return len(marks.words)
 
@@ -537,7 +481,7 @@ def _worst_per_version(verdicts: Sequence[tuple[VersionComparison, VersionVerdic
     for ask, verdict in verdicts:
         if ask.beside_baseline:
             continue
-        if ask.version not in worst or worst[ask.version].mark < verdict.mark <= _FAIL:
+        if ask.version not in worst or worst[ask.version].mark < verdict.mark <= FAIL:
             worst[ask.version] = verdict
     return sorted(worst.items())
 
@@ -549,10 +493,10 @@ def _one_fail_per_step(verdicts: _VersionVerdicts, course: OperationCourse) -> _
     whose history still contains the versions before it.
     """
     reach = AFTER if course.windowed else _STEP_WIDTH
-    positions = {version: place for place, version in enumerate(course.versions.tolist())}
+    positions = {version: place for place, version in enumerate(course.versions)}
     groups: list[list[int]] = []
     for at, (version, verdict) in enumerate(verdicts):
-        if verdict.mark != _FAIL:
+        if verdict.mark != FAIL:
             continue
         if groups and positions[version] - positions[verdicts[groups[-1][-1]][0]] <= reach:
             groups[-1].append(at)
@@ -567,6 +511,6 @@ def _one_fail_per_step(verdicts: _VersionVerdicts, course: OperationCourse) -> _
             around = list(range(max(0, group[0] - AFTER), min(len(settled), group[-1] + AFTER + 1)))
         for at in around:
             version, verdict = settled[at]
-            if at != clearest and verdict.mark in {_UNSURE, _FAIL}:
-                settled[at] = version, verdict._replace(mark=_PASS)
+            if at != clearest and verdict.mark in {UNSURE, FAIL}:
+                settled[at] = version, verdict._replace(mark=PASS)
     return settled

@@ -1,4 +1,4 @@
-"""The page of one timeline: self-contained HTML, with charts drawn by scripts from embedded numbers."""
+"""The page of one timeline, self-contained HTML with charts drawn by scripts, and the index of pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -24,15 +24,12 @@ from serving.comparisons.timelines.assembled import (
     TimelineReport,
     TimelineVersion,
 )
+from serving.comparisons.timelines.judged import FAIL, UNSURE
 from serving.comparisons.timelines.states import URGENT, Change, ChangeGroup, OperationState
 from serving.reports.charts import percent, with_noun
 from serving.reports.rendering import render, security_policy
 
-#: Marks, as in `serving.comparisons.timelines.judged.MARK`.
-UNSURE, FAIL, INVALID = 2, 3, 4
 _SIGNIFICANT = 4
-#: Column of the median.
-_MEDIAN = 2
 #: Probabilities are written in tenths of a percent.
 _TENTHS = 1000
 #: Colours of heat maps: cividis is perceptually uniform, and looks the same to the colour-blind.
@@ -67,15 +64,17 @@ def describe_share(share: float) -> str:
 def describe_change(change: Change, versions: Sequence[TimelineVersion], configurations: int) -> str:
     """Return a change in words, such as ``7.1 % worse with v3``, or ``crept 7.1 % worse from v3 to v5``.
 
-    The versions are the first changed one and the one that completed the change, once if equal. `versions`:
-    all versions of the timeline. `configurations`: number of configurations of the operation; if there are
-    several, the threads of the change are added: ``(threads: 4)``.
+    `configurations`: number of configurations of the operation; if there are several, the threads of the
+    change are added: ``(threads: 4)``.
     """
     first, last = versions[change.first].name, versions[change.last].name
     crept = "crept " if change.kind == "creep" else ""
     when = f"with {first}" if first == last else f"from {first} to {last}"
-    threads = f" (threads:\N{NO-BREAK SPACE}{change.threads})" if configurations > 1 else ""
-    return f"{crept}{describe_share(change.share)} {when}{threads}"
+    return f"{crept}{describe_share(change.share)} {when}{_describe_threads(change.threads, configurations)}"
+
+
+def _describe_threads(threads: int, configurations: int) -> str:
+    return f" (threads:\N{NO-BREAK SPACE}{threads})" if configurations > 1 else ""
 
 
 def describe_now(state: OperationState) -> str:
@@ -103,7 +102,7 @@ def describe_levels(state: OperationState, operation: TimelineOperation) -> str:
     change = state.change
     if change is None:
         return ""
-    threads = f" (threads:\N{NO-BREAK SPACE}{state.threads})" if len(operation.threads) > 1 else ""
+    threads = _describe_threads(state.threads, len(operation.threads))
     levels = f"{format_amount(change.baseline_level)} \u2192 {format_amount(change.newest_level)}"
     return f"{levels}\N{NO-BREAK SPACE}{operation.unit}{threads}"
 
@@ -179,31 +178,22 @@ def relative_link(source: str) -> str:
 def operation_data(operation: TimelineOperation) -> Markup:
     """Return a JSON object of an operation, from which the page's scripts draw its chart and table columns.
 
-    Its keys: ``benchmark, name, unit, better, threads``; ``featured``, the index of the configuration that is
-    shown first; ``five``, minimum, quartiles and maximum of each version, one configuration after the other,
-    in the text of `pack_floats` (base64 of little-endian float32), NaN if not measured; ``beside``, the
-    verdicts against the baseline, and ``before``, those against the version just before, each a text with a
-    digit per version: 0 not judged, 1 pass, 2 unsure, 3 fail, 4 invalid; ``probability``, a list with the
-    probability of a regression against the baseline per version, in tenths of a percent, rounded, null where
-    not judged; ``words``, lists of reasons by the index of a version; ``changes``, lists of kind, indices of
-    the first and the last version, change as a share of the level before (negative is worse), and number of
-    threads.
+    Its keys are named as in `TimelineOperation`, but ``name``; ``beside`` and ``before``, the marks against
+    the baseline and against the versions just before, each a text with a digit per version; and
+    ``probability``, rounded to tenths of a percent, null where not judged.
     """
     tenths = np.round(operation.probability * _TENTHS).tolist()
     return embed_json(
         {
             "benchmark": operation.benchmark,
             "name": operation.operation,
-            "unit": operation.unit,
-            "better": operation.better,
-            "threads": operation.threads,
-            "featured": operation.featured,
+            **{name: getattr(operation, name) for name in ("unit", "better", "threads", "featured")},
             "five": pack_floats(operation.five),
             "beside": "".join(map(str, operation.against_baseline.tolist())),
             "before": "".join(map(str, operation.against_before.tolist())),
             "probability": [None if math.isnan(value) else int(value) for value in tenths],
-            "words": {str(at): list(words) for at, words in operation.words.items()},
-            "changes": [(c.kind, c.first, c.last, c.share, c.threads) for c in operation.changes],
+            "words": operation.words,
+            "changes": operation.changes,
         }
     )
 
@@ -218,15 +208,17 @@ def operation_names(report: TimelineReport, numbers: Iterable[int]) -> list[str]
     return [f"{row.benchmark}, {row.operation}" if several else row.operation for row in chosen]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """The content of one operation's chart in words."""
 
     number: int  # index of the operation in the report
-    operation: TimelineOperation
-    changes: tuple[str, ...]  # lasting changes, the largest first
-    verdicts: str  # the versions that fail; may be empty
-    marked: bool  # whether a version is unsure or fails, or the level changed
+    report: TimelineReport
+
+    @property
+    def operation(self) -> TimelineOperation:
+        """The operation."""
+        return self.report.operations[self.number]
 
     @property
     def now(self) -> str:
@@ -239,17 +231,42 @@ class Finding:
         return f"now unchanged{span}"
 
     @property
+    def verdicts(self) -> str:
+        """The versions that fail, against the versions before and against the baseline; may be empty."""
+        operation = self.operation
+        began, below = (
+            [self.report.versions[at].name for at in np.flatnonzero(marks == FAIL)]
+            for marks in (operation.against_before, operation.against_baseline)
+        )
+        parts = [f"began with {join_first(began)}"] if began else []
+        if below:
+            probability = np.nanmax(np.append(operation.probability[operation.against_baseline == FAIL], -1))
+            surest = f", the surest with {percent(float(probability))}" if probability >= 0 else ""
+            versions = with_noun(len(below), "version")
+            parts.append(f"{versions} worse than the baseline ({join_first(below, 1)}{surest})")
+        return "judged fail: " + "; ".join(parts) if parts else ""
+
+    @property
     def words(self) -> str:
         """The state, the three largest lasting changes and the verdicts in one line."""
-        line = "; ".join(filter(None, [self.now, join_first(self.changes, between="; "), self.verdicts]))
+        operation = self.operation
+        changes = [
+            describe_change(change, self.report.versions, len(operation.threads))
+            for change in sorted(operation.changes, key=lambda change: -abs(change.share))
+        ]
+        line = "; ".join(filter(None, [self.now, join_first(changes, between="; "), self.verdicts]))
         return line[:1].upper() + line[1:]
+
+    @property
+    def marked(self) -> bool:
+        """Whether a version is unsure or fails, or the level changed."""
+        marks = np.array([self.operation.against_baseline, self.operation.against_before])
+        return bool(self.operation.changes) or bool(np.isin(marks, (UNSURE, FAIL)).any())
 
 
 def list_findings(report: TimelineReport) -> list[Finding]:
-    """Return a finding per operation, in the report's order: state, lasting changes and fails in words."""
-    return [
-        _operation_finding(report, number, operation) for number, operation in enumerate(report.operations)
-    ]
+    """Return a finding per operation, in the report's order."""
+    return [Finding(number, report) for number in range(len(report.operations))]
 
 
 def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
@@ -261,72 +278,39 @@ def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
     """Return the rank of each finding, in the order of `all_findings`; 0 is the most urgent.
 
-    A finding is about one operation; ranks are distinct. Operations that are worse or unsure now come before
-    the others. In each of both groups, those come first that have a lasting change, or a version that is
-    unsure or fails. Ties are in the order worse, unsure, not compared, better, unchanged; within one state,
-    the largest loss comes first.
+    Operations that are worse or unsure now come before the others. In each of both groups, those come first
+    that have a lasting change, or a version that is unsure or fails; ties by `OperationState.rank`.
     """
-    order = sorted(
-        range(len(all_findings)),
-        key=lambda at: (
-            all_findings[at].operation.state.status not in URGENT,
-            not all_findings[at].marked,
-            all_findings[at].operation.state.rank,
-        ),
-    )
-    return np.argsort(order).tolist()
+
+    def sort_key(at: int) -> tuple[bool, bool, tuple[int, float]]:
+        finding = all_findings[at]
+        state = finding.operation.state
+        return state.status not in URGENT, not finding.marked, state.rank
+
+    return np.argsort(sorted(range(len(all_findings)), key=sort_key)).tolist()
 
 
 def describe_others(report: TimelineReport) -> str:
     """Return one line on operations neither worse nor unsure: numbers, first three names by state; or ""."""
-    by_status: dict[str, list[int]] = {"better": [], "unchanged": [], "not compared": []}
-    for number, row in enumerate(report.operations):
-        if row.state.status not in URGENT:
-            by_status[row.state.status].append(number)
-    parts = {
-        status: f"{len(numbers):,} {status} ({join_first(operation_names(report, numbers))})"
-        for status, numbers in by_status.items()
-        if numbers
-    }
-    absent = by_status["not compared"]
-    parts.pop("not compared", None)
-    fine = f"Without a problem: {', '.join(parts.values())}." if parts else ""
-    names = f"{len(absent):,} ({join_first(operation_names(report, absent))})"
-    return " ".join(filter(None, [fine, f"Not compared with the baseline: {names}." if absent else ""]))
 
+    def describe_names(numbers: Sequence[int], status: str = "") -> str:
+        return f"{len(numbers):,}{status} ({join_first(operation_names(report, numbers))})"
 
-def _operation_finding(report: TimelineReport, number: int, operation: TimelineOperation) -> Finding:
-    changes = sorted(operation.changes, key=lambda change: -abs(change.share))
-    marks = np.array([operation.against_baseline, operation.against_before])
-    return Finding(
-        number=number,
-        operation=operation,
-        changes=tuple(describe_change(change, report.versions, len(operation.threads)) for change in changes),
-        verdicts=_describe_verdicts(report, operation),
-        marked=bool(changes) or bool(np.isin(marks, (UNSURE, FAIL)).any()),
+    better, unchanged, absent = (
+        [number for number, row in enumerate(report.operations) if row.state.status == status]
+        for status in ("better", "unchanged", "not compared")
     )
-
-
-def _describe_verdicts(report: TimelineReport, operation: TimelineOperation) -> str:
-    began, below = (
-        [report.versions[at].name for at in np.flatnonzero(marks == FAIL)]
-        for marks in (operation.against_before, operation.against_baseline)
-    )
-    parts = [f"began with {join_first(began)}"] if began else []
-    if below:
-        probability = np.nanmax(np.append(operation.probability[operation.against_baseline == FAIL], -1))
-        surest = f", the surest with {percent(float(probability))}" if probability >= 0 else ""
-        parts += [
-            f"{with_noun(len(below), 'version')} worse than the baseline ({join_first(below, 1)}{surest})"
-        ]
-    return "judged fail: " + "; ".join(parts) if parts else ""
+    fine = [describe_names(better, " better")] if better else []
+    fine += [describe_names(unchanged, " unchanged")] if unchanged else []
+    sentences = [f"Without a problem: {', '.join(fine)}."] if fine else []
+    sentences += [f"Not compared with the baseline: {describe_names(absent)}."] if absent else []
+    return " ".join(sentences)
 
 
 def describe_state(report: TimelineReport) -> str:
     """Return in words how many operations are worse and how many unsure, or that the baseline is the newest.
 
     The state of an operation is that of the newest version that measured it, compared with the baseline.
-    Unsure ones are only mentioned if there are any.
     """
     statuses = [row.state.status for row in report.operations]
     worse, unsure = statuses.count("worse"), statuses.count("unsure")
@@ -342,15 +326,10 @@ def describe_state(report: TimelineReport) -> str:
 def summary_lines(report: TimelineReport, max_operations: int = 5) -> list[str]:
     """Return the state of a timeline as lines of text: its most urgent operations, and the others.
 
-    The first line counts operations that are worse or unsure; if the baseline is the newest version, it says
-    so instead. Then follow, all indented, a line for each of them, at most `max_operations`, the number of
-    further ones, if any, and one line on the operations that are neither, if any.
+    The first line counts operations that are worse or unsure. Then follow, all indented, a line for each of
+    them, at most `max_operations`, the number of further ones, and one line on the other operations.
     """
-    urgent = sorted(
-        (at for at, row in enumerate(report.operations) if row.state.status in URGENT),
-        key=lambda at: report.operations[at].state.rank,
-    )
-    lines = [describe_state(report)]
+    urgent, lines = _urgent_numbers(report), [describe_state(report)]
     for at, name in zip(urgent[:max_operations], operation_names(report, urgent), strict=False):
         state = report.operations[at].state
         status = "" if state.status == "worse" else f"{state.status}, "
@@ -358,7 +337,13 @@ def summary_lines(report: TimelineReport, max_operations: int = 5) -> list[str]:
         lines.append(f"  {name}: {status}{describe_now(state)}{since}")
     if len(urgent) > max_operations:
         lines.append(f"  and {len(urgent) - max_operations:,} more")
-    return lines + [f"  {words}" for words in [describe_others(report)] if words]
+    others = describe_others(report)
+    return [*lines, f"  {others}"] if others else lines
+
+
+def _urgent_numbers(report: TimelineReport) -> list[int]:
+    urgent = (at for at, row in enumerate(report.operations) if row.state.status in URGENT)
+    return sorted(urgent, key=lambda at: report.operations[at].state.rank)
 
 
 class ShownChange(NamedTuple):
@@ -400,7 +385,6 @@ def timeline_page(report: TimelineReport) -> str:
     sections = defaultdict[str, list[Finding]](list)
     for finding in all_findings:
         sections[finding.operation.benchmark].append(finding)
-    by_urgency = sorted(all_findings, key=lambda finding: finding.operation.state.rank)
     versions = [
         (version.name, version.measured_at or "", relative_link(version.source))
         for version in report.versions
@@ -409,7 +393,7 @@ def timeline_page(report: TimelineReport) -> str:
         "timelines/page.html",
         report=report,
         sections=sections,
-        urgent=[finding for finding in by_urgency if finding.operation.state.status in URGENT],
+        urgent=[all_findings[number] for number in _urgent_numbers(report)],
         state=describe_state(report),
         others=describe_others(report),
         changes=[ShownChange(report, group) for group in report.changes],
@@ -443,9 +427,8 @@ def _heat_content(report: TimelineReport, heat: HeatMap) -> dict[str, object]:
 def heat_summary(heat: HeatMap) -> str:
     """Return a heat map in sentences: its size, its range, and the rows with the highest and the lowest mean.
 
-    The size is the number of rows and the seconds from first to last; values are in the unit of the heat map.
-    A single row is named as both the highest and the lowest. NaN is not counted; without a finite value, the
-    result is "No sample is known."
+    The size is the number of rows and the seconds from first to last. NaN is not counted; without a finite
+    value, the result is "No sample is known."
     """
     present = np.isfinite(heat.values)
     counts = present.sum(axis=1)
@@ -462,3 +445,78 @@ def heat_summary(heat: HeatMap) -> str:
         f"On the whole, {heat.rows[high]} is highest with {format_amount(float(means[high]))}, "
         f"{heat.rows[low]} lowest with {format_amount(float(means[low]))}."
     )
+
+
+def list_report(report: TimelineReport, file: str) -> dict[str, Any]:
+    """Return the JSON object of a report in the list of pages; `file`: the relative path of its page.
+
+    ``n_...`` are numbers of versions and operations: ``n_worse``, ``n_unsure`` in this state at their newest
+    version; ``n_failed`` with a version that fails against the baseline, ``n_changed`` with a lasting change,
+    ``n_unstable`` with too much noise. Operations come by urgency, lasting changes the newest first; the
+    ``change`` of these is the largest one, as a share of the level before (negative is worse). A ``state``
+    has ``status, version``, and if compared ``threads``, ``change`` (a share, negative is worse) with ``low``
+    and ``high``, ``baseline_level, newest_level`` (numbers are None if not finite), ``since`` (the first
+    version of the change that still lasts, or None), ``creeping`` (whether that change takes several
+    versions) and ``lasting`` (whether a lasting change follows the baseline). Versions are names.
+    """
+    operations, versions = report.operations, report.versions
+    statuses = [operation.state.status for operation in operations]
+    return {
+        "file": file,
+        "title": report.title,
+        "machine": report.machine,
+        "n_versions": len(versions),
+        "newest_version": versions[-1].name,
+        "n_operations": len(operations),
+        "n_worse": statuses.count("worse"),
+        "n_unsure": statuses.count("unsure"),
+        "n_failed": sum(bool((operation.against_baseline == FAIL).any()) for operation in operations),
+        "n_changed": sum(bool(operation.changes) for operation in operations),
+        "n_unstable": sum(operation.unstable for operation in operations),
+        "operations": [
+            {
+                **{name: getattr(row, name) for name in ("benchmark", "operation", "unit", "better")},
+                "state": _state_fields(row.state, versions),
+            }
+            for row in sorted(operations, key=lambda row: row.state.rank)
+        ],
+        "changes": [
+            {
+                "kind": group.kind,
+                "first": versions[group.first].name,
+                "last": versions[group.last].name,
+                "change": group.largest,
+                "operations": operation_names(report, group.shares),
+            }
+            for group in report.changes
+        ],
+    }
+
+
+def _state_fields(state: OperationState, versions: Sequence[TimelineVersion]) -> dict[str, object]:
+    fields: dict[str, object] = {"status": state.status, "version": versions[state.version].name}
+    if (change := state.change) is None:
+        return fields
+    numbers = {
+        name: getattr(change, name) for name in ("change", "low", "high", "baseline_level", "newest_level")
+    }
+    return fields | {
+        "threads": state.threads,
+        **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
+        "since": None if change.since is None else versions[change.since].name,
+        "creeping": change.creeping,
+        "lasting": change.lasting,
+    }
+
+
+def index_page(listed: Sequence[Mapping[str, Any]]) -> str:
+    """Return the index as HTML without scripts; reports with most operations that are worse now first.
+
+    `listed`: results of `list_report`. Ties are in descending order of unsure, changed and unstable
+    operations, then by title and machine.
+    """
+    counts = ("n_worse", "n_unsure", "n_changed", "n_unstable")
+    ordered = sorted(
+        listed, key=lambda row: (*(-row[count] for count in counts), row["title"], row["machine"])
+    )
+    return render("timelines/contents.html", listed=ordered, relative_link=relative_link)

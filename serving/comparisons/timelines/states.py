@@ -13,7 +13,7 @@ from data.comparisons.sides import Floats
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
 from features.comparisons.newest_change import NewestChange, newest_change
-from serving.comparisons.timelines.judged import MARK, OperationMarks
+from serving.comparisons.timelines.judged import FAIL, UNSURE, OperationMarks
 
 Status = Literal["worse", "unsure", "not compared", "better", "unchanged"]
 #: States, the most urgent first.
@@ -22,7 +22,6 @@ STATUSES: tuple[Status, ...] = ("worse", "unsure", "not compared", "better", "un
 URGENT = frozenset({"worse", "unsure"})
 #: Largest p-value of a loss that only verdicts show, times the number of operations (Bonferroni).
 _LARGEST_P = 0.05
-_UNSURE, _FAIL = MARK["unsure"], MARK["fail"]
 
 
 class Change(NamedTuple):
@@ -45,14 +44,9 @@ class OperationState:
     change: NewestChange | None = None  # None if the operation is not compared
 
     @property
-    def severity(self) -> float:
-        """The loss as a share of the baseline's level; positive is worse, 0 if not compared."""
-        return 0.0 if self.change is None else -self.change.change
-
-    @property
     def rank(self) -> tuple[int, float]:
         """Sorts operations: the most urgent state first, the largest loss first."""
-        return STATUSES.index(self.status), -self.severity
+        return STATUSES.index(self.status), 0.0 if self.change is None else self.change.change
 
 
 def operation_state(
@@ -91,20 +85,15 @@ def operation_state(
     def least(threads: int) -> float:
         return compared[threads].change
 
-    lost = [at for at, change in compared.items() if change.lost]
+    lost = [threads for threads, change in compared.items() if change.lost]
     noise = dict(zip(operation.threads, hidden.tolist(), strict=True))
     gained = [at for at, change in compared.items() if change.gained or change.change > noise[at]]
     worst, verdict = min(compared, key=least), marks.against_baseline[newest]
+    is_unlikely = not compared[worst].p_value > _LARGEST_P / len(measured.operations)
     status: Status
-    if lost:
-        status, threads = "worse", min(lost, key=least)
-    elif (
-        verdict == _FAIL
-        and least(worst) < 0
-        and not compared[worst].p_value > _LARGEST_P / len(measured.operations)
-    ):
-        status, threads = "worse", worst
-    elif verdict in {_UNSURE, _FAIL}:
+    if lost or (verdict == FAIL and least(worst) < 0 and is_unlikely):
+        status, threads = "worse", min(lost or [worst], key=least)
+    elif verdict in {UNSURE, FAIL}:
         status, threads = "unsure", worst
     elif gained:
         status, threads = "better", max(gained, key=least)
@@ -118,11 +107,11 @@ def _first_recent_fail(
 ) -> int | None:
     """Return the version since which an operation fails: against the baseline, or where it began to fail."""
     if any(shift.last > baseline for own in shifts for shift in own):
-        began = np.flatnonzero(marks.against_before[: newest + 1] == _FAIL)
+        began = np.flatnonzero(marks.against_before[: newest + 1] == FAIL)
         return int(began[-1]) if len(began) and began[-1] > baseline else None
     judged = np.flatnonzero(marks.against_baseline[: newest + 1])
     judged = judged[judged > baseline]
-    passed = np.flatnonzero(marks.against_baseline[judged] != _FAIL)
+    passed = np.flatnonzero(marks.against_baseline[judged] != FAIL)
     failed = judged[passed[-1] + 1 :] if len(passed) else judged
     return int(failed[0]) if len(failed) else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -115,13 +115,13 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     its sides, which makes it invalid when it is read. ModelError if a contribution is not finite.
     """
     statuses = [verdict.verdict for verdict in judgement.verdicts]
-    return write_comparisons(tables, statuses, lambda: verdict_elements(judgement), judgement.notes)
+    return write_comparisons(tables, statuses, verdict_elements(judgement), judgement.notes)
 
 
 def write_comparisons(
     tables: ComparisonTables,
     statuses: Sequence[str],
-    verdicts: Callable[[], Sequence[Any]] | None = None,
+    verdicts: Sequence[Any] | None = None,
     notes: Sequence[str] = (),
 ) -> bytes:
     """Return comparisons as XML in the layout of the scheduler thesis, figure 6.1, with samples and labels.
@@ -131,33 +131,24 @@ def write_comparisons(
     and one with an infinite number in baseline or target has no results; earlier and later versions with one
     are left out. Characters that XML cannot contain become U+FFFD.
     `statuses`: the ``result_status`` of each comparison; an empty text omits the attribute.
-    `verdicts`: called once, without arguments; its list has an lxml element to add, or None, per comparison.
+    `verdicts`: an lxml element per comparison to add.
     `notes`: texts that become elements ``note`` at the end of the root element.
     """
     from lxml import etree
 
     comparisons = tables.comparisons
     columns = [name for name in (*_REPORT, *UUIDS) if name in comparisons]
-    report = comparisons.groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
-    root = etree.Element("reports")
-    nodes = [
-        etree.SubElement(
-            root,
-            "comparison_results",
-            {
-                name: replace_unprintable(row[name])
-                for name in (*UUIDS, "machine")
-                if not pd.isna(row.get(name))
-            },
-        )
-        for _, row in comparisons[~pd.Series(report).duplicated().to_numpy()].iterrows()
-    ]
+    report = comparisons.groupby(columns, sort=False, dropna=False).ngroup()
+    root, nodes = etree.Element("reports"), []
+    for row in comparisons[~report.duplicated()].to_dict("records"):
+        names = {name: row.get(name) for name in (*UUIDS, "machine")}
+        attributes = {name: replace_unprintable(text) for name, text in names.items() if not pd.isna(text)}
+        nodes.append(etree.SubElement(root, "comparison_results", attributes))
     # numbers that overflow are not written
     with np.errstate(over="ignore", invalid="ignore"):
         writer = _ComparisonWriter(tables)
-        elements = [None] * len(statuses) if verdicts is None else verdicts()
-        for row, status in enumerate(statuses):
-            writer.add_comparison(nodes[report[row]], row, status, elements[row])
+        for row, (place, status) in enumerate(zip(report.tolist(), statuses, strict=True)):
+            writer.add_comparison(nodes[place], row, status, verdicts[row] if verdicts else None)
     root = nodes[0] if len(nodes) == 1 else root
     for note in notes:
         etree.SubElement(root, "note").text = replace_unprintable(note)
@@ -174,25 +165,20 @@ class _ComparisonWriter:
         self.moments = _sample_moments(sides.baseline), _sample_moments(sides.target)
         self.first = np.searchsorted(sides.comparison, np.arange(sides.n_comparisons + 1))
         units = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
-        units = tables.comparisons[OPERATION].merge(units, on=OPERATION, how="left")["unit"]
-        self.units = units.fillna(UNKNOWN).tolist()
-        identifiers = tables.comparisons["comparison_id"].map(replace_unprintable)
-        self.identifiers = identifiers.where(~identifiers.duplicated(), "").tolist()
+        named = tables.comparisons[["comparison_id", *OPERATION]].merge(units, on=OPERATION, how="left")
+        named = named.drop(columns="machine").fillna({"unit": UNKNOWN}).map(replace_unprintable)
+        named = named.rename(columns={"benchmark": "benchmark_name", "operation": "operation_name"})
+        named["comparison_id"] = named["comparison_id"].where(~named["comparison_id"].duplicated(), "")
+        self.names = named.to_dict("records")
         self.labels = _label_attributes(tables)
-        self.names = tables.comparisons[["benchmark", "operation"]].to_numpy().tolist()
         self.siblings_worse = siblings_worse(sides)
 
     def add_comparison(self, report: Any, row: int, status: str, verdict: Any) -> None:
         configurations = range(self.first[row], self.first[row + 1])
         lower = any(self.sides.sign[at] < 0 for at in configurations)
-        attributes = {
-            "comparison_id": self.identifiers[row],
-            "benchmark_name": replace_unprintable(self.names[row][0]),
-            "operation_name": replace_unprintable(self.names[row][1]),
-            "unit": replace_unprintable(self.units[row]),
-            "better": "lower" if lower else "higher",
-            **({"result_status": status} if status else {}),
-        }
+        attributes = self.names[row] | {"better": "lower" if lower else "higher"}
+        if status:
+            attributes["result_status"] = status
         if np.isfinite(self.siblings_worse[row]):
             attributes["siblings_worse"] = repr(float(self.siblings_worse[row]))
         node = self.add_element(report, "comparison_result", attributes)

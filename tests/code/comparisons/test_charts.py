@@ -173,11 +173,11 @@ def test_nearest_neighbour_chart_names_best_k_and_its_plateau():
         }
     )
     curves.loc[curves["parameter"] == 3, "accuracy"] += [-0.003, 0.003, 0.003, -0.003]
-    assert charts.neighbours_chart(curves, 0.7).title == (
+    assert charts.parameter_chart("figure-6-6", curves, 0.7).title == (
         f"Best with equally weighted neighbours at k = 5: accuracy 90.0{SPACE}%, "
         "not significantly lower at k = 3"
     )
-    assert charts.trees_chart(curves, 0.7) is None
+    assert charts.parameter_chart("figure-6-8", curves, 0.7) is None
 
 
 def test_model_chart_title_names_the_best_of_both_splits():
@@ -220,10 +220,6 @@ def test_the_curve_compares_no_probabilities_of_different_folds():
     chart = charts.precision_recall_chart("pr", held_out, held_out.head(0))
     assert chart.title == "m has the best curve (average precision 1.000, mean over folds)"
     assert "mean precision over the folds" in chart.note
-
-
-def test_the_square_root_is_undone_with_its_sign():
-    assert charts.undo_signed_root(np.array([-0.5, 0.0, 0.2])).tolist() == pytest.approx([-0.25, 0.0, 0.04])
 
 
 def test_vectors_chart_names_the_best_dimension_and_draws_a_sample():

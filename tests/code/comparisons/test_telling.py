@@ -109,10 +109,11 @@ def test_the_unit_decides_the_word_for_worse(served, unit, better, target, said)
 
 
 def test_sentences_mark_facts_that_contradict_the_verdict():
+    variation = UsualVariation(0.012, is_measured=True)
     facts = Facts(
-        threads=1, sign=-1.0, configurations=1, worse=1, change=-0.07, n_baseline=5, n_target=5, gap=-0.01,
-        superior=0.0, noise_baseline=0.01, noise_target=0.03, low=-0.09, high=-0.05,
-        variation=UsualVariation(0.012, is_measured=True),
+        DecisiveFacts(-0.07, scatter=0.03, threads=1, configurations=1, worse=1, variation=variation),
+        sign=-1.0, n_baseline=5, n_target=5, gap=-0.01, superior=0.0, noise_baseline=0.01,
+        noise_target=0.03, low=-0.09, high=-0.05,
         past=EarlierBuilds(steps=20, larger=0, builds=21, as_bad=2, trend=-0.03, earlier=20),
     )  # fmt: skip
     leaning = [("separation", 0.4), ("spread", -0.3), ("levels", -0.2), ("steps", 0.1), ("trend", 0.001)]

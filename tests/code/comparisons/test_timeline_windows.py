@@ -9,7 +9,6 @@ from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVers
 from features.comparisons.lasting_changes import Shift
 from serving.comparisons.timelines.judged import (
     OperationCourse,
-    VersionRange,
     VersionSides,
     VersionVerdict,
     judged_versions,
@@ -44,24 +43,24 @@ def told(found, *, beside):
 def test_each_version_is_compared_with_the_last_measured_one():
     found = told(asks(of([3, 3, 0, 3])), beside=False)
     assert found == {
-        1: (VersionRange(0, 0), VersionRange(0, 1), VersionRange(1, 2)),
-        3: (VersionRange(0, 1), VersionRange(1, 2), VersionRange(3, 4)),
+        1: (range(0), range(1), range(1, 2)),
+        3: (range(1), range(1, 2), range(3, 4)),
     }
 
 
 def test_baseline_level_excludes_the_version_under_judgement():
     found = told(asks(of([3] * 12), shifts=[Shift("drop", 8, 8, -0.1)]), beside=True)
-    assert found[10] == (VersionRange(1, 8), VersionRange(0, 1), VersionRange(10, 11))
-    assert found[2][0] == VersionRange(3, 8)
-    assert found[6][0] == VersionRange(1, 6)
+    assert found[10] == (range(1, 8), range(1), range(10, 11))
+    assert found[2][0] == range(3, 8)
+    assert found[6][0] == range(1, 6)
     assert 0 not in found
 
 
 def test_windows_pool_versions_with_few_samples_within_a_level():
     found = asks(of([1] * 30), shifts=[Shift("drop", 20, 20, -0.1)])
-    assert told(found, beside=False)[15] == (VersionRange(0, 5), VersionRange(5, 15), VersionRange(15, 20))
-    assert told(found, beside=True)[17][1:] == (VersionRange(0, 10), VersionRange(17, 20))
-    assert told(found, beside=True)[29][1:] == (VersionRange(0, 10), VersionRange(28, 30))
+    assert told(found, beside=False)[15] == (range(5), range(5, 15), range(15, 20))
+    assert told(found, beside=True)[17][1:] == (range(10), range(17, 20))
+    assert told(found, beside=True)[29][1:] == (range(10), range(28, 30))
     assert {1, 29}.isdisjoint(told(found, beside=False))
 
 
@@ -69,8 +68,8 @@ def test_levels_around_a_lasting_loss_are_compared_at_its_start():
     shifts = [Shift("creep", 12, 16, -0.1), Shift("gain", 18, 18, 0.1)]
     found = asks(of([3] * 20), shifts)
     assert [one[3:] for one in found if one.version == 12 and not one.beside_baseline] == [
-        (VersionRange(0, 11), VersionRange(11, 12), VersionRange(12, 13)),
-        (VersionRange(0, 2), VersionRange(2, 12), VersionRange(16, 18)),
+        (range(11), range(11, 12), range(12, 13)),
+        (range(2), range(2, 12), range(16, 18)),
     ]
 
 
@@ -110,7 +109,7 @@ def marked(measured, fails, **changes):
     def answering(_given, wanted):
         return [
             VersionVerdict(FAIL if one.version in fails and not one.beside_baseline else PASS, 0.9,
-                          changes.get(f"v{one.version}", -0.1), lambda: ("worse",))
+                          changes.get(f"v{one.version}", -0.1), lambda: "worse")
             for one in wanted
         ]  # fmt: skip
 
@@ -127,7 +126,7 @@ def test_one_step_in_several_windows_or_versions_is_reported_once():
 
 def test_versions_that_are_better_or_within_noise_are_not_unsure():
     def answering(_given, wanted):
-        return [VersionVerdict(UNSURE, 0.5, -0.02, lambda: ("doubted",)) for _ in wanted]
+        return [VersionVerdict(UNSURE, 0.5, -0.02, lambda: "doubted") for _ in wanted]
 
     measured = of([3] * 20)
     medians = measured.five[..., 2]

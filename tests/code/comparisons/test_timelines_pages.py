@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from data.errors import escape_invisible
 from serving.comparisons.timelines import page
-from serving.comparisons.timelines.listing import list_report
 from serving.comparisons.timelines.states import Change
 from tests.timeline_reports import heat, renamed, simulated, versions, with_operations
 
@@ -120,14 +119,16 @@ def test_a_summary_in_text_names_the_worst_operation_first(quiet):
 
 
 def test_the_list_has_every_state_and_every_grouped_change(quiet):
-    listed = list_report(quiet, "x.html")
-    assert (listed.n_worse, listed.n_unsure, listed.n_failed, listed.n_changed) == (2, 0, 1, 2)
-    assert [one.state["status"] for one in listed.operations[:3]] == ["worse", "worse", "better"]
-    state = listed.operations[1].state
-    assert state["low"] <= state["change"] <= state["high"] < 0
-    assert (state["since"], state["creeping"], state["lasting"]) == (quiet.versions[2].name, True, True)
-    assert [(one.kind, one.operations) for one in listed.changes] == [
-        ("creep", (quiet.operations[1].operation,)), ("gain", (quiet.operations[4].operation,)),
+    listed = page.list_report(quiet, "x.html")
+    assert [listed[f"n_{name}"] for name in ("worse", "unsure", "failed", "changed")] == [2, 0, 1, 2]
+    states = [one["state"] for one in listed["operations"]]
+    assert [state["status"] for state in states[:3]] == ["worse", "worse", "better"]
+    assert states[1]["low"] <= states[1]["change"] <= states[1]["high"] < 0
+    assert (states[1]["since"], states[1]["creeping"], states[1]["lasting"]) == (
+        quiet.versions[2].name, True, True,
+    )  # fmt: skip
+    assert [(one["kind"], one["operations"]) for one in listed["changes"]] == [
+        ("creep", [quiet.operations[1].operation]), ("gain", [quiet.operations[4].operation]),
     ]  # fmt: skip
 
 

@@ -96,7 +96,7 @@ def test_no_reason_of_a_judged_comparison_contradicts_its_verdict(served, tables
         agree(verdict, verdict.verdict)
         assert len(verdict.reason.split()) <= MOST_WORDS
         facts = Facts.from_comparison(asked, row)
-        if facts.change > max(facts.noise_baseline, facts.noise_target):
+        if facts.decisive.change > max(facts.noise_baseline, facts.noise_target):
             assert verdict.verdict == "pass"
 
 
