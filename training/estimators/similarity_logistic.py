@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -143,10 +143,10 @@ _ROUNDS = ((2, 2), (1, 8))
 
 @dataclass
 class Climb:
-    """The result of an optimisation: weights, and the log-likelihood before and after its iterations."""
+    """The result of an optimisation; `log_likelihood` is penalised."""
 
     weights: Floats
-    history: list[float] = field(default_factory=list)
+    log_likelihood: float
     iterations: int = 0
     converged: bool = False
 
@@ -212,13 +212,10 @@ def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: 
 
     The search begins at `start`, shape (n_weights,), and has ``converged`` where no component of the gradient
     exceeds `tol` times the weight of all pairs, or an iteration no longer raises the likelihood; it ends
-    after `max_iter` iterations in any case. The result also has the number of iterations, and in ``history``
-    the penalised log-likelihood at the start and after each iteration that raised it.
+    after `max_iter` iterations in any case.
     """
-    state = Climb(start)
     scores = pairs.rows @ start
-    value = pairs.log_likelihood(start, scores)
-    state.history.append(value)
+    state = Climb(start, pairs.log_likelihood(start, scores))
     curvature = Curvature(pairs, scores)
     past: list[tuple[Floats, Floats]] = []
     bound = tol * float(pairs.cost.sum()) / 2
@@ -231,12 +228,11 @@ def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: 
         ahead_value = pairs.log_likelihood(ahead, ahead_scores)
         if ahead_value > reached_value:
             reached, reached_scores, reached_value = ahead, ahead_scores, ahead_value
-        if reached_value <= value:
+        if reached_value <= state.log_likelihood:
             # an M step raises the likelihood, up to rounding
             state.converged = True
             break
-        state.weights, scores, value = reached, reached_scores, reached_value
-        state.history.append(value)
+        state.weights, state.log_likelihood, scores = reached, reached_value, reached_scores
         if np.abs(pairs.gradient(reached, scores, pairs.hidden_probability(scores))).max() <= bound:
             state.converged = True
             break
@@ -257,15 +253,12 @@ def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) 
 
     The search begins at `start`, shape (n_weights,), and ends after at most `max_iter` iterations. `tol`
     bounds the gradient, divided by the sum of the weights of pairs, in coordinates in which the curvature is
-    about equal in all directions; the returned weights are in the coordinates of `start`. The result also has
-    the number of iterations, and the penalised log-likelihoods at `start` and after each iteration
-    (``history``). ``converged`` is True, too, where the search ends with such a gradient of at most 1e-6;
-    without convergence it is False, and no error is raised.
+    about equal in all directions; the returned weights are in the coordinates of `start`. ``converged`` is
+    True, too, where the search ends with such a gradient of at most 1e-6; without convergence it is False,
+    and no error is raised.
     """
     total = float(pairs.cost.sum()) / 2
-    scores = pairs.rows @ start
-    state = Climb(start, [pairs.log_likelihood(start, scores)])
-    matrix = pairs.negative_hessian(scores) / total
+    matrix = pairs.negative_hessian(pairs.rows @ start) / total
     matrix[np.diag_indices_from(matrix)] += 1e-10
     root = cholesky(matrix)
 
@@ -276,22 +269,16 @@ def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) 
         turned = solve_triangular(root, gradient, trans="T")
         return -pairs.log_likelihood(weights, scores) / total, -turned / total
 
-    def record_likelihood(intermediate_result: Any) -> None:
-        state.history.append(-float(intermediate_result.fun) * total)
-
     result = minimize(
         value_and_gradient,
         root @ start,
         jac=True,
         method="L-BFGS-B",
-        callback=record_likelihood,
         options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20},
     )
-    state.weights = solve_triangular(root, result.x)
-    state.iterations = int(result.nit)
     # near the maximum, rounding may end a line search before the gradient is as small as required
-    state.converged = bool(result.success or np.abs(result.jac).max() <= _NEARLY)
-    return state
+    converged = bool(result.success or np.abs(result.jac).max() <= _NEARLY)
+    return Climb(solve_triangular(root, result.x), -float(result.fun) * total, int(result.nit), converged)
 
 
 def start_of(pairs: Pairs, max_starts: int) -> Floats:
@@ -314,7 +301,7 @@ def start_of(pairs: Pairs, max_starts: int) -> Floats:
         return starts[0]
     for n_starts, iterations in _ROUNDS:
         climbs = [expectation_maximisation(pairs, start, 0.0, iterations) for start in starts]
-        climbs.sort(key=lambda climb: -climb.history[-1])
+        climbs.sort(key=lambda climb: -climb.log_likelihood)
         starts = [climb.weights for climb in climbs[:n_starts]]
     return starts[0]
 
@@ -349,9 +336,9 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
 
     A pair's baseline m and target n each have a hidden class, P(Y = 1 | m) = s(w m + b) and P(Y' = 1 | n) =
     s(w n + b) with the logistic function s and the same weights. The pair is dissimilar (the second class)
-    where Y differs from Y'. A row is the baseline's features, then the target's in the same order, then those
-    that describe both. NaN and infinity are refused; features should be standardised, since the penalty
-    depends on their units.
+    where Y differs from Y'. A row is the baseline's features, then the target's in the same order; where
+    their number is odd, the last one describes both. NaN and infinity are refused; features should be
+    standardised, since the penalty depends on their units.
 
     Parameters
     ----------
@@ -361,9 +348,6 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
     ridge : float
         The penalty is half of this times the squared weights (not the intercept), against the sum of the
         weighted log-likelihood; not below 0.
-    shared : int or "rest"
-        Number of columns at the end that describe both baseline and target, for example sizes. ``"rest"``:
-        one where the number of columns is odd. With 0, an odd number of columns is an error.
     class_weight : dict, "balanced" or None
         Weight of a pair in the likelihood, by class.
     starts : int
@@ -378,14 +362,10 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (2,)
         Similar, dissimilar.
-    coef_ : ndarray of shape (1, n_own + n_shared)
+    coef_ : ndarray of shape (1, n_features - n_features // 2)
         For the features of one side. (w, b) and (-w, -b) predict the same; the sign is such that among
         dissimilar pairs the target has the higher mean of w n + b.
     intercept_ : ndarray of shape (1,)
-    n_own_, n_shared_ : int
-        Columns of one side, and of both.
-    log_likelihoods_ : ndarray of shape (n_iter_ + 1,), or (n_iter_,)
-        Penalised, before the first and after every iteration; under ``"em"`` only after those that raised it.
 
     Notes
     -----
@@ -407,7 +387,6 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         solver: str = "em",
         *,
         ridge: float = 1.0,
-        shared: int | str = "rest",
         class_weight: dict[Any, float] | str | None = None,
         starts: int = DIRECTIONS + 1,
         tol: float = 1e-8,
@@ -415,7 +394,6 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.solver = solver
         self.ridge = ridge
-        self.shared = shared
         self.class_weight = class_weight
         self.starts = starts
         self.tol = tol
@@ -426,12 +404,11 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Fit the weights to rows of shape (n_pairs, 2 * n_own + n_shared).
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
+        """Fit the weights to rows of shape (n_pairs, n_features).
 
-        The greater of the two values of `y` is dissimilar; `sample_weight` is as in `check_training_rows`.
-        ValueError if a value is not finite, there are not two classes, the columns don't pair, or a parameter
-        is out of its range; ConvergenceWarning if `max_iter` was reached.
+        The greater of the two values of `y` is dissimilar. ValueError if a value is not finite, there are not
+        two classes, or a parameter is out of its range; ConvergenceWarning if `max_iter` was reached.
         """
         if self.solver not in {"em", "direct"}:
             raise ValueError(f'SimilarityLogistic: solver={self.solver!r} is neither "em" nor "direct"')
@@ -439,23 +416,12 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
             raise ValueError(f"SimilarityLogistic: ridge={self.ridge!r} is below 0")
         if self.starts < 1:
             raise ValueError(f"SimilarityLogistic: starts={self.starts!r} is below 1")
-        rows = check_training_rows(self, X, y, sample_weight)
+        rows = check_training_rows(self, X, y)
         if (kind := type_of_target(y)) != "binary":
             raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
         self.classes_ = rows.classes
-        columns = rows.x.shape[1]
-        self.n_shared_ = columns % 2 if self.shared == "rest" else int(self.shared)
-        if not 0 <= self.n_shared_ <= columns or (columns - self.n_shared_) % 2:
-            raise ValueError(
-                f"SimilarityLogistic: n_features = {columns} less shared={self.shared!r} cannot be divided"
-                " into baseline and target"
-            )
-        self.n_own_ = (columns - self.n_shared_) // 2
-        costs = compute_class_weight(
-            self.class_weight, classes=rows.classes, y=rows.classes[rows.y], sample_weight=rows.weights
-        )
-        cost = rows.weights_or_ones() * costs[rows.y]
-        pairs = Pairs.from_sides(*self._split_sides(rows.x), rows.y == 1, cost, float(self.ridge))
+        costs = compute_class_weight(self.class_weight, classes=rows.classes, y=rows.classes[rows.y])
+        pairs = Pairs.from_sides(*_split_sides(rows.x), rows.y == 1, costs[rows.y], float(self.ridge))
         maximise_likelihood = expectation_maximisation if self.solver == "em" else direct_maximisation
         climb = maximise_likelihood(pairs, start_of(pairs, self.starts), self.tol, self.max_iter)
         if not climb.converged:
@@ -465,7 +431,6 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
                 stacklevel=2,
             )
         self.n_iter_ = max(1, climb.iterations)
-        self.log_likelihoods_ = np.array(climb.history)
         weights, intercept = pairs.unscale_weights(climb.weights)
         self.coef_, self.intercept_ = weights[None], np.array([intercept])
         return self
@@ -474,7 +439,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         """Return the log-odds of dissimilarity, shape (n_pairs,)."""
         check_is_fitted(self)
         x = check_rows(self, X)
-        baseline, target = (side @ self.coef_[0] + self.intercept_[0] for side in self._split_sides(x))
+        baseline, target = (side @ self.coef_[0] + self.intercept_[0] for side in _split_sides(x))
         return np.asarray(np.logaddexp(baseline, target) - np.logaddexp(0.0, baseline + target))
 
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
@@ -488,6 +453,8 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 
-    def _split_sides(self, x: Floats) -> tuple[Floats, Floats]:
-        baseline, target, shared = np.split(x, [self.n_own_, 2 * self.n_own_], axis=1)
-        return np.hstack([baseline, shared]), np.hstack([target, shared])
+
+def _split_sides(x: Floats) -> tuple[Floats, Floats]:
+    own = x.shape[1] // 2
+    baseline, target, shared = np.split(x, [own, 2 * own], axis=1)
+    return np.hstack([baseline, shared]), np.hstack([target, shared])
