@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.corun.tables import SAMPLE_DTYPES
 from features.corun.rates import CORUN
-from training.corun.estimators.fitting import accuracy_scores
+from training.corun.estimators.fitting import accuracy_scores, explained_share
 from training.corun.splits import DESIGNS
 from training.estimators.answering import model_answering, require_finite
 
@@ -104,13 +104,8 @@ class RatioSpread:
         if is_counted.all():
             return ratios
         counted_covariance = self.covariance[np.ix_(is_counted, is_counted)]
-        # nearly constant events must not dominate
-        ridge = (
-            1e-3
-            * max(float(np.trace(self.covariance)) / len(is_counted), 1e-12)
-            * np.eye(len(counted_covariance))
-        )
-        weights = np.linalg.solve(counted_covariance + ridge, ratios[is_counted] - self.mean[is_counted])
+        ridged = _with_ridge(counted_covariance, float(np.trace(self.covariance)) / len(is_counted))
+        weights = np.linalg.solve(ridged, ratios[is_counted] - self.mean[is_counted])
         expected = self.mean + self.covariance[:, is_counted] @ weights
         return np.where(is_counted, ratios, expected)
 
@@ -121,14 +116,15 @@ class RatioSpread:
         training co-runs. `ratios` (log ratios of event rates) and `is_counted` have shape (n_events,).
         """
         counted_covariance = self.covariance[np.ix_(is_counted, is_counted)]
-        ridge = (
-            1e-3
-            * max(float(np.trace(counted_covariance)) / len(counted_covariance), 1e-12)
-            * np.eye(len(counted_covariance))
+        ridged = _with_ridge(
+            counted_covariance, float(np.trace(counted_covariance)) / len(counted_covariance)
         )
-        return float(
-            -2 * ratios[is_counted] @ np.linalg.solve(counted_covariance + ridge, self.mean[is_counted])
-        )
+        return float(-2 * ratios[is_counted] @ np.linalg.solve(ridged, self.mean[is_counted]))
+
+
+def _with_ridge(covariance: Floats, variance: float) -> Floats:
+    # nearly constant events must not dominate
+    return covariance + 1e-3 * max(variance, 1e-12) * np.eye(len(covariance))
 
 
 @dataclass(frozen=True)
@@ -302,17 +298,10 @@ def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataF
     standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2`` (0 if all
     measured impacts are equal). All but ``spread`` are of the rows of all folds together.
     """
-    rows = []
-    for (seconds, design, model), group_rows in predictions.groupby(
-        ["seconds", "design", "model"], sort=True
-    ):
+    keys, rows = ["seconds", "design", "model"], []
+    for values, group_rows in predictions.groupby(keys, sort=True):
         error = np.abs(group_rows["predicted"] / group_rows["measured"] - 1)
         inside = (error < tolerance).groupby(group_rows["fold"]).mean()
-        left = ((group_rows["measured"] - group_rows["predicted"]) ** 2).sum()
-        total = ((group_rows["measured"] - group_rows["measured"].mean()) ** 2).sum()
-        r2 = float(1 - left / total) if total > 0 else 0.0
-        scores = {"spread": float(inside.std(ddof=0)), "r2": r2}
-        scores |= accuracy_scores(error, tolerance)
-        rows.append({"seconds": seconds, "design": design, "model": model} | scores)
-    columns = ["seconds", "design", "model", "within_tolerance", "spread", "mape", "r2"]
-    return pd.DataFrame(rows, columns=columns)
+        scores = {"spread": float(inside.std(ddof=0)), "r2": explained_share(group_rows)}
+        rows.append(dict(zip(keys, values, strict=True)) | scores | accuracy_scores(error, tolerance))
+    return pd.DataFrame(rows, columns=[*keys, "within_tolerance", "spread", "mape", "r2"])

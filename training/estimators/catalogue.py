@@ -143,6 +143,7 @@ BOOSTING = {
     **_SEEDED, "n_estimators": "trees", "max_depth": "depth", "min_child_weight": "child_weight",
     "colsample_bytree": "columns",
 }  # fmt: skip
+HISTOGRAMS: dict[str, Any] = {"tree_method": "hist", "nthread": 1}
 
 
 def build_logistic(
@@ -173,12 +174,7 @@ def _build_neighbours(
 def _build_xgboost(params: Params, seed: int, weights: Balance, directions: Directions = None) -> Any:
     arguments = {**BOOSTING, "learning_rate": "rate_of_learning", "subsample": "subsample"}
     ratio = 1.0 if weights is None else weights[1] / weights[0]
-    fixed = {
-        "scale_pos_weight": ratio,
-        "monotone_constraints": directions,
-        "tree_method": "hist",
-        "nthread": 1,
-    }
+    fixed = {**HISTOGRAMS, "scale_pos_weight": ratio, "monotone_constraints": directions}
     return build_estimator("xgboost:XGBClassifier", arguments, params, seed, weights, **fixed)
 
 

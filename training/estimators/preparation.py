@@ -129,7 +129,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the most probable class of each row, shape (n_rows,)."""
-        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+        probability = self.predict_proba(X)
+        return np.asarray(self.classes_[np.argmax(probability, axis=1)])
 
 
 class EvidenceClassifier(ProbabilityClassifier):

@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from training.estimators.preparation import check_rows, check_training_rows
+from training.estimators.preparation import ProbabilityClassifier, check_rows, check_training_rows
 
 Floats = NDArray[np.float64]
 
@@ -331,7 +330,7 @@ def _start_directions(pairs: Pairs) -> Iterator[Floats]:
     yield np.linalg.solve(spread, pairs.cost @ pairs.rows)
 
 
-class SimilarityLogistic(ClassifierMixin, BaseEstimator):
+class SimilarityLogistic(ProbabilityClassifier):
     """Similarity logistic classifier of pairs (matrix paper, section 4.5 and figure 2).
 
     A pair's baseline m and target n each have a hidden class, P(Y = 1 | m) = s(w m + b) and P(Y' = 1 | n) =
@@ -444,14 +443,8 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return the probability of similar and dissimilar, shape (n_pairs, 2)."""
-        check_is_fitted(self)
         odds = self.decision_function(X)
         return np.column_stack([expit(-odds), expit(odds)])
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the more probable class of each pair, shape (n_pairs,)."""
-        check_is_fitted(self)
-        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 
 
 def _split_sides(x: Floats) -> tuple[Floats, Floats]:

@@ -8,11 +8,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, log_softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from training.estimators.preparation import Labelled, check_rows, check_training_rows
+from training.estimators.preparation import (
+    Labelled,
+    ProbabilityClassifier,
+    check_rows,
+    check_training_rows,
+)
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
@@ -48,7 +52,7 @@ def frequency_cuts(x: Floats, levels: int) -> Floats:
         cuts[part, : len(positions)][alike] = _cut_between(values[positions], values[positions + 1]).T[alike]
         for feature in np.flatnonzero(~alike):
             bounds, last = _candidate_bounds(values[:, feature])
-            chosen = _equal_weight_bounds(last + 1.0, len(x), levels)
+            chosen = _equal_weight_bounds((last + 1).astype(np.float64), len(x), levels)
             cuts[start + feature, : len(chosen)] = bounds[chosen]
     return cuts
 
@@ -150,7 +154,7 @@ def _log_ways_to_split(n: Floats, parts: int) -> Floats:
     return np.asarray(gammaln(n + parts) - gammaln(n + 1) - gammaln(parts))
 
 
-class TAN(ClassifierMixin, BaseEstimator):
+class TAN(ProbabilityClassifier):
     """Tree-augmented naive Bayes (matrix paper, section 7; Friedman, Geiger and Goldszmidt 1997, section 4).
 
     The features are cut into levels. Their tree is the maximum spanning tree of the mutual information of two
@@ -232,11 +236,6 @@ class TAN(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return the probability of every class, shape (n_rows, n_classes)."""
         return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the most probable class of each row, shape (n_rows,)."""
-        joint = self._log_joint(X)
-        return np.asarray(self.classes_[joint.argmax(axis=1)])
 
     def _log_joint(self, X: ArrayLike) -> Floats:  # noqa: N803
         check_is_fitted(self)

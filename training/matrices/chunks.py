@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
@@ -24,7 +24,7 @@ from features.matrices.projection import Projection, RowMoments
 from training.estimators.catalogue import Params
 from training.matrices.engine.engine import FittedEngine, count_by_group, groups_with_cases
 from training.matrices.engine.grouping import Grouping
-from training.matrices.engine.judges import Cases, GroupClassifiers, fit_classifier
+from training.matrices.engine.judges import Cases, fit_classifier
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import SearchInput, search_params
 from training.matrices.engine.shape import PARTS, deal_to_parts, require_both_labels
@@ -154,18 +154,15 @@ class LargeRecipe:
 
         `scales` are the statistics of all chunks. Raises InputError without normal or without abnormal rows.
         """
-        scheme, model, seed = self.cell.scheme, CATALOGUE[self.cell.model], self.seed
+        scheme, seed = self.cell.scheme, self.seed
         counted = pd.concat([chunk.counted for chunk in shaped]).groupby(level=0).sum()
         require_both_labels(int(counted["abnormal"].sum()), int(counted["rows"].sum()))
         rows, groups = concat_rows([chunk.some for chunk in shaped]), groups_with_cases(counted)
         moments = reduce(add, [chunk.moments for chunk in shaped if chunk.moments is not None])
         projection = Projection.from_moments(moments, rows.n_other_columns, scheme.components or 0)
         cases = Cases.from_rows(rows, projection, plain=scheme.tuned)
-        question = SearchInput(
-            model, cases, groups, scheme.components, scheme.balance, scheme.tuned, {}, seed
-        )
-        chosen = search_params(question, self.trials)
-        params, everything = chosen.params, cases.y >= 0
+        chosen = search_params(SearchInput(self.cell, cases, groups, seed), self.trials)
+        params = chosen.params
         task = partial(
             fit_group,
             files=tuple(chunk.file for chunk in shaped),
@@ -179,10 +176,8 @@ class LargeRecipe:
         group_classifiers = dict(
             zip(own_groups, side_by_side(task, own_groups, self.compute, "fit groups"), strict=True)
         )
-        shared = GroupClassifiers.fit(model, params, cases, chosen=everything, groups=(), seed=seed)
-        judges = GroupClassifiers(
-            group_classifiers, shared.fallback, float(params["share"]), params["components"]
-        )
+        shared = SearchInput(self.cell, cases, (), seed).fit_classifiers(params, cases.y >= 0)
+        judges = replace(shared, of_groups=group_classifiers)
         return FittedEngine(
             scheme, self.cell.model, scheme.form, scales, Grouping("given"), projection, judges, chosen
         )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from data.matrices.tables import MatrixTables
 from data.parallel import Compute, side_by_side
 from training.evaluation.metrics import summarise_entry
-from training.matrices.engine.engine import FittedEngine, Scheme
+from training.matrices.engine.engine import Engine, FittedEngine
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.stored import EngineRecipe
@@ -30,7 +30,16 @@ from training.matrices.fitting import (
 )
 from training.matrices.judging import judge_tables
 from training.matrices.promote import rank_by_precision
-from training.matrices.schemes import FOLLOWED, GROUPED, RAW, AblationStep, Cell, TableRow, describe_scheme
+from training.matrices.schemes import (
+    FOLLOWED,
+    GROUPED,
+    RAW,
+    AblationStep,
+    Cell,
+    Scheme,
+    TableRow,
+    describe_scheme,
+)
 
 Floats = NDArray[np.float64]
 
@@ -112,8 +121,9 @@ def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
     served = verdicts[list(VERDICT_COLUMNS)].astype({"probability": "float64"}).assign(fold=task.fold)
     if trained.validity is None:
         return served, pd.DataFrame(columns=["run_id", "fold", "tree"])
-    runs = trained.validity.judge_runs(task.test)
-    return served, runs[["run_id"]].assign(fold=task.fold, tree=runs["invalid"].to_numpy(bool))
+    is_invalid = [path is not None for path in trained.validity.decision_paths(task.test)]
+    runs = task.test.runs[["run_id"]].reset_index(drop=True)
+    return served, runs.assign(fold=task.fold, tree=is_invalid)
 
 
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
@@ -307,7 +317,7 @@ def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.
     abnormal = int(valid["abnormal"].fillna(value=False).sum())
     settings = list(_curve_settings((len(valid) - abnormal) / abnormal, len(train.raw_metrics)))
     points = [
-        (figure, x, EngineFit(Cell(model, scheme), part, 0, seed, fixed))
+        (figure, x, EngineFit(Engine(Cell(model, scheme), 0, seed, fixed), part))
         for part in folds
         for model in FOLLOWED
         for figure, x, scheme, fixed in settings
@@ -315,8 +325,8 @@ def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.
     fitted = judge_all_fits([fit for _, _, fit in points], evaluation.compute, "figures of matrices")
     keys = ["figure", "model", "grouping", "x"]
     rows = pd.DataFrame(
-        (figure, fit.cell.model, fit.cell.scheme.grouping, x, cell.vectors, cell.seconds)
-        for (figure, x, fit), cell in zip(points, fitted, strict=True)
+        (figure, fit.engine.cell.model, fit.engine.cell.scheme.grouping, x, answers.vectors, answers.seconds)
+        for (figure, x, fit), answers in zip(points, fitted, strict=True)
     ).set_axis([*keys, "counts", "seconds"], axis="columns")
     curves, times = [], []
     for key, of_folds in rows.groupby(keys, sort=True):
@@ -365,11 +375,11 @@ class Evaluation:
     def fit_cells(self, cells: Iterable[Cell], title: str) -> None:
         """Fit those `cells` that are not fitted yet, in every fold, and store the results."""
         new = [cell for cell in dict.fromkeys(cells) if cell not in self.answers_by_cell]
-        fits = [
-            EngineFit(cell, part, self.trials, self.seed, alarms=self.alarms if cell.scheme.tuned else None)
+        engines = [
+            Engine(cell, self.trials, self.seed, alarms=self.alarms if cell.scheme.tuned else None)
             for cell in new
-            for part in self.parts
         ]
+        fits = [EngineFit(engine, part) for engine in engines for part in self.parts]
         answers = iter(judge_all_fits(fits, self.compute, f"{title} of matrices"))
         self.answers_by_cell |= {cell: [next(answers) for _ in self.parts] for cell in new}
 

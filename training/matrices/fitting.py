@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import astuple, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,8 @@ from data.matrices.validity import MatrixDecisions, unjudgeable_pairs
 from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of
 from training.matrices.engine.engine import Engine, FittedEngine
-from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import NONE, CausedCases, make_test_rows, pair_causes
-from training.matrices.schemes import Cell, Printed
+from training.matrices.schemes import Printed
 
 Flags = NDArray[np.bool_]
 
@@ -304,35 +303,26 @@ _EFFORT, _GROUPS_EFFORT = {"xgboost": 10, "random-forest": 5, "similarity-logist
 
 @dataclass(frozen=True)
 class EngineFit:
-    """A cell to fit to a fold's training runs and to test on its test runs; `fixed` is not searched."""
+    """An engine to fit to a fold's training runs and to test on its test runs."""
 
-    cell: Cell
+    engine: Engine
     part: FoldPart
-    trials: int
-    seed: int
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    alarms: Alarms | None = None
-
-    @property
-    def unfitted_engine(self) -> Engine:
-        """The unfitted engine."""
-        return Engine(self.cell.scheme, self.cell.model, self.trials, self.seed, self.fixed, self.alarms)
 
     @property
     def relative_effort(self) -> int:
         """The approximate time of the fit, in units of the fastest models' without groups."""
-        effort = _EFFORT.get(self.cell.model, 1)
-        return effort * _GROUPS_EFFORT if self.cell.scheme.grouping == "given" else effort
+        effort = _EFFORT.get(self.engine.cell.model, 1)
+        return effort * _GROUPS_EFFORT if self.engine.cell.scheme.grouping == "given" else effort
 
     @property
     def fit_key(self) -> Hashable:
         """A key that equal fits share: without summary metrics or with one group, some schemes coincide."""
-        scheme, train = self.cell.scheme, self.part.train
+        engine, scheme, train = self.engine, self.engine.cell.scheme, self.part.train
         metrics = scheme.metrics if train.summary_metrics else "raw"
         one_group = scheme.grouping == "given" and len(set(train.runs["group"])) == 1
         scheme = replace(scheme, metrics=metrics, grouping="none" if one_group else scheme.grouping)
-        fixed = tuple(self.fixed.items())
-        return id(self.part), scheme, self.cell.model, self.trials, self.seed, fixed, self.alarms
+        fixed = tuple(engine.fixed.items())
+        return id(self.part), scheme, engine.cell.model, engine.trials, engine.seed, fixed, engine.alarms
 
 
 def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
@@ -344,7 +334,7 @@ def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> l
     """
     by_rows: dict[Hashable, dict[Hashable, EngineFit]] = {}
     for key, fit in {fit.fit_key: fit for fit in fits}.items():
-        by_rows.setdefault((id(fit.part), fit.unfitted_engine.row_settings), {})[key] = fit
+        by_rows.setdefault((id(fit.part), fit.engine.row_settings), {})[key] = fit
     # the slowest first, so that no process waits for the last one
     batches = sorted(by_rows.values(), key=lambda batch: -sum(fit.relative_effort for fit in batch.values()))
     answers = side_by_side(_judge_batch, [list(batch.values()) for batch in batches], compute, title)
@@ -358,21 +348,20 @@ def _judge_batch(fits: Sequence[EngineFit]) -> list[CellAnswers]:
     part = fits[0].part
     # forms return finite values, and parameters come from the catalogue
     with config_context(assume_finite=True, skip_parameter_validation=True):
-        shaped = fits[0].unfitted_engine.row_settings.make_rows(part.train)
+        shaped = fits[0].engine.row_settings.make_rows(part.train)
         rows = make_test_rows(shaped.form, shaped.scales, shaped.grouping, part.test)
         answers = []
         for fit in fits:
-            prepared = fit.unfitted_engine.prepare_cases(shaped)
-            test, begun = prepared.make_test_cases(rows), time.perf_counter()
-            engine = fit.unfitted_engine.fit_prepared(prepared)
+            prepared, begun = fit.engine.prepare_cases(shaped), time.perf_counter()
+            engine = fit.engine.fit_prepared(prepared)
             seconds = time.perf_counter() - begun
-            pairs, vectors = engine.judge_cases(part.test, test)
+            pairs, vectors = engine.judge_pairs_and_vectors(part.test, rows)
             verdicts = pairs[["pair_id", "group_used", "probability", "threshold"]]
             verdicts = verdicts.assign(judged=pairs["abnormal"].to_numpy(bool))
             truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
             judged = vectors["abnormal"].to_numpy(np.bool_)
             target = (vectors["side"] == SIDES[1]).to_numpy(bool)
             of_targets = Mistakes.from_flags(truth[target], judged[target])
-            of_vectors, kept = Mistakes.from_flags(truth, judged), engine if fit.cell.scheme.tuned else None
+            of_vectors, kept = Mistakes.from_flags(truth, judged), engine if engine.scheme.tuned else None
             answers.append(CellAnswers(part.fold, verdicts, of_vectors, of_targets, seconds, kept))
         return answers

@@ -6,7 +6,48 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from training.matrices.engine.engine import NAIVE, Scheme
+
+@dataclass(frozen=True)
+class Scheme:
+    """A combination of remedies: a row of the ablation. Sections are of the matrix paper.
+
+    `metrics` are "summary" or "raw" (section 4.2); where a source has no summary metrics, raw ones are used.
+    `form` is a name in `features.matrices.forms.FORMS` (4.5). `prune`: whether runs flagged invalid are left
+    out of training (4.1); else they take their matrix's label. `grouping` is "none", "given" or "automatic"
+    (4.3): given groups have their own classifiers, automatic ones are used only to estimate noise.
+    `components` is the largest number of principal components, None without projection (4.2). `balance`:
+    whether cost ratio, resampling rate, threshold and the weight of a group's own classifier are searched
+    (4.4); else errors cost the same and the threshold is 0.5. `tuned`: whether the classifier's own
+    hyperparameters, and whether to project, are searched; not in the paper.
+    """
+
+    metrics: str
+    form: str
+    prune: bool
+    grouping: str
+    components: int | None
+    balance: bool
+    tuned: bool = False
+
+
+NAIVE = Scheme("summary", "flattened", prune=False, grouping="none", components=None, balance=False)
+FULL = Scheme("raw", "contrasted", prune=True, grouping="automatic", components=100, balance=True, tuned=True)
+#: The scheme for data larger than memory: given groups can be split while the data is read.
+LARGE = replace(FULL, grouping="given")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A model under a scheme."""
+
+    model: str
+    scheme: Scheme
+
+    @property
+    def entry_name(self) -> str:
+        """Its name in metrics.json."""
+        return f"{self.model} {self.scheme.form}"
+
 
 #: Valid vectors and abnormal ones among them (section 3).
 VECTORS, ABNORMAL = 20_920, 740
@@ -73,19 +114,6 @@ GROUPED = replace(RAW, grouping="given")
 TREE, LOGISTIC, TAN, SIMILARITY = "decision-tree", "logistic", "tan", "similarity-logistic"
 #: The classifiers of tables 4, 6 and 7, whose remedies are added one by one.
 FOLLOWED = (TREE, LOGISTIC, TAN)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A model under a scheme."""
-
-    model: str
-    scheme: Scheme
-
-    @property
-    def entry_name(self) -> str:
-        """Its name in metrics.json."""
-        return f"{self.model} {self.scheme.form}"
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,6 @@ from data.tables.files import write_json, write_tables
 from training.evaluation.figures import dvc_verdict_figures
 from training.evaluation.metrics import summarise_entries
 from training.evaluation.search import require_known
-from training.matrices.engine.engine import FULL, Scheme
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.stored import EngineRecipe
@@ -89,9 +88,11 @@ from training.matrices.fitting import (
 from training.matrices.promote import CAUSES, SPLIT, rank_by_precision
 from training.matrices.schemes import (
     FOLLOWED,
+    FULL,
     RAW,
     AblationStep,
     Cell,
+    Scheme,
     add_remedies,
     candidate_cells,
     grouping_steps,

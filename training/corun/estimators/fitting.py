@@ -225,19 +225,23 @@ def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
     equal); ``coverage``: the share of measured impacts from ``low`` to ``high``; ``interval_width``: the mean
     of (high - low) / predicted.
     """
-    measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
-    error = np.abs(predicted / measured - 1)
-    spread = float(((measured - measured.mean()) ** 2).sum())
-    inside = (rows["low"] <= rows["measured"]) & (rows["measured"] <= rows["high"])
+    error = np.abs(rows["predicted"].to_numpy(np.float64) / rows["measured"].to_numpy(np.float64) - 1)
     return {
         "within_tolerance": float(rows["right"].mean()),
         "mape": float(error.mean()),
         "median_error": float(np.median(error)),
         "p90_error": float(np.quantile(error, 0.9)),
-        "r2": 1 - float(((measured - predicted) ** 2).sum()) / spread if spread else 0.0,
-        "coverage": float(inside.mean()),
+        "r2": explained_share(rows),
+        "coverage": float(rows["measured"].between(rows["low"], rows["high"]).mean()),
         "interval_width": float(((rows["high"] - rows["low"]) / rows["predicted"]).mean()),
     }
+
+
+def explained_share(rows: pd.DataFrame) -> float:
+    """Return R2 of the columns ``measured, predicted``; 0 where all measured values are equal."""
+    measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
+    spread = float(((measured - measured.mean()) ** 2).sum())
+    return 1 - float(((measured - predicted) ** 2).sum()) / spread if spread else 0.0
 
 
 def accuracy_scores(errors: Any, tolerance: float) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from training.estimators.catalogue import (
     BOOSTING,
     FOREST,
+    HISTOGRAMS,
     ClassWeights,
     Model,
     OneOf,
@@ -84,7 +85,7 @@ def _with_preparation(space: Space) -> Space:
 
 
 _XGBOOST = {**BOOSTING, "learning_rate": "rate"}
-_XGBOOST_FIXED: dict[str, Any] = {"subsample": 0.8, "max_bin": 64, "tree_method": "hist", "nthread": 1}
+_XGBOOST_FIXED: dict[str, Any] = {"subsample": 0.8, "max_bin": 64, **HISTOGRAMS}
 # gamma depends on the preparation, so that the three of table 1 can be compared
 _SUPPORT: dict[str, Any] = {"gamma": "scale", "cache_size": 500}
 _C = _with_preparation({"c": Real(1e-2, 30.0, log=True)})

@@ -175,10 +175,6 @@ class PreparedCases:
     projection: Projection
     cases: Cases
 
-    def make_test_cases(self, rows: Rows) -> Cases:
-        """Return test rows as cases, with the training projection."""
-        return Cases.from_rows(rows, self.projection, plain=self.cases.plain is not None)
-
 
 def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tables: MatrixTables) -> Rows:
     """Return the feature rows of the pairs in `tables` that have a baseline and a target.
