@@ -123,27 +123,17 @@ def list_searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactT
 
     Classifications are searched only in the folds of the random design, for table 1 of the co-run paper (and
     in all rows if random is the main design). Raises InputError if params.yaml names an unknown model, or for
-    the reasons of `divide_table`.
+    the reasons of `design_parts`.
     """
     require_known(section.tune.models, CATALOGUE, "corun.tune")
-    trained_on = [
-        (part, table.frame.iloc[part.train].reset_index(drop=True))
-        for part in divide_table(table, section, seed)
-    ]
+    parts = design_parts(table.frame, section.evaluate.designs, section.evaluate.n_folds, seed)
+    trained_on = [(part, table.frame.iloc[part.train].reset_index(drop=True)) for part in parts]
     return [
         ImpactTask(part, recipe_of(table, name, section, seed), rows, section.tune)
         for name in slowest_first(section.tune.models, _SLOWEST)
         for part, rows in trained_on
         if CATALOGUE[name].kind == "regression" or part.design == "random"
     ]
-
-
-def divide_table(table: ImpactTable, section: Corun, seed: int) -> list[DesignPart]:
-    """Return one part of all rows (fold -1), then the folds of each possible design, as `design_parts`.
-
-    InputError if no design is possible, or "random" is wanted and there are fewer rows than folds.
-    """
-    return design_parts(table.frame, section.evaluate.designs, section.evaluate.n_folds, seed)
 
 
 def recipe_of(
@@ -285,19 +275,21 @@ SHUFFLES, PERMUTED = 5, 500
 
 
 @dataclass(frozen=True)
-class ExplainedFold:
-    """The recipe, the training rows and the test rows of a fold."""
+class ModelOfPart:
+    """A model to fit to a part's training rows and to test on its test rows."""
 
     recipe: ImpactRecipe
     train: pd.DataFrame
     test: pd.DataFrame
+    part: DesignPart
+    preparation: str = ""
 
     def relative_errors(self) -> Floats:
         """Return |predicted / measured - 1| of the test rows' impacts, shape (n_test,), after fitting."""
         return _relative_errors(self.recipe.fit(self.train), self.test)
 
 
-def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
+def permutation_importance(fold: ModelOfPart, seed: int) -> pd.DataFrame:
     """Return the increase of the mean relative error of test rows when a feature is shuffled.
 
     There is a row for each feature that the model takes. The model is fitted once, to the training rows of
@@ -323,7 +315,7 @@ def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
 
 
 def accuracy_without_events(
-    folds: Sequence[ExplainedFold], predictions: pd.DataFrame, compute: Compute
+    folds: Sequence[ModelOfPart], predictions: pd.DataFrame, compute: Compute
 ) -> pd.DataFrame:
     """Return the accuracy over all folds if one event that the co-run paper calls essential is left out.
 
@@ -344,7 +336,7 @@ def accuracy_without_events(
         row: dict[str, Any] = {"without": event, "measured": len(columns_left) < len(columns)}
         if row["measured"]:
             without = [replace(fold, recipe=replace(fold.recipe, columns=columns_left)) for fold in folds]
-            of_folds = side_by_side(ExplainedFold.relative_errors, without, compute, f"corun without {event}")
+            of_folds = side_by_side(ModelOfPart.relative_errors, without, compute, f"corun without {event}")
             row |= accuracy_scores(np.concatenate(of_folds), share)
         rows.append(row)
     return pd.DataFrame(rows, columns=["without", "measured", "within_tolerance", "mape"])
@@ -396,14 +388,6 @@ RESIDUAL_COLUMNS = (
     *(*CORUN, "fitted", "residual", "standardised", "theoretical", "scale"),
     *("leverage", "cook"),
 )
-
-
-@dataclass(frozen=True)
-class ModelOfPart(ExplainedFold):
-    """A model to fit to a part's training rows and to test on its test rows."""
-
-    part: DesignPart
-    preparation: str = ""
 
 
 def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
@@ -479,7 +463,8 @@ def evaluate_stage() -> None:
 
 def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
     tuned, rows = read_tuned(PATHS.tuned, Tuned), table.frame
-    parts = [part for part in divide_table(table, params.section, params.seed) if part.fold >= 0]
+    how = params.section.evaluate
+    parts = design_parts(rows, how.designs, how.n_folds, params.seed)[1:]
     require_parts(PATHS.tuned, tuned, [part.name for part in parts])
     return [
         ModelOfPart(
