@@ -65,10 +65,9 @@ class SampledRuns:
 def start_rates(times: Floats, counts: Floats, seconds: float) -> Floats:
     """Return rates of one run's first seconds as log(rate + 1), shape (n_events, 3), rates per second.
 
-    The three are rates over the intervals that end by `seconds` (at least the first interval), over the last
-    half of these intervals (their number is rounded up), and over the last of them. `times`, shape
-    (n_intervals,), are the ends of the intervals in seconds since the run's start, ascending; `counts`, shape
-    (n_intervals, n_events), are those of each interval.
+    The three are over the intervals that end by `seconds` (at least the first), over the last half of these
+    (rounded up), and over the last of them. `times`, shape (n_intervals,), are the ends of the intervals in
+    seconds since the start; `counts`, shape (n_intervals, n_events), are those of each interval.
     """
     number = max(int((times <= seconds + 1e-9).sum()), 1)
     starts = np.concatenate([[0.0], times[:-1]])
@@ -217,9 +216,8 @@ def pair_runs(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
 def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
     """Return each sampled co-run's change of event rates: log(rate + 1), co-run minus solo run.
 
-    Columns: ``task, corunners, machine, repetition``, then one per event. Rates are per second, over the
-    first `seconds`; a missing count is 0. The solo run is the first repetition of the task on that machine in
-    `samples`. Co-runs without a solo run, or without a row in `instances`, are left out.
+    Columns: ``task, corunners, machine, repetition``, then one per event. Rates are over the first `seconds`.
+    Co-runs are those of `pair_runs`.
     """
     sampled = SampledRuns.from_samples(samples, seconds)
     pairs = pair_runs(sampled.runs, instances)
@@ -265,12 +263,10 @@ class SampleFold:
 
 
 def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
-    """Return a fold's test co-runs with the impacts ``measured`` and ``predicted`` by each of `SECOND`.
+    """Return a fold's test co-runs with the impacts ``measured`` and ``predicted`` by each model of `SECOND`.
 
-    Columns: ``task, corunners, machine, repetition, model`` ("linear", "svm", "random-forest" or "xgboost"),
-    ``measured, predicted, design, fold, seconds``; model after model. ``seconds`` is how much of each run the
-    models see, from its start. Models are fitted to the training co-runs. ModelError if a predicted impact is
-    not finite.
+    Further columns: ``task, corunners, machine, repetition, model, design, fold, seconds``, of which the last
+    is how much of each run the models see. ModelError if a predicted impact is not finite.
     """
     sampled, test_pairs = sample_fold.sampled, sample_fold.test_pairs
     solo, corun = test_pairs["solo"], test_pairs["corun"]
@@ -294,9 +290,8 @@ def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
 def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     """Return the accuracy of `predict_held_out`, a row per ``seconds, design, model``, in this order.
 
-    Columns after these: ``within_tolerance`` (share of relative errors below `tolerance`), ``spread`` (its
-    standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2`` (0 if all
-    measured impacts are equal). All but ``spread`` are of the rows of all folds together.
+    Further columns: ``within_tolerance`` (share of relative errors below `tolerance`), ``spread`` (its
+    standard deviation over folds, by n), ``mape`` and ``r2``, of the rows of all folds together.
     """
     keys, rows = ["seconds", "design", "model"], []
     for values, group_rows in predictions.groupby(keys, sort=True):

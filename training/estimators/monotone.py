@@ -74,9 +74,8 @@ def axes_of(x: Floats, directions: tuple[int, ...]) -> Floats:
     """Return the weight of each column in each axis, shape (n_features, n_axes); less is worse on each axis.
 
     `x` are standardised rows, shape (n_rows, n_features). `directions` is 1 for a column where a larger value
-    is worse, -1 where better, 0 for neither. Columns with a direction, negated where a larger value is worse,
-    are clustered; those that correlate by 0.8 or more on average form one axis, their mean. The absolute
-    weights of an axis add up to one. Columns without a direction, and constant columns, are on no axis.
+    is worse, -1 where better, 0 for neither. Columns with a direction that correlate by 0.8 or more on
+    average form one axis, their mean; other columns, and constant ones, are on no axis.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
@@ -105,15 +104,11 @@ class OneSidedNeighbours(ProbabilityClassifier):
     only where the row is *worse*. So a row that gets worse moves no farther from any failed neighbour and no
     nearer to any passed one, and its probability of ``fail`` never falls. The densities of the classes are
     compared by the `k` nearest of each class, so that rows beyond all fails are still ranked by the passes.
-
     Correlated columns with a direction form one axis, their mean; columns without a direction are ignored.
 
-    `p` is the power of the Minkowski distance. `directions` has 1, -1 or 0 by column; see
-    `training.estimators.answering.MonotoneConstraints`. `weights` names the mean of the `k` distances:
-    "uniform" is arithmetic, "distance" harmonic, so that the nearest count most. `seed` draws the rows to
-    store where a class has more than `MOST`. Fitting sets ``classes_``, shape (2,); ``axes_``, (n_features,
-    n_axes), the weight of each column in each axis, on which less is worse; ``points_``, (n_kept, n_axes);
-    and the flags ``fails_``, (n_kept,).
+    `p` is the power of the Minkowski distance; `directions` has 1, -1 or 0 by column. The mean of the `k`
+    distances is arithmetic if `weights` is "uniform", harmonic if "distance", so that the nearest count most.
+    `seed` draws the rows to store where a class has more than `MOST`.
     """
 
     def __init__(

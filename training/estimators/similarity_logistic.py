@@ -174,9 +174,8 @@ def em_iteration(
 ) -> tuple[Floats, Floats]:
     """Return the weights after one E step and the M step that starts at `weights`, and their scores.
 
-    `weights` has shape (n_weights,); `scores`, shape (2 n_pairs,), are ``pairs.rows @ weights``. The expected
-    likelihood never falls. `curvature` is changed: it is factorised anew where its Newton steps gain too
-    little.
+    `scores`, shape (2 n_pairs,), are ``pairs.rows @ weights``. The expected likelihood never falls.
+    `curvature` is factorised anew where its Newton steps gain too little.
     """
     hidden = pairs.hidden_probability(scores)
     value = pairs.expected_likelihood(weights, scores, hidden)
@@ -209,9 +208,8 @@ def em_iteration(
 def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
     """Return the weights that maximise the penalised likelihood of `pairs`, by accelerated EM.
 
-    The search begins at `start`, shape (n_weights,), and has ``converged`` where no component of the gradient
-    exceeds `tol` times the weight of all pairs, or an iteration no longer raises the likelihood; it ends
-    after `max_iter` iterations in any case.
+    The search has ``converged`` where no component of the gradient exceeds `tol` times the weight of all
+    pairs, or an iteration no longer raises the likelihood; it ends after `max_iter` iterations in any case.
     """
     scores = pairs.rows @ start
     state = Climb(start, pairs.log_likelihood(start, scores))
@@ -250,11 +248,9 @@ def _extrapolate_steps(past: list[tuple[Floats, Floats]]) -> Floats:
 def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
     """Return the weights that maximise the penalised likelihood of `pairs`, by L-BFGS.
 
-    The search begins at `start`, shape (n_weights,), and ends after at most `max_iter` iterations. `tol`
-    bounds the gradient, divided by the sum of the weights of pairs, in coordinates in which the curvature is
-    about equal in all directions; the returned weights are in the coordinates of `start`. ``converged`` is
-    True, too, where the search ends with such a gradient of at most 1e-6; without convergence it is False,
-    and no error is raised.
+    `tol` bounds the gradient, divided by the sum of the weights of pairs, in coordinates in which the
+    curvature is about equal in all directions. ``converged`` is True, too, where the search ends with such a
+    gradient of at most 1e-6.
     """
     total = float(pairs.cost.sum()) / 2
     matrix = pairs.negative_hessian(pairs.rows @ start) / total
@@ -284,8 +280,7 @@ def start_of(pairs: Pairs, max_starts: int) -> Floats:
     """Return starting weights, shape (n_weights,), the best after a few EM iterations from several starts.
 
     Each start is a direction that predicts the labels, at the most likely of four sizes. The `max_starts`
-    most likely ones are compared, on at most 4,000 evenly spaced pairs; 1: the most likely is returned
-    without iterations. Zeros without any direction.
+    most likely ones are compared, on at most 4,000 evenly spaced pairs. Zeros without any direction.
     """
     pairs = pairs.evenly_spaced(SOUGHT)
     starts = [
@@ -339,35 +334,17 @@ class SimilarityLogistic(ProbabilityClassifier):
     their number is odd, the last one describes both. NaN and infinity are refused; features should be
     standardised, since the penalty depends on their units.
 
-    Parameters
-    ----------
-    solver : "em" or "direct"
-        Expectation-maximisation as in the matrix paper, or L-BFGS on the likelihood of the labels. Both
-        maximise the same penalised likelihood from the same start.
-    ridge : float
-        The penalty is half of this times the squared weights (not the intercept), against the sum of the
-        weighted log-likelihood; not below 0.
-    class_weight : dict, "balanced" or None
-        Weight of a pair in the likelihood, by class.
-    starts : int
-        Number of starts that are compared; 1: the one with the highest likelihood is used directly.
-    tol : float
-        The search ends where no component of the gradient exceeds it, per unit of weight and with features
-        standardised.
-    max_iter : int
-        Largest number of iterations.
+    `solver` "em" is expectation-maximisation as in the matrix paper, "direct" is L-BFGS on the likelihood of
+    the labels. Both maximise the same penalised likelihood from the same start; the penalty is half of
+    `ridge` times the squared weights (not the intercept). `class_weight` weighs the pairs of a class.
+    `starts` are compared; with 1, the one with the highest likelihood is used directly. The search ends after
+    `max_iter` iterations, or where no component of the gradient exceeds `tol`, per unit of weight and with
+    features standardised.
 
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        Similar, dissimilar.
-    coef_ : ndarray of shape (1, n_features - n_features // 2)
-        For the features of one side. (w, b) and (-w, -b) predict the same; the sign is such that among
-        dissimilar pairs the target has the higher mean of w n + b.
-    intercept_ : ndarray of shape (1,)
+    Fitting sets ``coef_``, shape (1, n_features - n_features // 2), for the features of one side,
+    ``intercept_`` and ``n_iter_``. (w, b) and (-w, -b) predict the same; the sign is such that among
+    dissimilar pairs the target has the higher mean of w n + b.
 
-    Notes
-    -----
     An EM iteration computes the probabilities of Y and Y' given the label under the present weights, and then
     the weights that maximise the expected likelihood, by Newton's method from the present ones. Anderson
     acceleration ("DAAREM", Henderson and Varadhan 2019) extrapolates from the last iterations; where the
@@ -375,10 +352,9 @@ class SimilarityLogistic(ProbabilityClassifier):
 
     Zero weights are a saddle point, where neither solver could move. Candidate starts are the directions in
     which the products of baseline and target predict the label best (leading eigenvectors of their whitened
-    moment) and that of a least-squares fit of the flattened data (matrix paper, section 4.5), each at the
-    best of four sizes. The start is the one with the highest likelihood after ten EM iterations on at most
-    4,000 evenly spaced pairs, not counted in `n_iter_`. The likelihood can have several maxima, above all
-    with few pairs and many features; the result is the one reached from that start.
+    moment) and that of a least-squares fit of the flattened data, each at the best of four sizes. The start
+    is the one with the highest likelihood after ten EM iterations on at most 4,000 evenly spaced pairs, not
+    counted in `n_iter_`. The likelihood can have several maxima, above all with few pairs and many features.
     """
 
     def __init__(

@@ -30,6 +30,8 @@ _FEATURES = 8
 #: Number of values coded at a time (half a megabyte of them stays in the cache), and of entries of a one-hot
 #: matrix multiplied at a time.
 _AT_ONCE, _ONE_HOT = 1 << 16, 1 << 19
+#: Added to every count of the tables (Laplace).
+_SMOOTHING = 1.0
 #: Possible numbers of levels: a level is stored as a byte.
 _NUMBERS = range(2, 257)
 
@@ -37,9 +39,8 @@ _NUMBERS = range(2, 257)
 def frequency_cuts(x: Floats, levels: int) -> Floats:
     """Return the cuts of every feature into levels of equal frequency, shape (n_features, levels - 1).
 
-    `x` has shape (n_rows, n_features). A feature with at most `levels` distinct values keeps them all. Cuts
-    ascend, and are infinite where a feature has fewer levels. The level of a value is the number of cuts
-    below it.
+    A feature with at most `levels` distinct values keeps them all. Cuts ascend, and are infinite where a
+    feature has fewer levels.
     """
     cuts = np.full((x.shape[1], levels - 1), np.inf)
     positions = _equal_weight_bounds(np.arange(1.0, len(x)), len(x), levels)
@@ -160,44 +161,22 @@ class TAN(ProbabilityClassifier):
     The features are cut into levels. Their tree is the maximum spanning tree of the mutual information of two
     features given the class (Chow and Liu 1968), one tree for all classes. A feature's table has the
     probabilities of its levels for each class and each level of its parent. NaN and infinity are refused.
-
     Memory in addition to the data: a byte per value, and the square of the number of levels of all features.
 
-    Parameters
-    ----------
-    levels : "classes" or int
-        How features are cut. ``"classes"``: where their relation to the class changes
-        (`training.estimators.tan.class_cuts`); features without information on the class by themselves are
-        left out. A number from 2 to 256: into levels of equal frequency; a feature with no more distinct
-        values keeps them.
-    smoothing : float
-        Added to every count of the tables (Laplace).
-    class_weight : dict, "balanced" or None
-        Cost of an error, by true class. A generative model includes costs in the frequency of the classes
-        (Elkan 2001, "The foundations of cost-sensitive learning"); cuts, tree and tables don't depend on
-        them.
+    `levels` "classes" cuts features where their relation to the class changes (`class_cuts`), and leaves out
+    those without information on the class by themselves; a number from 2 to 256 cuts them into levels of
+    equal frequency. `class_weight` is the cost of an error, by true class. A generative model includes costs
+    in the frequency of the classes (Elkan 2001, "The foundations of cost-sensitive learning"); cuts, tree and
+    tables don't depend on them.
 
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    cuts_ : ndarray of shape (n_features, n_cuts)
-        A value's level is the number of cuts below it; infinite where a feature has fewer levels.
-    parents_ : ndarray of shape (n_features,)
-        Of each feature in the tree; -1 for its root.
-    log_prior_ : ndarray of shape (n_classes,)
-    log_tables_ : ndarray of shape (n_classes, n_cells)
-        The logarithm of P(level | parent's level, class), feature after feature, the parent's levels in rows.
+    Fitting sets ``cuts_``, shape (n_features, n_cuts): a value's level is the number of cuts below it;
+    ``parents_``, (n_features,), in the tree, -1 for its root; ``log_prior_``, (n_classes,); and
+    ``log_tables_``, (n_classes, n_cells), the logarithm of P(level | parent's level, class), feature after
+    feature, the parent's levels in rows.
     """
 
-    def __init__(
-        self,
-        levels: str | int = 3,
-        *,
-        smoothing: float = 1.0,
-        class_weight: dict[Any, float] | str | None = None,
-    ) -> None:
+    def __init__(self, levels: str | int = 3, *, class_weight: dict[Any, float] | str | None = None) -> None:
         self.levels = levels
-        self.smoothing = smoothing
         self.class_weight = class_weight
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
@@ -209,8 +188,6 @@ class TAN(ProbabilityClassifier):
         whole = isinstance(self.levels, int | np.integer) and self.levels in _NUMBERS
         if not whole and self.levels != "classes":
             raise ValueError(f'TAN: levels={self.levels!r} is not "classes" or a whole number from 2 to 256')
-        if not self.smoothing > 0:
-            raise ValueError(f"TAN: smoothing={self.smoothing!r} is not above 0")
         rows = check_training_rows(self, X, y)
         self.classes_ = rows.classes
         self.cuts_ = (
@@ -219,7 +196,7 @@ class TAN(ProbabilityClassifier):
         coded = encode_levels(rows.x, self.cuts_)
         self.parents_ = _spanning_tree_parents(_mutual_information(coded, _level_counts(self.cuts_), rows))
         shape = _Shape.from_cuts(self.cuts_, self.parents_)
-        counts = _cell_counts(coded, shape, rows) + float(self.smoothing)
+        counts = _cell_counts(coded, shape, rows) + _SMOOTHING
         # for every cell, the sum over the cells with the same level of the parent
         sizes = np.repeat(shape.levels, shape.outer)
         sums = np.repeat(np.add.reduceat(counts, np.cumsum(sizes) - sizes, axis=1), sizes, axis=1)

@@ -58,13 +58,10 @@ def shape_chunk(
 ) -> ShapedChunk:
     """Write a chunk's feature rows to rows.parquet in its folder; return a summary and a random sample.
 
-    There is one row per labelled pair with values on both sides: ``run_id, pair_id, workload, group, side``
-    of the pair's first target run, the features, and ``abnormal`` (1 or 0). The result has the written
-    ``file``, the sample (``some``, as `Rows`), moments of the rows (None without rows) and counts by group.
-    `numbered` is the number and the file of the chunk; the sample depends on the number and `seed`. `scales`
-    are `statistics_without_parts`: first of all runs, then, by part (fold of test cases), of the runs outside
-    it. The latter scale the pairs of that part; with a single part, the first scale all pairs. `share` is the
-    expected share of the rows in the sample.
+    There is one row per labelled pair with values on both sides. `numbered` is the number and the file of the
+    chunk; the sample, about the share `share` of the rows, depends on the number and `seed`. `scales` are
+    `statistics_without_parts`: first of all runs, then, by part (fold of test cases), of the runs outside it,
+    which scale the pairs of that part; with a single part, the first scale all pairs.
     """
     number, source = numbered
     rows, file = contrasted_rows(chunks, scales, source), source.with_name(_ROWS)
@@ -195,10 +192,8 @@ def fit_group(
 ) -> Any:
     """Return the fitted classifier of one workload group, learned from the group's rows in `files`.
 
-    `files`, at least one, are Parquet files that `shape_chunk` wrote; all rows of the group are read into
-    memory. The features are projected by `projection`. `like` names their columns; its rows are not used.
-    `cell` names the model and scheme, `params` are the searched parameters, including those of resampling.
-    Labels are not checked: the group must have rows of both labels, or some models raise ValueError.
+    `files`, at least one, are those of `shape_chunk`; all rows of the group are read into memory. `like`
+    names their columns; its rows are not used. The group must have rows of both labels.
     """
     wanted = [("group", "==", group)]
     whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)

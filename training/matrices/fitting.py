@@ -29,9 +29,9 @@ def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
     """Return the fold, from 0, of each test case (``workload``); every fold has normal and abnormal pairs.
 
     There are fewer than `folds` where necessary. Test cases with most abnormal pairs are dealt first, equal
-    ones at random; the result keeps this order. Each goes to the fold with the fewest test cases of its
-    group, then the fewest abnormal pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``.
-    Raises InputError if not even two folds have both labels, or `folds` is below 2.
+    ones at random; each goes to the fold with the fewest test cases of its group, then the fewest abnormal
+    pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``. InputError if not even two folds
+    have both labels.
     """
     cases = pairs.groupby("workload", sort=True).agg(
         group=("group", "first"), abnormal=("abnormal", "sum"), pairs=("abnormal", "size")
@@ -49,9 +49,8 @@ def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
 def deal_pairs_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
     """Return the fold, from 0, of each ``pair_id``; folds have about equal shares of abnormal pairs.
 
-    `pairs` has ``pair_id, abnormal``. There are fewer than `folds`, but at least two, where a label has fewer
-    pairs; a label with a single pair is then missing from one of the two. ValueError if no label has two
-    pairs.
+    There are fewer than `folds`, but at least two, where a label has fewer pairs. ValueError if no label has
+    two.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -196,12 +195,10 @@ def results_row(
 ) -> dict[str, Any]:
     """Return the errors of a model in all folds, at least one, as a dict.
 
-    The keys are ``folds, vectors, abnormal`` (counts, the last of abnormal vectors) and the matrix paper's
-    figures `printed`, None if it has none: ``seed_false_negative, seed_false_positive,
-    seed_balanced_accuracy``. For vectors, and with the prefixes ``target_`` (vectors of targets) and
-    ``pair_``, there are ``balanced_accuracy`` (pooled), ``spread`` (its population standard deviation over
-    the folds with both labels), both NaN if undefined, and ``false_positive, false_negative`` (counts). The
-    argument `abnormal` is the truth by ``pair_id``; KeyError if a judged pair is missing.
+    The keys are ``folds, vectors, abnormal`` (counts), for vectors, and with the prefixes ``target_``
+    (vectors of targets) and ``pair_``, ``balanced_accuracy`` (pooled), ``spread`` (`accuracy_spread`) and
+    ``false_positive, false_negative`` (counts), and with the prefix ``seed_`` the matrix paper's figures
+    `printed`. The argument `abnormal` is the truth by ``pair_id``.
     """
     pairs = [
         Mistakes.from_flags(
@@ -254,10 +251,8 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
     """Return the training runs, the test runs and the truth of each fold, in ascending order of the folds.
 
     `fold_of` is the fold by ``workload`` or ``pair_id``; the name of its index is the column that is
-    compared. Training runs are all runs outside the fold, also invalid ones; their columns ``valid`` and
-    ``abnormal`` are kept. Test runs are the valid runs of the fold whose pairs can be scored; their ``valid``
-    and ``abnormal`` are all missing. The truth has, by ``run_id``, whether each test run is abnormal; a test
-    run without a label counts as normal.
+    compared. Training runs, with flags, are all runs outside the fold, also invalid ones. Test runs, without
+    flags, are the valid runs of the fold whose pairs can be scored; one without a label counts as normal.
     """
     truth, folds = examples.truth_of_runs(), []
     for fold in sorted(fold_of.unique()):
@@ -270,12 +265,9 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
     """Return up to `number` folds whose training and test runs share neither a cause nor a test case.
 
-    Each has training runs with the flags ``valid`` and ``abnormal`` (also invalid runs), valid test runs
-    without these flags, and the truth by ``run_id``; both labels are in training and test. Runs of pairs that
-    cannot be scored are in training if their test case is, whatever their cause. Empty if fewer than two
-    causes or test cases are known, or `number` is below 2. Otherwise, InputError if the test cases cannot be
-    dealt to two folds with both labels each; empty, too, if fewer than two folds have both labels after runs
-    with a cause of the test runs have left the training runs.
+    Runs of pairs that cannot be scored are in training if their test case is, whatever their cause. Empty if
+    fewer than two causes or test cases are known, or fewer than two folds have both labels in training and
+    test; InputError if the test cases cannot be dealt to two folds with both labels each.
     """
     pairs, truth, runs = examples.pairs, examples.truth_of_runs(), examples.tables.runs
     cause_by_pair = pair_causes(examples.tables)
@@ -328,9 +320,8 @@ class EngineFit:
 def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
     """Return the results of all `fits`, in order, computed in parallel; equal fits are computed once.
 
-    A result has verdicts on pairs, error counts of vectors and of targets, seconds, and the fitted engine if
-    its classifier is tuned, else None. `title` names the work in messages on progress. InputError if a fold's
-    training rows have one label, or a model or form is unknown.
+    `title` names the work in messages on progress. InputError if a fold's training rows have one label, or a
+    model or form is unknown.
     """
     by_rows: dict[Hashable, dict[Hashable, EngineFit]] = {}
     for key, fit in {fit.fit_key: fit for fit in fits}.items():

@@ -39,10 +39,9 @@ def match_metrics(
     """Return `tables` with exactly the metrics of a model, in its order, and notes on all differences.
 
     A metric that is missing, in another unit (unless one unit is empty), or without any value is taken as not
-    measured (NaN); a metric that the model does not know is dropped. `metrics` (``metric, unit, ...``) are
-    those of the training data; `groups` are its workload groups, and a run of another group adds a note only.
-    At most 5 notes of a kind are listed, then the number of further ones. `missing` is the largest share of
-    the model's raw metrics that may be unusable; InputError if more are.
+    measured (NaN); a metric that the model does not know is dropped. `metrics` are those of the training
+    data, `groups` its workload groups; a run of another group adds a note only. At most 5 notes of a kind are
+    listed. InputError if more than the share `missing` of the model's raw metrics are unusable.
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))

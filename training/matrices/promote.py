@@ -44,8 +44,7 @@ def rank_by_precision(entries_of_splits: Sequence[Mapping[str, Any]]) -> list[st
     """Return the names of the models by average precision (mean of folds, then of splits), the best first.
 
     Equal models are ordered by pooled balanced accuracy in the first split, the highest first, then by name.
-    `entries_of_splits` has the entries by name of each split, at least one. Entries whose ``kind`` is not
-    "model" are left out; KeyError if a model is missing in a later split.
+    `entries_of_splits` has the entries by name of each split, at least one.
     """
     models = [name for name, entry in entries_of_splits[0].items() if entry["kind"] == "model"]
 
@@ -105,11 +104,9 @@ def _tracked_run(name: str, metrics: dict[str, Any], rows: pd.DataFrame) -> Trac
 def promote_stage() -> None:
     """Register the best engine as champion or challenger, as `promote_candidate` decides; print the results.
 
-    It becomes champion if it is better than the current champion or there is none to compare it with;
-    otherwise, or if it is refused, it becomes challenger. Nothing changes if the same evidence was judged
-    before against the same champion, which can still be read. It reads params.yaml and the files of evaluate
-    and train below the working directory; InputError if metrics.json or the model is missing, or the registry
-    does not answer, FileNotFoundError if a test needs oof.parquet, which is missing.
+    It reads params.yaml and the files of evaluate and train below the working directory; InputError if
+    metrics.json or the model is missing, or the registry does not answer, FileNotFoundError if a test needs
+    oof.parquet, which is missing.
     """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     candidate = Candidate(
@@ -141,11 +138,9 @@ def _read_stored_oof(directory: Path, run: str, _: Path) -> OutOfFoldPredictions
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the path of oof.parquet below a project (``files``), and two functions that read predictions.
+    """Return the path of oof.parquet below a project, and two functions that read predictions.
 
-    ``read(project, metrics)`` returns a list, with the predictions of each entry in the split ``test-cases``:
-    first those of ``metrics["champion"]``, then the others by name. ``read_stored(directory, run, _)``
-    returns one object, the predictions of a registered version with its files in `directory`; `run`, the name
-    of its run, becomes their ``entry``. Both raise FileNotFoundError without the file.
+    The first reads those of each entry in the split ``test-cases``, the champion's first, the second those of
+    a registered version. Both raise FileNotFoundError without the file.
     """
     return PredictionReaders((_OOF.as_posix(),), _read_oof, _read_stored_oof)

@@ -144,8 +144,7 @@ class TableRow:
 def table_rows(full: Scheme) -> list[TableRow]:
     """Return the rows of tables 2 and 4 to 8 of the matrix paper, in the paper's order.
 
-    Each has the ``table``, the name of the ``row`` there, and the ``cell``: model and scheme. Only the number
-    of components of `full` is used, for table 5.
+    Only the number of components of `full` is used, for table 5.
     """
     seeds = replace(GROUPED, components=full.components, balance=True)
     pairs, both_sides = replace(seeds, form="concatenated"), replace(RAW, form="concatenated")
@@ -172,9 +171,7 @@ def table_rows(full: Scheme) -> list[TableRow]:
 def candidate_cells(models: Iterable[str], full: Scheme) -> list[Cell]:
     """Return the candidates: `models` under the `full` scheme, then the cells of the matrix paper's table 5.
 
-    `models` keep their order and are not checked. Table 5 has decision-tree, logistic, tan and
-    similarity-logistic under the paper's scheme, with the number of components of `full`. As it has
-    similarity-logistic, that is left out of `models`: it is never under the `full` scheme.
+    Table 5 has similarity-logistic, which is therefore never under the `full` scheme.
     """
     ours = [Cell(model, full) for model in models if model != SIMILARITY]
     return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
@@ -226,9 +223,8 @@ def add_remedies(
 ) -> Iterator[AblationStep]:
     """Yield the steps from the naive to the `full` scheme of `model`, adding one remedy at a time.
 
-    Step 0 is the naive scheme, with the remedy "none"; the others have the order of `remedies`. A remedy sets
-    its field to the value of `full`. `part` names the ablation in each step; ``printed`` are the paper's
-    figures for this remedy and model, else None.
+    Step 0 is the naive scheme, with the remedy "none". A remedy sets its field to the value of `full`;
+    ``printed`` are the paper's figures for this remedy and model.
     """
     taken: dict[str, Any] = {}
     yield AblationStep(part, 0, "none", Cell(model, NAIVE))
@@ -243,8 +239,7 @@ def leave_out_remedies(
 ) -> Iterator[AblationStep]:
     """Yield the `full` scheme of `model` (step 0, "none"), then the scheme without each remedy in turn.
 
-    `part` names the ablation in each step. To leave out a remedy, its field is set to the value of the naive
-    scheme.
+    To leave out a remedy, its field is set to the value of the naive scheme.
     """
     yield AblationStep(part, 0, "none", Cell(model, full))
     for number, remedy in enumerate(remedies, start=1):
@@ -255,10 +250,9 @@ def leave_out_remedies(
 def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
     """Yield the steps of two ablations of vectors of single runs, with the matrix paper's remedies.
 
-    In the first, for each of `models` in turn, the naive scheme comes first, and then one remedy more in each
-    step. In the second, the complete scheme comes first, and then each remedy is left out in turn; this is
-    done for the model "logistic" only, even if it is not in `models`, because these steps take longest. The
-    complete scheme is `full` with ``form="subtracted"``, ``grouping="given"`` and ``tuned=False``.
+    The complete scheme is `full` with ``form="subtracted"``, ``grouping="given"`` and ``tuned=False``. In the
+    first, remedies are added for each of `models`. In the second, each is left out for "logistic" only,
+    because these steps take longest.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:

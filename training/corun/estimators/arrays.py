@@ -163,8 +163,8 @@ def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) ->
 def read_impact_arrays(path: Path, stored: Path) -> QuickContention | None:
     """Return the fitted model from a file of `write_impact_arrays`, read without pickle.
 
-    Returns None if `path` does not exist, has another version or does not belong to the file `stored`. Raises
-    InputError if only `stored` is missing, `path` is not a NumPy archive, or an array is missing or wrong.
+    None if `path` does not exist, has another version or does not belong to the file `stored`. InputError if
+    only `stored` is missing, `path` is not a NumPy archive, or an array is missing or wrong.
     """
     if not path.is_file() or not belongs_to_model(path, VERSION, stored):
         return None
@@ -274,9 +274,7 @@ def split_log_impacts(learned: FittedImpact, contrasts: Sequence[CorunContrast])
 def split_by_trees(trees: ImpactArrays, contrasts: Sequence[CorunContrast]) -> list[LogShares]:
     """Return the trees' log impact of each co-run as a sum over its factors: exact Shapley values.
 
-    There is a result per contrast, in order. Its ``impact`` is ``usual``, that of the average co-run, plus
-    the sum of ``shares``, shape (n_factors,); all are natural logarithms. `contrasts` must not be empty, and
-    must all have the same factors.
+    `contrasts` must not be empty, and must all have the same factors.
     """
     count, n_factors = len(contrasts), contrasts[0].n_factors
     owners, children = np.tile(contrasts[0].owners, 2), trees.children.reshape(-1)
@@ -325,8 +323,8 @@ def _sum_leaf_shares(
 ) -> list[LogShares]:
     """Return the sums over the leaves of each co-run, in the order of the co-runs.
 
-    `leaves` are nodes, `coruns` the number of the co-run of each, both shape (n_leaves,); `led`, shape
-    (n_leaves, n_factors), is 1 where the leaf needs a factor's value of the co-run, -1 its usual value.
+    `led`, shape (n_leaves, n_factors), is 1 where the leaf needs a factor's value of the co-run, -1 its usual
+    value.
     """
     count, n_factors = int(coruns.max()) + 1, led.shape[1]
     values = trees.value.take(leaves)

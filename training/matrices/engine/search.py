@@ -193,13 +193,11 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
     A trial's score is the mean of two measures of held-out rows (each third of the test cases in turn; only
     one third of more than 2,000 rows): average precision, and balanced accuracy at the best threshold (at 0.5
     if the scheme's ``balance`` is False). Without trials or parameters to search, the start values are used,
-    and the score is NaN. The result has a calibration with a threshold for single ``rows``, and one
-    for ``pairs``, from held-out cases judged with the chosen parameters. If the classifier is tuned and
-    causes are known, that for pairs also uses cases held out together with their causes, because predictions
-    are more confident for known causes than for new ones. A guarantee on the false positive rate can only
-    raise the threshold for pairs. If ``balance`` is False, or a third of the test cases would lack a
-    label, there is no calibration and no guarantee, and thresholds are 0.5; in the second case, nothing is
-    searched.
+    and the score is NaN. The calibrations come from held-out cases judged with the chosen parameters; if the
+    classifier is tuned and causes are known, that for pairs also uses cases held out together with their
+    causes, because predictions are more confident for known causes than for new ones. A guarantee on the
+    false positive rate can only raise the threshold for pairs. If ``balance`` is False, or a third of the
+    test cases would lack a label, there is no calibration and no guarantee, and thresholds are 0.5.
     """
     cases, start = question.cases, question.start_params
     parts = split_in_thirds(cases, question.seed)

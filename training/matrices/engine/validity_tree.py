@@ -134,9 +134,8 @@ def run_deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     `scaled`, shape (n_runs, n_metrics), is NaN where not measured; both results have its shape, without NaN.
     For each metric, the differences of a run from the other runs of its side (run - other) are ranked by
     absolute value, and so are those from the runs of the other side. The deviation is the median (the lower
-    of two) of the one or the other ranking, whichever is nearer to 0. At most 50 (`MAX_OTHERS`) runs of a
-    side are compared. It is 0 if the run was not measured, or none of the others was. The usual value is the
-    value minus the deviation, 0 if it was not measured.
+    of two) of the one or the other ranking, whichever is nearer to 0; it is 0 without values. At most 50
+    (`MAX_OTHERS`) runs of a side are compared. The usual value is the value minus the deviation.
     """
     run_places, deviation = PairSides.from_runs(runs), np.full(scaled.shape, np.nan)
     for sides in _pairs_by_size(run_places):
