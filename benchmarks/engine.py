@@ -23,8 +23,9 @@ from benchmarks.table import SEED, Table, load_note, time_call
 from benchmarks.tan import fit_pyagrum
 from data.matrices.tables import MatrixTables
 from data.parallel import Compute, side_by_side
-from training.matrices.engine.engine import FULL, Engine, Scheme
+from training.matrices.engine.engine import Engine
 from training.matrices.engine.models import CATALOGUE
+from training.matrices.schemes import FULL, Cell, Scheme
 
 FOLDS, TRIALS, COMPONENTS = 10, 10, 100
 #: The scheme of the analysis engine paper: raw metrics, pruned, models by group, components, balanced.
@@ -99,8 +100,10 @@ def split_fold(tables: MatrixTables, fold: int) -> tuple[MatrixTables, MatrixTab
 def run_engine(task: Task) -> TaskResult:
     """Fit the engine with its search, judge the test part of the fold, and time both."""
     train, test = split_fold(tables_of(task.vectors), task.fold)
-    engine = Engine(task.scheme, task.model, TRIALS, SEED)
-    seconds, vectors = time_call(lambda: engine.fit(train).judge_vectors(test), time.process_time)
+    engine = Engine(Cell(task.model, task.scheme), TRIALS, SEED)
+    seconds, (_, vectors) = time_call(
+        lambda: engine.fit(train).judge_pairs_and_vectors(test), time.process_time
+    )
     flags = test.runs.set_index("run_id")["abnormal"]
     truth = flags.reindex(vectors["run_id"]).fillna(False).to_numpy(bool)
     group = vectors["group"].to_numpy(object)

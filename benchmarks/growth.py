@@ -62,9 +62,9 @@ def comparison_fit(times: int) -> TimedFit:
 def matrix_fit(times: int) -> TimedFit:
     """Return a fit of the champion of matrices, its search included, on copies of every tenth pair."""
     from data.matrices.params import Matrices
-    from training.matrices.engine.engine import FULL, Engine
+    from training.matrices.engine.engine import Engine
     from training.matrices.fitting import MatrixExamples
-    from training.matrices.schemes import candidate_cells
+    from training.matrices.schemes import FULL, candidate_cells
 
     paths, how = FamilyPaths("matrices"), load(Matrices).section.evaluate
     wanted = {
@@ -78,7 +78,7 @@ def matrix_fit(times: int) -> TimedFit:
     metrics = [*tables.raw_metrics, *tables.summary_metrics]
     runs = _copy_rows(tables.runs, times, ("run_id", "pair_id", "workload"))
     runs[metrics] *= 1 + _draw_noise(runs[metrics].shape)
-    engine = Engine(cell.scheme, cell.model, how.n_trials, SEED)
+    engine = Engine(cell, how.n_trials, SEED)
     copied_tables = replace(tables, runs=runs)
     return TimedFit(cell.entry_name, len(runs), len(metrics), lambda: engine.fit(copied_tables))
 

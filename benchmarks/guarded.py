@@ -51,9 +51,8 @@ from training.corun.estimators.fitting import ImpactRecipe, ImpactTable
 from training.corun.online import SampledRuns, fit_online_models, pair_runs, second_stage_model
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
 from training.estimators.catalogue import CATALOGUE, build_pipeline, without_sampler
-from training.matrices.engine.engine import LARGE
 from training.matrices.engine.stored import EngineRecipe
-from training.matrices.schemes import Cell
+from training.matrices.schemes import LARGE, Cell
 
 RAW = Path("data/raw")
 #: Sizes of the operations: comparisons judged at once, featurized, of a request and alone; megabytes read.

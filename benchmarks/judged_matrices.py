@@ -20,10 +20,11 @@ from features.matrices.forms import Removal
 from serving.matrices.request import answer_matrices, judge_tables
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 from serving.models import ModelRef, Served
-from training.matrices.engine.engine import FULL, Engine, Odds, find_attributions
+from training.matrices.engine.engine import Engine, Odds, find_attributions
+from training.matrices.engine.shape import make_test_rows
 from training.matrices.engine.stored import EngineRecipe
 from training.matrices.fitting import FoldPart, MatrixExamples, deal_to_folds, fold_parts
-from training.matrices.schemes import Cell
+from training.matrices.schemes import FULL, Cell
 
 Whole = NDArray[np.intp]
 #: Maps rows of pairs, the engine's log-odds and n to the indices of n metrics per pair.
@@ -122,11 +123,13 @@ def request_body(tables: MatrixTables) -> bytes:
 
 def failing_pairs(model: str, part: FoldPart) -> tuple[Removal, Odds, float]:
     """Return the failing pairs of a fold, the function of their log-odds, and the threshold's log-odds."""
-    engine = Engine(FULL, model, TRIALS, SEED).fit(part.train)
+    engine = Engine(Cell(model, FULL), TRIALS, SEED).fit(part.train)
     judged = engine.judge_pairs(part.test)
     names = judged.loc[judged["abnormal"], "pair_id"]
     failing = part.test.select_runs(part.test.runs["pair_id"].isin(names).to_numpy(bool))
-    removal, threshold = engine.prepare_removal(failing), engine.threshold
+    whole, threshold = engine.grouping.assign_groups(failing), engine.threshold
+    rows = make_test_rows(engine.form, engine.scales, engine.grouping, failing)
+    removal = Removal.from_rows(engine.form, whole, engine.scales, rows)
     return removal, engine.log_odds_function(removal), float(np.log(threshold / (1 - threshold)))
 
 

@@ -19,8 +19,7 @@ from benchmarks.synthetic_matrices import GROUPS, RAW, generate
 from benchmarks.table import SEED, Table, load_note, publish, time_call
 from data.parallel import Compute
 from training.matrices.chunks import LargeRecipe
-from training.matrices.engine.engine import LARGE
-from training.matrices.schemes import Cell
+from training.matrices.schemes import LARGE, Cell
 
 MODEL, TRIALS, MISSING = "logistic", 6, 0.5
 

@@ -34,10 +34,11 @@ from training.corun.estimators.fitting import ImpactTable
 from training.corun.splits import DESIGNS
 from training.evaluation.metrics import Scores, score_verdicts
 from training.fingerprints.prediction import Forecast, by_application, forecast_application
-from training.matrices.engine.engine import FULL, Engine
+from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import drop_invalid_runs
 from training.matrices.fitting import FoldPart, MatrixExamples, parts_of_causes
+from training.matrices.schemes import FULL, Cell
 
 
 class TransferRow(NamedTuple):
@@ -150,7 +151,7 @@ def _judge_by_engine(part_and_seed: tuple[FoldPart, int]) -> pd.DataFrame:
     how = Matrices()
     alarms = Alarms(how.decide.max_false_positive_rate or EVEN, how.decide.confidence)
     trials = how.evaluate.n_trials
-    engines = [Engine(FULL, model, trials, seed, alarms=alarms).fit(part.train) for model in MODELS]
+    engines = [Engine(Cell(model, FULL), trials, seed, alarms=alarms).fit(part.train) for model in MODELS]
     judged = max(engines, key=lambda engine: engine.search_result.ranking).judge_pairs(part.test)
     return judged.assign(judged=judged["abnormal"])
 

@@ -21,9 +21,8 @@ from serving.matrices.schemas import DriverAnswer, MatricesAnswer, MatrixVerdict
 from serving.plugins import Counts
 from serving.reports.verdict_lines import VerdictLine, VerdictTable
 from training.matrices.chunks import LargeRecipe
-from training.matrices.engine.engine import LARGE
 from training.matrices.engine.judges import FALLBACK
-from training.matrices.schemes import Cell
+from training.matrices.schemes import LARGE, Cell
 from training.registry.champions import project_params
 
 

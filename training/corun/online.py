@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.corun.tables import SAMPLE_DTYPES
 from features.corun.rates import CORUN
-from training.corun.estimators.fitting import accuracy_scores
+from training.corun.estimators.fitting import accuracy_scores, explained_share
 from training.corun.splits import DESIGNS
 from training.estimators.answering import model_answering, require_finite
 
@@ -65,10 +65,9 @@ class SampledRuns:
 def start_rates(times: Floats, counts: Floats, seconds: float) -> Floats:
     """Return rates of one run's first seconds as log(rate + 1), shape (n_events, 3), rates per second.
 
-    The three are rates over the intervals that end by `seconds` (at least the first interval), over the last
-    half of these intervals (their number is rounded up), and over the last of them. `times`, shape
-    (n_intervals,), are the ends of the intervals in seconds since the run's start, ascending; `counts`, shape
-    (n_intervals, n_events), are those of each interval.
+    The three are over the intervals that end by `seconds` (at least the first), over the last half of these
+    (rounded up), and over the last of them. `times`, shape (n_intervals,), are the ends of the intervals in
+    seconds since the start; `counts`, shape (n_intervals, n_events), are those of each interval.
     """
     number = max(int((times <= seconds + 1e-9).sum()), 1)
     starts = np.concatenate([[0.0], times[:-1]])
@@ -104,13 +103,8 @@ class RatioSpread:
         if is_counted.all():
             return ratios
         counted_covariance = self.covariance[np.ix_(is_counted, is_counted)]
-        # nearly constant events must not dominate
-        ridge = (
-            1e-3
-            * max(float(np.trace(self.covariance)) / len(is_counted), 1e-12)
-            * np.eye(len(counted_covariance))
-        )
-        weights = np.linalg.solve(counted_covariance + ridge, ratios[is_counted] - self.mean[is_counted])
+        ridged = _with_ridge(counted_covariance, float(np.trace(self.covariance)) / len(is_counted))
+        weights = np.linalg.solve(ridged, ratios[is_counted] - self.mean[is_counted])
         expected = self.mean + self.covariance[:, is_counted] @ weights
         return np.where(is_counted, ratios, expected)
 
@@ -121,14 +115,15 @@ class RatioSpread:
         training co-runs. `ratios` (log ratios of event rates) and `is_counted` have shape (n_events,).
         """
         counted_covariance = self.covariance[np.ix_(is_counted, is_counted)]
-        ridge = (
-            1e-3
-            * max(float(np.trace(counted_covariance)) / len(counted_covariance), 1e-12)
-            * np.eye(len(counted_covariance))
+        ridged = _with_ridge(
+            counted_covariance, float(np.trace(counted_covariance)) / len(counted_covariance)
         )
-        return float(
-            -2 * ratios[is_counted] @ np.linalg.solve(counted_covariance + ridge, self.mean[is_counted])
-        )
+        return float(-2 * ratios[is_counted] @ np.linalg.solve(ridged, self.mean[is_counted]))
+
+
+def _with_ridge(covariance: Floats, variance: float) -> Floats:
+    # nearly constant events must not dominate
+    return covariance + 1e-3 * max(variance, 1e-12) * np.eye(len(covariance))
 
 
 @dataclass(frozen=True)
@@ -221,9 +216,8 @@ def pair_runs(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
 def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
     """Return each sampled co-run's change of event rates: log(rate + 1), co-run minus solo run.
 
-    Columns: ``task, corunners, machine, repetition``, then one per event. Rates are per second, over the
-    first `seconds`; a missing count is 0. The solo run is the first repetition of the task on that machine in
-    `samples`. Co-runs without a solo run, or without a row in `instances`, are left out.
+    Columns: ``task, corunners, machine, repetition``, then one per event. Rates are over the first `seconds`.
+    Co-runs are those of `pair_runs`.
     """
     sampled = SampledRuns.from_samples(samples, seconds)
     pairs = pair_runs(sampled.runs, instances)
@@ -269,12 +263,10 @@ class SampleFold:
 
 
 def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
-    """Return a fold's test co-runs with the impacts ``measured`` and ``predicted`` by each of `SECOND`.
+    """Return a fold's test co-runs with the impacts ``measured`` and ``predicted`` by each model of `SECOND`.
 
-    Columns: ``task, corunners, machine, repetition, model`` ("linear", "svm", "random-forest" or "xgboost"),
-    ``measured, predicted, design, fold, seconds``; model after model. ``seconds`` is how much of each run the
-    models see, from its start. Models are fitted to the training co-runs. ModelError if a predicted impact is
-    not finite.
+    Further columns: ``task, corunners, machine, repetition, model, design, fold, seconds``, of which the last
+    is how much of each run the models see. ModelError if a predicted impact is not finite.
     """
     sampled, test_pairs = sample_fold.sampled, sample_fold.test_pairs
     solo, corun = test_pairs["solo"], test_pairs["corun"]
@@ -298,21 +290,13 @@ def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
 def accuracy_by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     """Return the accuracy of `predict_held_out`, a row per ``seconds, design, model``, in this order.
 
-    Columns after these: ``within_tolerance`` (share of relative errors below `tolerance`), ``spread`` (its
-    standard deviation over folds, by n), ``mape`` (mean relative error, a share) and ``r2`` (0 if all
-    measured impacts are equal). All but ``spread`` are of the rows of all folds together.
+    Further columns: ``within_tolerance`` (share of relative errors below `tolerance`), ``spread`` (its
+    standard deviation over folds, by n), ``mape`` and ``r2``, of the rows of all folds together.
     """
-    rows = []
-    for (seconds, design, model), group_rows in predictions.groupby(
-        ["seconds", "design", "model"], sort=True
-    ):
+    keys, rows = ["seconds", "design", "model"], []
+    for values, group_rows in predictions.groupby(keys, sort=True):
         error = np.abs(group_rows["predicted"] / group_rows["measured"] - 1)
         inside = (error < tolerance).groupby(group_rows["fold"]).mean()
-        left = ((group_rows["measured"] - group_rows["predicted"]) ** 2).sum()
-        total = ((group_rows["measured"] - group_rows["measured"].mean()) ** 2).sum()
-        r2 = float(1 - left / total) if total > 0 else 0.0
-        scores = {"spread": float(inside.std(ddof=0)), "r2": r2}
-        scores |= accuracy_scores(error, tolerance)
-        rows.append({"seconds": seconds, "design": design, "model": model} | scores)
-    columns = ["seconds", "design", "model", "within_tolerance", "spread", "mape", "r2"]
-    return pd.DataFrame(rows, columns=columns)
+        scores = {"spread": float(inside.std(ddof=0)), "r2": explained_share(group_rows)}
+        rows.append(dict(zip(keys, values, strict=True)) | scores | accuracy_scores(error, tolerance))
+    return pd.DataFrame(rows, columns=[*keys, "within_tolerance", "spread", "mape", "r2"])

@@ -100,10 +100,7 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
 def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     """Return a placement with a large total on the fewest machines that hold `tasks`.
 
-    For one or two slots per machine it is the worst placement on these machines (``exact=True``); else the
-    worst that a local search, seeded by `seed`, finds (``exact=False``). `cost` takes groups of task numbers
-    and returns slow-downs, shape (n_groups,), 0 for one task or none. InputError if the tasks do not fit in
-    `room`, it has no machine or no slot, or `tasks` is 0.
+    As `best_placement`: exact for one or two slots per machine, else the worst that a local search finds.
     """
     room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
@@ -112,10 +109,7 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
 
 
 def random_totals(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
-    """Return the total slow-downs of `draws` random placements of `tasks` in `room`, shape (draws,).
-
-    They are those of `random_placements` with the same arguments, in order, with the same errors.
-    """
+    """Return the total slow-downs of the placements of `random_placements`, shape (draws,)."""
     return np.array(
         [placement.total for placement in random_placements(tasks, room, cost, draws, seed)], np.float64
     )
@@ -125,9 +119,7 @@ def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int)
     """Return `draws` random placements of `tasks` tasks on the machines of `room`, each with its total.
 
     Each puts the tasks into slots drawn without replacement; placements may repeat, and ``exact`` is False.
-    `cost` takes the groups of several tasks that share a machine, and returns the slow-down of each, summed
-    over its tasks, shape (n_groups,). Raises InputError if `tasks` do not fit in `room`, or it has no machine
-    or no slot.
+    `cost` and errors are those of `best_placement`.
     """
     room.require_space(tasks)
     generator = np.random.default_rng(seed)
@@ -214,10 +206,9 @@ def _group_by_machine(machines: NDArray[np.intp]) -> list[Group]:
 
 
 def total_slowdown(groups: list[Group], cost: Cost) -> float:
-    """Return the slow-down summed over groups of task numbers; `cost` gets only groups of several tasks.
+    """Return the slow-down summed over groups of task numbers; a group of one task counts 0.
 
-    A group of one task counts 0. `cost` is called once, with an empty list if no group has several tasks, but
-    not at all without groups.
+    `cost` is called once, with the groups of several tasks, but not at all without groups.
     """
     return float(cost([group for group in groups if len(group) > 1]).sum()) if groups else 0.0
 

@@ -284,7 +284,6 @@ class _SeenBlocks(NamedTuple):
 
     @classmethod
     def from_kernel(cls, runs: AlignedRuns, kernel: Floats) -> _SeenBlocks:
-        """Return the seen blocks of `runs`; `kernel` is that of `_block_kernel`."""
         ratios, seen, scales = np.log(runs.corun / runs.solo), len(runs.solo), _SCALES
         values, vectors = np.linalg.eigh(kernel[..., :seen, :seen])
         variances = scales[:, None] ** 2 * np.maximum(values, 0)[..., None, :] + _noise_variance(ratios)

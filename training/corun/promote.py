@@ -43,8 +43,8 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
     """Return the functions that read, compare and log the best model that predicts from solo runs.
 
     It is compared with the registered champion by relative errors on unseen co-runs; the scores of the other
-    regressions are logged, too. `metrics` is the content of metrics.json. InputError if a regression's card
-    is missing or invalid; FileNotFoundError without oof.parquet.
+    regressions are logged, too. InputError without a regression's card, FileNotFoundError without
+    oof.parquet.
     """
     design, oof = main_design(tuple(metrics["splits"])), read_written_table(paths.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
@@ -70,9 +70,7 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
 def online_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
     """Return the functions that read, compare and log the best model that predicts from first samples.
 
-    It is compared with the registered champion by relative errors on unseen co-runs; the scores of the other
-    online models are logged, too. ``metrics["online"]``, of metrics.json, must not be None. FileNotFoundError
-    without online.parquet.
+    As `static_means`; ``metrics["online"]`` must not be None. FileNotFoundError without online.parquet.
     """
     online, oof = metrics["online"], read_written_table(paths.evaluated / "online.parquet")
     at = oof[(oof["seconds"] == online["trained_at"]) & (oof["design"] == online["design"])]
@@ -194,14 +192,11 @@ def promotion_candidates(
 
 
 def promote_stage() -> None:
-    """Register the best static and the best online model, and make each the champion if it is better.
+    """Register the best static and the best online model, if any, and make each the champion if it is better.
 
-    There may be no online model. Each is compared with its current champion by `promote_candidate`: if it is
-    not better, it becomes challenger. If there is no champion, or none that can be read and has co-runs in
-    common, it becomes champion. A repeated call with the same evidence changes nothing while the champion can
-    be read. The results are printed, one line each. InputError if params.yaml, metrics.json or a model is
-    missing or invalid, or the registry does not answer; FileNotFoundError without the out-of-fold
-    predictions.
+    Each is compared with its current champion by `promote_candidate`; the results are printed, one line each.
+    InputError if params.yaml, metrics.json or a model is missing or invalid, or the registry does not answer;
+    FileNotFoundError without the out-of-fold predictions.
     """
     for candidate in promotion_candidates(load(Corun), written(PATHS.metrics, "evaluate")):
         print(promote_candidate(candidate))  # noqa: T201

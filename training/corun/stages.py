@@ -81,10 +81,9 @@ class ImpactTask:
 def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
     """Return the parameters with the least mean error over the inner folds, that error, and all trials.
 
-    The mean is over the rows of all folds together, so that each row has the same weight. An error is a share
-    of the measured impact, or for a classification 1 if the predicted range of impacts is wrong, else 0. If
-    the task has more than ``task.how.max_rows`` rows, that number of rows is drawn before the folds are
-    divided. Equal tasks give equal outcomes. InputError as by `inner_folds`.
+    The mean is over the rows of all folds together. An error is a share of the measured impact, or for a
+    classification 1 if the predicted range of impacts is wrong. If the task has more than
+    ``task.how.max_rows`` rows, that number of rows is drawn before the folds are divided.
     """
     part, name = task.part.name, task.recipe.model
     model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed
@@ -121,15 +120,12 @@ def _fold_errors(recipe: ImpactRecipe, train: pd.DataFrame, test: pd.DataFrame) 
 def list_searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     """Return one search per model and part (fold, or all rows), the slowest models first.
 
-    Classifications are searched only in the folds of the random design, for table 1 of the co-run paper (and
-    in all rows if random is the main design). Raises InputError if params.yaml names an unknown model, or for
-    the reasons of `divide_table`.
+    Classifications are searched only in the random design, for table 1 of the co-run paper. InputError if
+    params.yaml names an unknown model, or for the reasons of `design_parts`.
     """
     require_known(section.tune.models, CATALOGUE, "corun.tune")
-    trained_on = [
-        (part, table.frame.iloc[part.train].reset_index(drop=True))
-        for part in divide_table(table, section, seed)
-    ]
+    parts = design_parts(table.frame, section.evaluate.designs, section.evaluate.n_folds, seed)
+    trained_on = [(part, table.frame.iloc[part.train].reset_index(drop=True)) for part in parts]
     return [
         ImpactTask(part, recipe_of(table, name, section, seed), rows, section.tune)
         for name in slowest_first(section.tune.models, _SLOWEST)
@@ -138,21 +134,12 @@ def list_searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactT
     ]
 
 
-def divide_table(table: ImpactTable, section: Corun, seed: int) -> list[DesignPart]:
-    """Return one part of all rows (fold -1), then the folds of each possible design, as `design_parts`.
-
-    InputError if no design is possible, or "random" is wanted and there are fewer rows than folds.
-    """
-    return design_parts(table.frame, section.evaluate.designs, section.evaluate.n_folds, seed)
-
-
 def recipe_of(
     table: ImpactTable, model: str, section: Corun, seed: int, chosen: dict[str, Any] | None = None
 ) -> ImpactRecipe:
     """Return the settings to fit `model`, a name in the catalogue, with parameters `chosen` by a search.
 
-    They have the features of `table` that the model takes, and the width of classes of impacts, which is the
-    section's tolerance. `chosen` None: no parameters. KeyError if `model` is unknown.
+    They have the features of `table` that the model takes; the width of classes of impacts is the tolerance.
     """
     share = section.evaluate.tolerance
     return ImpactRecipe(model, chosen or {}, table.model_features(model), share, seed, table.rate_features)
@@ -161,8 +148,7 @@ def recipe_of(
 def tune_stage() -> None:
     """Write tuned.json, the best parameters of every model in every part, and all trials (trials.parquet).
 
-    A part is all rows, or the training rows of a fold; classifications are searched only in parts of the
-    random design. InputError if featurize has not run, or as by `list_searches` and `run_search`.
+    InputError if featurize has not run, or as by `list_searches` and `run_search`.
     """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = list_searches(table, params.section, params.seed)
@@ -285,24 +271,26 @@ SHUFFLES, PERMUTED = 5, 500
 
 
 @dataclass(frozen=True)
-class ExplainedFold:
-    """The recipe, the training rows and the test rows of a fold."""
+class ModelOfPart:
+    """A model to fit to a part's training rows and to test on its test rows."""
 
     recipe: ImpactRecipe
     train: pd.DataFrame
     test: pd.DataFrame
+    part: DesignPart
+    preparation: str = ""
 
     def relative_errors(self) -> Floats:
         """Return |predicted / measured - 1| of the test rows' impacts, shape (n_test,), after fitting."""
         return _relative_errors(self.recipe.fit(self.train), self.test)
 
 
-def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
+def permutation_importance(fold: ModelOfPart, seed: int) -> pd.DataFrame:
     """Return the increase of the mean relative error of test rows when a feature is shuffled.
 
-    There is a row for each feature that the model takes. The model is fitted once, to the training rows of
-    `fold`. Columns: ``feature, rise, spread`` (mean and standard deviation, by n, over 5 shuffles; shares),
-    largest rise first, equal ones by name. `seed` draws the shuffles, and 500 test rows if there are more.
+    The model is fitted once, to the training rows of `fold`. Columns: ``feature, rise, spread`` (mean and
+    standard deviation, by n, over 5 shuffles), largest rise first. `seed` draws the shuffles, and 500 test
+    rows if there are more.
     """
     generator = np.random.default_rng(seed)
     model, rows = fold.recipe.fit(fold.train), fold.test
@@ -323,15 +311,13 @@ def permutation_importance(fold: ExplainedFold, seed: int) -> pd.DataFrame:
 
 
 def accuracy_without_events(
-    folds: Sequence[ExplainedFold], predictions: pd.DataFrame, compute: Compute
+    folds: Sequence[ModelOfPart], predictions: pd.DataFrame, compute: Compute
 ) -> pd.DataFrame:
     """Return the accuracy over all folds if one event that the co-run paper calls essential is left out.
 
-    `predictions` has ``measured, predicted`` with all features. The models of `folds`, at least one, are
-    fitted anew without each event in turn. Columns: ``without`` (the event, in the order of `ESSENTIAL`;
-    empty, in the first row: none), ``measured`` (whether the models take features of that event; True in the
-    first row), ``within_tolerance`` (the tolerance is ``recipe.share`` of the folds) and ``mape`` (both
-    shares; NaN if not measured).
+    `predictions` has ``measured, predicted`` with all features. Columns: ``without`` (an event of
+    `ESSENTIAL`; empty, in the first row: none), ``measured`` (whether the models take features of that
+    event), ``within_tolerance, mape`` (NaN if not measured).
     """
     errors = np.abs(
         predictions["predicted"].to_numpy(np.float64) / predictions["measured"].to_numpy(np.float64) - 1
@@ -344,7 +330,7 @@ def accuracy_without_events(
         row: dict[str, Any] = {"without": event, "measured": len(columns_left) < len(columns)}
         if row["measured"]:
             without = [replace(fold, recipe=replace(fold.recipe, columns=columns_left)) for fold in folds]
-            of_folds = side_by_side(ExplainedFold.relative_errors, without, compute, f"corun without {event}")
+            of_folds = side_by_side(ModelOfPart.relative_errors, without, compute, f"corun without {event}")
             row |= accuracy_scores(np.concatenate(of_folds), share)
         rows.append(row)
     return pd.DataFrame(rows, columns=["without", "measured", "within_tolerance", "mape"])
@@ -353,11 +339,10 @@ def accuracy_without_events(
 def residual_plot_data(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
     """Return the data of the four residual plots of the co-run paper, figures 4 and 5.
 
-    `predictions` has one model's rows of oof.parquet in one design, `features` the vectors of these rows,
-    shape (n_rows, n_features), NaN where unknown (the median is used). Columns: ``task, corunners, machine,
-    fitted, residual`` (measured - fitted); ``standardised`` (residual / (standard deviation of all residuals
-    x sqrt(1 - leverage))), its normal quantile by rank, ``theoretical``, and the square root of its absolute
-    value, ``scale``; ``leverage`` (of standardised features); ``cook`` (Cook's distance).
+    `predictions` has one model's rows of oof.parquet in one design, `features` their vectors, shape (n_rows,
+    n_features), NaN where unknown (the median is used). Columns: ``task, corunners, machine, fitted,
+    residual``; ``standardised`` residuals, their normal quantile by rank, ``theoretical``, and the square
+    root of their size, ``scale``; ``leverage`` (of standardised features); ``cook`` (Cook's distance).
     """
     from scipy.special import ndtri
 
@@ -398,20 +383,11 @@ RESIDUAL_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class ModelOfPart(ExplainedFold):
-    """A model to fit to a part's training rows and to test on its test rows."""
-
-    part: DesignPart
-    preparation: str = ""
-
-
 def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
     """Return the impacts predicted for the test rows of `cell` by its model, fitted to its training rows.
 
-    Columns: ``task, corunners, machine, design, fold, model, kind, preparation, measured, predicted, right``
-    (bool: relative error below the tolerance, or for a classification the right range), those of oof.parquet
-    without intervals. Rows and index are those of ``cell.test``.
+    Columns: those of oof.parquet without intervals; ``right``: relative error below the tolerance, or for a
+    classification the right range. Rows and index are those of ``cell.test``.
     """
     fitted = cell.recipe.fit(cell.train)
     impacts = fitted.predict(cell.test)
@@ -430,8 +406,7 @@ def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
 def evaluate_stage() -> None:
     """Evaluate all models, reproduce table 1 of the co-run paper, explain the champion; write all results.
 
-    The champion is the regression with the smallest pooled ``mape`` in the main design of folds ("pairs" if
-    it was evaluated, else the first possible one of params.yaml). The files are in reports/corun:
+    The champion is the regression with the smallest pooled ``mape`` in the main design. Written are
     metrics.json, the tables in ``evaluated``, and figures for DVC. InputError if an earlier stage has not
     run.
     """
@@ -479,7 +454,8 @@ def evaluate_stage() -> None:
 
 def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
     tuned, rows = read_tuned(PATHS.tuned, Tuned), table.frame
-    parts = [part for part in divide_table(table, params.section, params.seed) if part.fold >= 0]
+    how = params.section.evaluate
+    parts = design_parts(rows, how.designs, how.n_folds, params.seed)[1:]
     require_parts(PATHS.tuned, tuned, [part.name for part in parts])
     return [
         ModelOfPart(
@@ -496,10 +472,9 @@ def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
 def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Compute) -> pd.DataFrame:
     """Return table 1 of the co-run paper with our accuracies in the `cells` of the design "random".
 
-    Columns: ``predictor, kind, preparation, accuracy, spread`` (mean and standard deviation, by n, over the
-    folds; shares), ``seeds`` (accuracy in the paper or NaN), sorted by kind, predictor and preparation. Other
-    designs and models without preparation are ignored; the table is empty if no cell remains. Each model is
-    fitted anew with each of the three preparations, to the features `rates` alone, as in equation 1.
+    Columns: ``predictor, kind, preparation, accuracy, spread`` (mean and standard deviation, by n, over
+    folds), ``seeds`` (accuracy in the paper or NaN). Each model is fitted anew with each of the three
+    preparations, to the features `rates` alone, as in equation 1; models without preparation are ignored.
     """
     prepared = []
     for cell in cells:

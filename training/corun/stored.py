@@ -21,7 +21,7 @@ from data.tables.specs import Spec, Tables, as_number, with_dtypes
 from features.corun.rates import MOST, OTHERS, Placed, Solo, corun_columns, corun_matrix
 from training.corun.estimators import arrays as impact_arrays
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.fitting import FittedImpact, named_of
+from training.corun.estimators.fitting import FittedImpact
 from training.corun.estimators.pressure import Named
 from training.corun.online import OnlineModel, RatioSpread
 from training.estimators.answering import model_answering, require_finite
@@ -190,25 +190,6 @@ class TrainedImpact(StoredModel[ImpactCard]):
         card = ImpactCard.read(directory)
         require_width(directory, card.features, len(quick.arrays_.fill))
         return cls(quick, card)
-
-    def predict(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return ``impact`` (co-run / solo time) and its interval ``low, high``, a row per co-run.
-
-        `rows` has ``task, corunners`` (joined by ``+``), ``machine`` and the features of the card. Raises
-        ModelError if the model fails or a number is not finite.
-        """
-        impact = self.predict_impacts(rows[list(self.card.features)].to_numpy(np.float64), named_of(rows))
-        corunners = [names.split("+") for names in rows["corunners"]]
-        widths = np.array(
-            [
-                self.card.half_width(machine, [task, *names])
-                for machine, task, names in zip(rows["machine"], rows["task"], corunners, strict=True)
-            ]
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            low, high = impact * np.exp(-widths), impact * np.exp(widths)
-        require_finite(self.card.model, "impact", low, high)
-        return pd.DataFrame({"impact": impact, "low": low, "high": high})
 
     def predict_impacts(self, x: Floats, named: Named) -> Floats:
         """Return impacts (co-run / solo time), shape (n_rows,), of features, (n_rows, n_features).

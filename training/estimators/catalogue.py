@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,154 +113,73 @@ class Model:
     in_search: dict[str, Any] = field(default_factory=dict)
 
 
-def build_neighbours(
-    params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
+def build_estimator(
+    address: str,
+    arguments: Mapping[str, str],
+    params: Params,
+    seed: int,
+    weights: Balance,
+    *,
+    directions: Directions = None,
+    **fixed: Any,
 ) -> Any:
-    """Return unfitted nearest neighbours with ``k`` and the Minkowski power ``p`` of `params`.
+    """Return an unfitted estimator, whose class is at the address ``module:class``; imports the module.
 
-    `directions` has 1, -1 or 0 by column, the effect of a larger value on the probability of ``fail``: then
-    the neighbours are one-sided and monotone, ignore columns with 0, and use `seed`. None: those of
-    scikit-learn. `more` are further arguments, such as ``weights``. `balance` is ignored, since votes have no
-    class weights.
+    `arguments` has by argument of the class the source of its value: the name of one of `params`, or
+    ``seed``, ``weights`` or ``directions`` (see `Model.build`). KeyError if a parameter is missing. `fixed`
+    are further arguments.
     """
-    from sklearn.neighbors import KNeighborsClassifier
+    module, _, name = address.partition(":")
+    values = {**params, "seed": seed, "weights": weights, "directions": directions}
+    given = {argument: values[source] for argument, source in arguments.items()}
+    return getattr(import_module(module), name)(**given, **fixed)
 
-    del balance
-    if directions is not None:
-        from training.estimators.monotone import OneSidedNeighbours
 
-        return OneSidedNeighbours(params["k"], params["p"], directions=directions, seed=seed, **more)
-    # a neighbour tree would be stored with the model, in types that only its own code can check
-    return KNeighborsClassifier(n_neighbors=params["k"], p=params["p"], algorithm="brute", **more)
+_SEEDED = {"random_state": "seed"}
+WEIGHTED = {**_SEEDED, "class_weight": "weights"}
+#: The arguments of scikit-learn's forests, and of XGBoost.
+FOREST = {**_SEEDED, "n_estimators": "trees", "min_samples_leaf": "leaf", "max_features": "features"}
+BOOSTING = {
+    **_SEEDED, "n_estimators": "trees", "max_depth": "depth", "min_child_weight": "child_weight",
+    "colsample_bytree": "columns",
+}  # fmt: skip
+HISTOGRAMS: dict[str, Any] = {"tree_method": "hist", "nthread": 1}
 
 
 def build_logistic(
-    params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
+    params: Params, seed: int, weights: Balance, directions: Directions = None, **fixed: Any
 ) -> Any:
-    """Return an unfitted logistic regression; ``c`` of `params` is the inverse of the penalty.
+    """Return an unfitted logistic regression; with `directions`, a `SignedLogistic`, without `fixed`."""
+    if directions is None:
+        address = "sklearn.linear_model:LogisticRegression"
+        return build_estimator(address, {"C": "c", **WEIGHTED}, params, seed, weights, **fixed)
+    from training.estimators.monotone import SignedLogistic
 
-    `balance` has the weights of the classes 0 and 1, or is None. With `directions`, a coefficient is at
-    least 0 where its column has 1, at most 0 where it has -1 and free where it has 0, and `seed` and `more`
-    are ignored; else `more` goes to scikit-learn.
-    """
-    from sklearn.linear_model import LogisticRegression
+    return SignedLogistic(params["c"], directions=directions, class_weight=weights)
 
+
+def _build_neighbours(
+    params: Params, seed: int, _: Balance, directions: Directions = None, **fixed: Any
+) -> Any:
     if directions is not None:
-        from training.estimators.monotone import SignedLogistic
+        from training.estimators.monotone import OneSidedNeighbours
 
-        return SignedLogistic(params["c"], directions=directions, class_weight=balance)
-    return LogisticRegression(C=params["c"], class_weight=balance, random_state=seed, **more)
+        return OneSidedNeighbours(params["k"], params["p"], directions=directions, seed=seed, **fixed)
+    from sklearn.neighbors import KNeighborsClassifier
 
-
-def decision_tree(
-    params: Params, seed: int, balance: Balance, directions: Directions = None, **more: Any
-) -> Any:
-    """Return an unfitted decision tree with ``leaf`` (least rows per leaf) and ``criterion`` of `params`.
-
-    `balance`: weights of the classes 0 and 1, or None. `directions`: 1, -1 or 0 by column, the sign of its
-    effect on the probability of ``fail``, or None. `more` goes to scikit-learn. KeyError if a parameter is
-    missing.
-    """
-    from sklearn.tree import DecisionTreeClassifier
-
-    return DecisionTreeClassifier(
-        min_samples_leaf=params["leaf"],
-        criterion=params["criterion"],
-        monotonic_cst=directions,
-        class_weight=balance,
-        random_state=seed,
-        **more,
-    )
+    # a neighbour tree would be stored with the model, in types that only its own code can check
+    return KNeighborsClassifier(n_neighbors=params["k"], p=params["p"], algorithm="brute", **fixed)
 
 
-def support_vectors(params: Params, seed: int, balance: Balance, **more: Any) -> Any:
-    """Return an unfitted support vector classifier with scikit-learn's ``C`` from ``c`` of `params`.
-
-    `more` are further arguments of scikit-learn's SVC. The kernel is RBF unless `more` has another; without
-    ``probability`` in `more`, the classifier predicts classes only. `balance` has the weights of the classes
-    0 and 1, or is None.
-    """
-    from sklearn.svm import SVC
-
-    return SVC(C=params["c"], gamma="scale", class_weight=balance, random_state=seed, **more)
+def _build_xgboost(params: Params, seed: int, weights: Balance, directions: Directions = None) -> Any:
+    arguments = {**BOOSTING, "learning_rate": "rate_of_learning", "subsample": "subsample"}
+    ratio = 1.0 if weights is None else weights[1] / weights[0]
+    fixed = {**HISTOGRAMS, "scale_pos_weight": ratio, "monotone_constraints": directions}
+    return build_estimator("xgboost:XGBClassifier", arguments, params, seed, weights, **fixed)
 
 
-def random_forest(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Return an unfitted RandomForestClassifier; it is monotone in the columns with 1 or -1 in `directions`.
-
-    ``samples`` in `params`, if given, is the share of rows per tree; the other names are ``trees, leaf``
-    (least rows per leaf) and ``features`` (scikit-learn's ``max_features``, such as "sqrt"), all required.
-    `balance` has the weights of the classes 0 and 1, or is None.
-    """
-    from sklearn.ensemble import RandomForestClassifier
-
-    options = {"class_weight": balance, "max_samples": params.get("samples"), "monotonic_cst": directions}
-    return RandomForestClassifier(**forest_params(params, seed), **options)
-
-
-def extra_trees(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Return an unfitted classifier of extremely randomised trees, monotone where `directions` has 1 or -1.
-
-    With 1, a larger value never makes class 1 less probable, with -1 never more. `params` has ``trees, leaf``
-    (least rows per leaf) and ``features`` (scikit-learn's ``max_features``, such as "sqrt"), all required.
-    `balance` has the weights of the classes 0 and 1, or is None.
-    """
-    from sklearn.ensemble import ExtraTreesClassifier
-
-    return ExtraTreesClassifier(**forest_params(params, seed), class_weight=balance, monotonic_cst=directions)
-
-
-def forest_params(params: Params, seed: int) -> dict[str, Any]:
-    """Return the keyword arguments that all uses of scikit-learn's forests share, as a new dict.
-
-    ``n_estimators, min_samples_leaf, max_features`` are ``trees, leaf, features`` of `params`, KeyError if
-    one is missing; ``random_state`` is `seed`, and ``n_jobs`` 1.
-    """
-    return {
-        "n_estimators": params["trees"],
-        "min_samples_leaf": params["leaf"],
-        "max_features": params["features"],
-        "random_state": seed,
-        "n_jobs": 1,
-    }
-
-
-def build_xgboost(params: Params, seed: int, balance: Balance, directions: Directions = None) -> Any:
-    """Return an unfitted XGBoost classifier of two classes, monotone where `directions` has 1 or -1.
-
-    With 1, a larger value never makes class 1 less probable, with -1 never more. `params` has
-    ``rate_of_learning, subsample`` and the four names that `boosting_params` reads; KeyError if one is
-    missing. `balance` has the weights of the classes 0 and 1 (only their ratio counts), or is None.
-    """
-    from xgboost import XGBClassifier
-
-    return XGBClassifier(
-        **boosting_params(params, seed),
-        learning_rate=params["rate_of_learning"],
-        monotone_constraints=directions,
-        subsample=params["subsample"],
-        scale_pos_weight=1.0 if balance is None else balance[1] / balance[0],
-    )
-
-
-def boosting_params(params: Params, seed: int) -> dict[str, Any]:
-    """Return the keyword arguments that all uses of XGBoost share, as a new dict.
-
-    ``n_estimators, max_depth, min_child_weight, colsample_bytree`` are ``trees, depth, child_weight,
-    columns`` of `params`, whose other names are ignored; ``tree_method`` is "hist", ``nthread`` 1, and
-    ``random_state`` is `seed`. KeyError if any of the four is missing from `params`.
-    """
-    return {
-        "n_estimators": params["trees"],
-        "max_depth": params["depth"],
-        "min_child_weight": params["child_weight"],
-        "colsample_bytree": params["columns"],
-        "tree_method": "hist",
-        "nthread": 1,
-        "random_state": seed,
-    }
-
-
+_MONOTONE = {**WEIGHTED, "monotonic_cst": "directions"}
+TREE = {**_MONOTONE, "min_samples_leaf": "leaf", "criterion": "criterion"}
 _NEAREST = {"k": Whole(3, 30), "p": Whole(1, 2)}
 _GROWN = {"trees": 100, "leaf": Whole(1, 16, log=True), "features": OneOf(("sqrt", "log2"))}
 _EQUAL = {"sampler": "none", "weights": "equal"}
@@ -273,27 +193,34 @@ CATALOGUE: dict[str, Model] = {
     for model in (
         Model(
             "knn-uniform", "k-NN (uniform)", {"k": 3, "p": 2, "sampler": "none"},
-            partial(build_neighbours, weights="uniform"), _NEAREST, weighted=False,
+            partial(_build_neighbours, weights="uniform"), _NEAREST, weighted=False,
         ),
         Model(
             "knn-distance", "k-NN (distance)", {"k": 6, "p": 2, "sampler": "none"},
-            partial(build_neighbours, weights="distance"), _NEAREST, weighted=False,
+            partial(_build_neighbours, weights="distance"), _NEAREST, weighted=False,
         ),
         Model(
             "logistic", "Logistic regression", {"c": 1.0, **_BALANCED},
             partial(build_logistic, max_iter=1000), {"c": Real(1e-3, 30.0, log=True)},
         ),
         Model(
-            "decision-tree", "Decision tree", {"leaf": 16, "criterion": "gini", **_EQUAL}, decision_tree,
+            "decision-tree", "Decision tree", {"leaf": 16, "criterion": "gini", **_EQUAL},
+            partial(build_estimator, "sklearn.tree:DecisionTreeClassifier", TREE),
             {"leaf": Whole(2, 64, log=True), "criterion": OneOf(("gini", "entropy"))},
         ),
         Model(
-            "random-forest", "Random forest", {"samples": 1.0, **_FOREST}, random_forest,
+            "random-forest", "Random forest", {"samples": 1.0, **_FOREST},
+            partial(build_estimator, "sklearn.ensemble:RandomForestClassifier",
+                    {**FOREST, **_MONOTONE, "max_samples": "samples"}, n_jobs=1),
             {**_GROWN, "samples": Real(0.3, 1.0)}, in_search=_FEWER_TREES,
         ),
-        Model("extra-trees", "Extra trees", _FOREST, extra_trees, _GROWN, in_search=_FEWER_TREES),
         Model(
-            "xgboost", "XGBoost", {**_BOOSTED, "subsample": 1.0, "columns": 1.0, **_BALANCED}, build_xgboost,
+            "extra-trees", "Extra trees", _FOREST,
+            partial(build_estimator, "sklearn.ensemble:ExtraTreesClassifier", {**FOREST, **_MONOTONE},
+                    n_jobs=1), _GROWN, in_search=_FEWER_TREES,
+        ),
+        Model(
+            "xgboost", "XGBoost", {**_BOOSTED, "subsample": 1.0, "columns": 1.0, **_BALANCED}, _build_xgboost,
             {
                 "trees": Whole(30, 150),
                 "depth": Whole(1, 5),
@@ -413,7 +340,7 @@ def strict_pipeline(
             GapFiller(constraints.directions, constraints.evidence),
             EvidenceScaler(constraints.evidence),
         )
-        classify = model.build(params, seed, weights, constraints.directions)
+        classify = model.build(params, seed, weights, directions=constraints.directions)
         classify = (
             classify if constraints.evidence is None else EvidenceClassifier(classify, constraints.evidence)
         )

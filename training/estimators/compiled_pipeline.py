@@ -202,18 +202,13 @@ class Trees(Forest, Preparation):
         if (self.value < 0).any() or (self.value > 1).any():
             raise ValueError("value: expected shares from 0 to 1")
 
-    @property
-    def base_rate(self) -> float:
-        """The probability before any feature is used: the mean of the roots."""
-        return float(self.value[self.roots].mean())
-
     def predict_and_explain(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Return the mean of the leaves that a row reaches, and the change by each feature.
 
         Every split moves the expected probability from that of its node to that of the child; the difference
         is attributed to the split's feature (Saabas, "Interpreting random forests", 2014). The contributions
-        of a row, shape as `columns`, sum to its probability, shape (n_rows,), minus `base_rate`. `reference`
-        is ignored.
+        of a row, shape as `columns`, sum to its probability, shape (n_rows,), minus the mean value of the
+        roots. `reference` is ignored.
         """
         del reference
         answer = np.full(len(columns), self.of_leaf[self.roots].sum())

@@ -77,8 +77,8 @@ class TrainingDistribution:
     limit: Floats  # shape (): Rows farther away are out of distribution
 
     @classmethod
-    def from_rows(cls, rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> Self:
-        """Return the distribution of training rows, with a limit that at most a share `level` exceeds.
+    def from_rows(cls, rows: Floats, groups: NDArray[np.str_]) -> Self:
+        """Return the distribution of training rows, with a limit that at most a share `LEVEL` exceeds.
 
         `rows`: shape (n_rows, n_features), NaN where missing. `groups`: shape (n_rows,); whole groups are
         held out to find the limit, which is infinite with too few groups.
@@ -87,8 +87,8 @@ class TrainingDistribution:
             cls._describe_rows(rows[~test]).training_distance(rows[test]) for test in fold_flags(groups)
         ]
         distances = np.sort(np.concatenate([*held_out, np.zeros(0)]))
-        # the distance that at most a share `level` of such rows exceeds; of few rows, the largest
-        rank = int(np.ceil((len(distances) + 1) * (1 - level)))
+        # the distance that at most the share of such rows exceeds; of few rows, the largest
+        rank = int(np.ceil((len(distances) + 1) * (1 - LEVEL)))
         limit = float(distances[min(rank, len(distances)) - 1]) if len(distances) else np.inf
         return cls._describe_rows(rows, limit)
 
@@ -231,18 +231,14 @@ def fold_flags(groups: NDArray[np.str_]) -> list[Bools]:
     return [test for test in flags if test.any() and (~test).sum() > 1]
 
 
-def score_held_out_rows(
-    rows: Floats, groups: NDArray[np.str_], level: float = LEVEL
-) -> OutOfDistributionScore:
+def score_held_out_rows(rows: Floats, groups: NDArray[np.str_]) -> OutOfDistributionScore:
     """Return the intended and the measured share of held-out rows that are out of distribution.
 
-    `rows`: shape (n_rows, n_features), NaN where missing. `groups`: shape (n_rows,); they are held out by the
-    folds of `fold_flags`, and their rows are compared with those of the groups outside the fold. The result
-    has ``level``, the intended share, and ``held_out``, the measured one, which is also 0 if no fold can be
-    held out because fewer than two rows would remain.
+    `rows`, shape (n_rows, n_features), are NaN where missing; whole `groups`, shape (n_rows,), are held out
+    by the folds of `fold_flags`. The measured share is 0 if no fold can be held out.
     """
     flags = [
-        TrainingDistribution.from_rows(rows[~test], groups[~test], level).is_out_of_distribution(rows[test])
+        TrainingDistribution.from_rows(rows[~test], groups[~test]).is_out_of_distribution(rows[test])
         for test in fold_flags(groups)
     ]
-    return OutOfDistributionScore(level, float(np.concatenate(flags).mean()) if flags else 0.0)
+    return OutOfDistributionScore(LEVEL, float(np.concatenate(flags).mean()) if flags else 0.0)

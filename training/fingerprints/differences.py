@@ -120,14 +120,13 @@ def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> 
 def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
     """Return the scores of two applications, as measured and after `number` random exchanges.
 
-    `a` and `b` are two applications, or two sets of machines, with one row per machine and the same columns.
-    Where at least half of the smaller side's machines are also on the other side, only shared machines are
-    used (``paired``), and the two (standardised) performances of a machine are swapped, alike for all
-    machines of a CPU model. Otherwise machines are dealt to the two sides. If both sides have a CPU model,
-    its machines are dealt one by one, and each side keeps its number of them; the machines of any other CPU
-    model stay together on one side, and each side keeps its number of such models. Scores of each side, shape
-    (1 + number, n_columns), are positive where a stressor's rate rises with performance; the result also has
-    the number of ``units`` exchanged and the ``least`` possible p-value.
+    `a` and `b` have one row per machine and the same columns. Where at least half of the smaller side's
+    machines are also on the other side, only shared machines are used (``paired``), and the two
+    (standardised) performances of a machine are swapped, alike for all machines of a CPU model. Otherwise
+    machines are dealt to the two sides. If both sides have a CPU model, its machines are dealt one by one,
+    and each side keeps its number of them; the machines of any other CPU model stay together on one side, and
+    each side keeps its number of such models. Scores are positive where a stressor's rate rises with
+    performance.
     """
     generator = np.random.default_rng(seed)
     shared = np.intersect1d(a.machines, b.machines)
@@ -154,8 +153,7 @@ def adjusted_p_values(changes: Floats) -> Floats:
 def stops_at(a: Profile, b: Profile, tolerance: float) -> str | None:
     """Return the first stressor, most important in `a` first, whose importances differ; None if none does.
 
-    They differ by more than `tolerance`, in points of 100 (section 5.3 of the fingerprint paper). KeyError if
-    `b` misses a stressor that is compared.
+    They differ by more than `tolerance`, in points of 100 (section 5.3 of the fingerprint paper).
     """
     other = b.features.set_index("stressor")["importance"]
     for stressor, importance in zip(a.features["stressor"], a.features["importance"], strict=True):
@@ -259,10 +257,9 @@ def count_false_positives(
     """Compare the halves of applications' machines, several times; return how many pairs seem different.
 
     At most 20 of the applications with at least 16 machines are used, evenly spaced in their order; the
-    machines of each are halved at random five times. The result has the numbers of ``applications`` used, of
-    ``pairs`` of halves, and of pairs where any stressor's adjusted p-value is at most ``params.significance``
-    (``alarms``). None if no application has 16 machines; InputError if one is not measured in `table`, or on
-    no machine with a fingerprint.
+    machines of each are halved at random five times. A pair is a false alarm if any stressor's adjusted
+    p-value is at most ``params.significance``. None if no application has 16 machines; InputError if one is
+    not measured in `table`.
     """
     every = [table.measurements_of(name).by_machine() for name in applications]
     enough = [measured for measured in every if len(measured.machines) >= 2 * FEW]
@@ -351,14 +348,11 @@ def check_claims(
 
     A claim on one application is supported if each stressor that it names is in the top five in at least half
     of the resamples, or, for a claim on memory, if all of the top three are of memory in at least half. A
-    claim on two applications is supported if `profile_difference` finds any stressor significant, or, if it
-    names stressors, any of these. With ``reasons`` to doubt the ranking or the test, the verdict is "not
-    enough diversity". Claims about applications without a profile are left out.
-
-    `seed_shares` has, by application, the importances that the paper's method gives on this data, shape
-    (n_columns,); KeyError if it lacks one that a claim needs. `seed` is a random seed. Returns ``figure,
-    claim, applications, seed_says`` (the top five of `seed_shares`), ``we_find, verdict`` ("supported" | "not
-    supported" | "not enough diversity"), ``reasons``.
+    claim on two applications is supported if `profile_difference` finds any of the named stressors
+    significant, or any at all if none is named. With ``reasons`` to doubt the ranking or the test, the
+    verdict is "not enough diversity". Claims about applications without a profile are left out. `seed_shares`
+    has the importances by the paper's method, by application. Columns: `COLUMNS`; ``seed_says`` are the top
+    five of `seed_shares`.
     """
     rows = []
     for claim in CLAIMS:

@@ -123,9 +123,8 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
 def speed_correlations(measured: Measured, weights: Floats) -> Floats:
     """Return absolute correlations of each column with the performance, shape (n_resamples, n_columns).
 
-    They are of logarithms; 0 where a column does not vary, NaN or arbitrary where the performance does not.
-    `weights`, shape (n_resamples, n_rows), is the weight of each row. Missing rates become their column's
-    median.
+    They are of logarithms; 0 where a column does not vary. `weights`, shape (n_resamples, n_rows), is the
+    weight of each row.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     logs, speed = logs - logs.mean(axis=0), speed - speed.mean()
@@ -138,11 +137,7 @@ def speed_correlations(measured: Measured, weights: Floats) -> Floats:
 
 
 def standardise_columns(values: Floats) -> Floats:
-    """Return the columns with mean 0 and standard deviation 1; 0 where a column does not vary.
-
-    The standard deviation is that of the population (divided by n); a column whose deviation is at most 1e-9
-    (`STILL`) does not vary. A column with NaN becomes NaN.
-    """
+    """Return the columns with mean 0 and standard deviation 1 (by n); 0 where a column does not vary."""
     centred = values - values.mean(axis=0)
     spread = centred.std(axis=0)
     return np.asarray(centred / np.where(spread > STILL, spread, np.inf), np.float64)
@@ -151,9 +146,7 @@ def standardise_columns(values: Floats) -> Floats:
 def car_operator(logs: Floats) -> Floats:
     """Return the matrix (n_columns, n_rows) that converts standardised log performances to scores.
 
-    `logs` are log rates, shape (n_rows, n_columns), without NaN, not yet standardised. The matrix times the
-    log performances, shape (n_rows,), standardised as by `standardise_columns`, gives signed
-    correlation-adjusted scores, shape (n_columns,); 0 for constant columns.
+    `logs` are log rates, shape (n_rows, n_columns), without NaN. The scores are those of `car_scores`.
     """
     standard = standardise_columns(logs)
     among = standard.T @ standard / len(logs)
@@ -175,9 +168,8 @@ def _weighted_correlations(columns: Floats, weights: Floats) -> Floats:
 def cluster_columns(measured: Measured) -> list[list[int]]:
     """Return groups of column indices whose log rates correlate by about 0.9 or -0.9 or more strongly.
 
-    Groups are clusters by average linkage, with 1 - the absolute value of Pearson's correlation as distance.
-    Missing rates become their column's median. A constant column is a group of its own. Groups are in the
-    order of their first columns, indices ascending. At least one column is needed.
+    Groups are clusters by average linkage, with 1 - the absolute value of Pearson's correlation as distance,
+    in the order of their first columns. A constant column is a group of its own.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
@@ -233,9 +225,7 @@ def cpu_model_folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tup
 def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
     """Return errors when CPU models are predicted from others (up to 5 folds), and their growth by shuffling.
 
-    ``r2`` of log performance and the relative ``median_error`` are NaN without two CPU models; ``growth``,
-    one number per group, at least 0, is the increase of the mean squared log error when the columns of the
-    group are shuffled together (0 without two CPU models). `groups` are column indices. The regression is a
+    `groups` are column indices that are shuffled together. ``growth`` is at least 0. The regression is a
     forest of extremely randomised trees on logarithms: fast, and without assumptions about how stressors act
     together.
     """
@@ -264,11 +254,9 @@ def needed_machines_factor(measured: Measured, reached: float, wanted: float, se
     """Return the factor by which the number of machines must grow to reach the R2 `wanted`.
 
     `reached` is the R2 now, on held-out CPU models. The unexplained part, 1 - R2, is assumed to fall as a
-    power of the number of CPU models, and that number to grow in proportion to the machines; the exponent
-    comes from regressions that learn from half of the CPU models and from most. `seed` is that of the
-    regressions; the folds are not random. The factor is below 1 if `reached` exceeds `wanted`; infinite if
-    half of the CPU models predict at least as well as most, or there are at most two CPU models. Both R2 must
-    be below 1; at 1, it may raise ZeroDivisionError.
+    power of the number of CPU models; the exponent comes from regressions that learn from half of the CPU
+    models and from most. Infinite if half of the CPU models predict at least as well as most, or there are at
+    most two CPU models. Both R2 must be below 1.
     """
     parts = min(FOLDS, len(np.unique(measured.cpus)))
     if parts <= HALVES:
@@ -295,9 +283,9 @@ def r2(misses: Floats, truth: Floats) -> float:
 def predict_by_extra_trees(measured: Measured, train: Rows, logs: Floats, rows: Floats, seed: int) -> Floats:
     """Return log speeds of `rows`, shape (n_rows,), by 50 extremely randomised trees fitted to `train`.
 
-    `logs` are the log rates of all machines of `measured`, `train` the indices of those to fit to, `rows` log
-    rates, (n_rows, n_columns), all without NaN. The result equals that of scikit-learn's
-    ``ExtraTreesRegressor``, which takes ten times as long: it copies and checks parameters for every tree.
+    `logs` are the log rates of all machines of `measured`, `train` the indices of those to fit to. The result
+    equals that of scikit-learn's ``ExtraTreesRegressor``, which takes ten times as long: it copies and checks
+    parameters for every tree.
     """
     from sklearn.tree import ExtraTreeRegressor
     from sklearn.utils import get_tags

@@ -142,8 +142,7 @@ def _unfitted_members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any
 def held_out_errors(measured: Measured, seed: int) -> Floats:
     """Return the predicted minus the true natural logarithm of the speed of each row, shape (n_rows,).
 
-    Each row is predicted from rows of other CPU models, in the folds of `cpu_model_folds`. Speed is the
-    performance, inverted where lower is better. InputError for a single CPU model.
+    Each row is predicted from rows of other CPU models. InputError for a single CPU model.
     """
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         problem = f"machines of one CPU model ({measured.cpus[0]}) predict no other"
@@ -279,12 +278,9 @@ ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {
 def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
     """Return the scores of predictions of `forecast_application` by entry, sorted by name.
 
-    An entry is a dict of ``kind`` ("model", or "rule" for the median) and of scores: ``within_tolerance``
-    (share of relative errors up to `tolerance`), ``mape, median_error`` (relative errors, as shares), ``r2``
-    (of logarithms, around the application's mean on all machines) and ``coverage`` (share of values inside
-    the interval). A score is a dict of ``mean`` and ``std`` (by n) over the folds, and ``pooled`` over all
-    machines, to 6 decimals. In a fold, as over all machines, the score is computed per application and
-    averaged over applications, without those where it cannot be computed; None if there is none left.
+    An entry is a dict of ``kind`` ("model", or "rule" for the median) and by score of `by_application` its
+    ``mean`` and ``std`` (by n) over the folds, and ``pooled`` over all machines, to 6 decimals. A score is
+    computed per application and averaged over applications, without those where it cannot be computed.
     """
     summaries = {}
     for entry, rows in _score_rows(predictions, tolerance).groupby("entry", sort=True):
@@ -311,9 +307,8 @@ def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
 
 
 def by_median(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return `predictions` of `forecast_application` with columns relative to each application's median.
+    """Return `predictions` with ``measured, predicted`` as shares of the median of the application's values.
 
-    ``measured`` (new) and ``predicted`` (replaced) are shares of the median of the application's values;
     ``unit`` (new) is the application. ``value, low, high`` are not converted.
     """
     median = predictions.groupby("application")["value"].transform("median")
@@ -349,9 +344,6 @@ def _mean_scores(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:
-    """Return the names of the entries of kind "model" by pooled median error, smallest first, ties by name.
-
-    `summaries` is the result of `summarise_entries`; reference methods are left out.
-    """
+    """Return the entries of kind "model" by pooled median error, smallest first, ties by name."""
     models = [name for name, content in summaries.items() if content["kind"] == "model"]
     return sorted(models, key=lambda name: (summaries[name]["median_error"]["pooled"], name))

@@ -118,7 +118,7 @@ def _rank_groups(
 ) -> pd.DataFrame:
     """Return a table of groups of columns, most important first; the first row of `shares` is of all rows.
 
-    `named`, `scores` and `about` are further columns: the first, those before ``permutation``, and the last.
+    `named`, `scores` and `about` are its first columns, those before ``permutation``, and the last.
     """
     grouped = shares @ sums_of(groups, shares.shape[1])
     largest = grouped.max(axis=1, keepdims=True)
@@ -167,10 +167,7 @@ def mean_overlap(tops: Sequence[frozenset[int]]) -> float:
 
 
 def scale_importances(values: Floats) -> Floats:
-    """Return `values` scaled so that the largest is 100 (all 0 if none is positive), shape unchanged.
-
-    ValueError if `values` is empty.
-    """
+    """Return `values` scaled so that the largest is 100 (all 0 if none is positive), shape unchanged."""
     largest = values.max()
     return np.asarray(100 * values / largest if largest > 0 else values * 0, np.float64)
 
@@ -183,12 +180,10 @@ def shares_of(scores: Floats) -> Floats:
 
 
 def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
-    """Return a matrix of shares that sums values of columns by group: ``values @ result``.
+    """Return a matrix of shares, (columns, n_groups), which sums values of columns by group.
 
-    `columns` is the number of columns; each group has the indices of its columns, where a repeated index
-    counts once. The result, shape (columns, n_groups), has in row c the share of column c in each group: 1 /
-    k in each of its k groups, 0 in the others. The row of a column in no group is NaN, so that all sums would
-    be NaN.
+    ``values @ result`` are the sums; a column of k groups counts 1 / k in each. The row of a column in no
+    group is NaN.
     """
     sums = np.zeros((columns, len(groups)))
     for number, members in enumerate(groups):

@@ -73,9 +73,8 @@ def out_of_fold_source() -> PredictionReaders:
 def promote_stage() -> None:
     """Stage promote: log the forecast models that MLflow does not have yet; no model is registered.
 
-    The order is that of the pooled median error, the smallest last. The name of the best of all models is
-    printed, also if it was logged earlier. A model is logged once per content of metrics.json and oof.parquet
-    of the stage evaluate; InputError if one is missing.
+    The best is logged last, and its name printed. A model is logged once per content of metrics.json and
+    oof.parquet; InputError if one is missing.
     """
     params, metrics = load(Fingerprints), written(PLACES.metrics, "evaluate")
     evidence = digest_of(PLACES.metrics, PLACES.evaluated / "oof.parquet")
@@ -93,9 +92,7 @@ def run_of(
 ) -> TrackedRun:
     """Return the data to log in MLflow about the model `name`; nothing is logged here.
 
-    `metrics` is the content of metrics.json, `rows` are the model's predictions. The result has the scores,
-    confidence and seed, a nested run per fold with the fold's scores, and a function that draws the figures.
-    KeyError if `metrics` does not have the model.
+    `metrics` is the content of metrics.json, `rows` are the model's predictions.
     """
     return TrackedRun(
         name,
@@ -134,11 +131,9 @@ class Profiled:
 def profile_application(measured: Measured, params: Profiling, seed: int) -> Profiled:
     """Return one application's profile by our method, its importances by the paper's, and their stability.
 
-    The importances by the fingerprint paper's method, shape (n_columns,), add up to 1, or are all 0. Our
-    method averages the rows of a machine first, the paper's uses every row. A method's stability is the mean
-    overlap (Jaccard) of its top five stressors between ``params.n_thesis_bootstrap`` resamples (ours: at most
-    ``n_bootstrap``), NaN with fewer than two. Raises InputError if there are fewer than two machines, or all
-    perform alike.
+    Our method averages the rows of a machine first, the paper's uses every row. A method's stability is the
+    mean overlap (Jaccard) of its top five stressors between ``params.n_thesis_bootstrap`` resamples.
+    InputError if there are fewer than two machines, or all perform alike.
     """
     ours, number, boosting = infer_profile(measured, params, seed), params.n_thesis_bootstrap, params.boosting
     weights = resample_weights(resampling_units(measured), number, seed)
@@ -154,11 +149,10 @@ def profile_application(measured: Measured, params: Profiling, seed: int) -> Pro
 def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
     """Return the stage's tables by the name of their file, without suffix; ValueError without results.
 
-    ``profiles`` is `Profile.features` with the additional column ``seed_importance``: the importance by the
-    quiho paper's algorithm, where the largest is 100. ``clusters`` and ``categories`` are as in `Profile`; in
-    each, ``application`` is the first column. ``trust`` has one row per application: ``application, metric,
-    better``, then ``enough`` (whether the ranking can be trusted), all fields of `Trust` (tuples joined to
-    text), ``seed_stability`` and ``our_stability``. Applications are in the order of `results`.
+    ``profiles`` is `Profile.features` with the column ``seed_importance``, by the quiho paper's algorithm. In
+    it, in ``clusters`` and in ``categories``, ``application`` is the first column. ``trust`` has one row per
+    application: ``application, metric, better, enough``, all fields of `Trust` (tuples joined to text),
+    ``seed_stability, our_stability``.
     """
     parts: dict[str, dict[str, pd.DataFrame]] = {"profiles": {}, "clusters": {}, "categories": {}}
     rows = []
@@ -182,10 +176,9 @@ def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
 def profile_stage() -> None:
     """Stage profile: profile applications by this project's method and by the quiho paper's.
 
-    At most ``max_applications`` are selected. The tables of `result_tables` and ``claims`` (whether each
-    claim of the paper holds, which is no error) are written; the numbers of applications and of those that
-    can be trusted are printed. InputError if the files of the stage featurize cannot be read, or a selected
-    application has fewer than two machines, or performs alike on all.
+    At most ``max_applications`` are selected. The tables of `result_tables` and ``claims`` are written.
+    InputError if the files of the stage featurize cannot be read, or a selected application has fewer than
+    two machines, or performs alike on all.
     """
     params = load(Fingerprints)
     section = params.section
@@ -206,10 +199,8 @@ def profile_stage() -> None:
 def evaluate_stage() -> None:
     """Evaluate predictions on held-out CPU models; write results and metrics.json with the best model.
 
-    At most ``max_applications`` are selected (by `FingerprintTable.covering_applications`); of these, those
-    that were measured on one CPU model only are left out. InputError if none remains, or the files of the
-    stage featurize cannot be read. The best model has the smallest pooled median error; IndexError if only
-    the median is evaluated.
+    Applications are selected as by `profile_stage`; those that were measured on one CPU model only are left
+    out. InputError if none remains, or the files of the stage featurize cannot be read.
     """
     params = load(Fingerprints)
     section = params.section

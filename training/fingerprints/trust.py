@@ -114,10 +114,7 @@ def choose_lead(shares: Floats, related: Floats, limit: float) -> Lead:
     Importance is divided among correlated stressors. This hides a cause among many similar ones, although the
     cause still has the closest correlation with the performance. So correlation is used if its leaders are
     also the first by importance as measured, and lead by correlation in more resamples than the leaders by
-    importance do by importance. `shares` and `related` are importances and absolute correlations, shape (1 +
-    n_resamples, n_columns); the first row has those as measured. The result is that of `find_leaders` for the
-    measure used, named in ``by``. If no group is ahead in at least the share `limit` of the resamples, it has
-    the first stressor alone, and ``settled`` is False.
+    importance do by importance. Arrays and `limit` are as in `find_leaders`.
     """
     by_importance = find_leaders("importance", shares, limit)
     by_correlation = find_leaders("correlation", related, limit)
@@ -131,11 +128,8 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
 
     `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
     row. Groups are its largest column, its two largest, and so on, never all columns. A group leads if all
-    its values exceed all others in at least the share `limit` of the resamples. The result has `by` (the name
-    of the measure), the column indices, the share of the resamples where they are ahead, whether it suffices
-    (``settled``), the other column most often ahead (``rival``; if none ever is, most often next) and the
-    factor by which the number of machines must grow: 1 or more, infinity if no number suffices. The only
-    column of `values` always leads; with more, ValueError without resamples.
+    its values exceed all others in at least the share `limit` of the resamples. The only column of `values`
+    always leads.
     """
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)
@@ -180,12 +174,10 @@ class Chance:
 def chance_correlation(measured: Measured, deals: int, level: float, seed: int) -> Chance:
     """Return the closest correlation of any stressor with the performance, and its p-value.
 
-    The result has ``closest`` (the index of that stressor's column), ``correlation`` (absolute, of
-    logarithms), ``usual`` and ``p_value``: the share of the original and `deals` (at least one) permutations
-    of performances among CPU models whose closest correlation is at least as large as the original's.
-    ``usual`` is the closest correlation that a share `level` of the permutations exceeds. The machines of a
-    CPU model are near-copies: their common part is permuted as a whole, the rest among all machines. Taking
-    the closest of all stressors allows for their number (Westfall and Young 1993).
+    The p-value is the share of the original and `deals` (at least one) permutations of performances among CPU
+    models whose closest correlation is at least as large. The machines of a CPU model are near-copies: their
+    common part is permuted as a whole, the rest among all machines. Taking the closest of all stressors
+    allows for their number (Westfall and Young 1993).
     """
     dealt = np.column_stack(
         [measured.log_speed, _permute_speeds(measured, deals, np.random.default_rng(seed))]
@@ -297,10 +289,7 @@ def judge_profile(
 ) -> Trust:
     """Return whether a profile's ranking and predictions can be trusted, with reasons in words if not.
 
-    `stability` is the mean overlap of the top five between resamples, `level` the significance level. Texts
-    in ``reasons`` are against the ranking, those in ``unpredicted`` against predictions for other CPU models.
-    The result also has the names of the ``leaders``, none if the ranking cannot be trusted, and the measures
-    of `evidence`.
+    `stability` is the mean overlap of the top five between resamples, `level` the significance level.
     """
     reasons = tuple(evidence.ranking_reasons(limits, level))
     names = () if reasons else tuple(evidence.measured.columns[column] for column in evidence.lead.columns)

@@ -7,7 +7,7 @@ _TRUSTED = (
     "features.matrices.forms.MetricStatistics",
     "features.matrices.projection.Projection",
     "training.matrices.engine.engine.FittedEngine",
-    "training.matrices.engine.engine.Scheme",
+    "training.matrices.schemes.Scheme",
     "training.matrices.engine.search.Calibration",
     "training.matrices.engine.search.SearchResult",
     "training.matrices.engine.grouping.Grouping",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
@@ -24,7 +24,7 @@ from features.matrices.projection import Projection, RowMoments
 from training.estimators.catalogue import Params
 from training.matrices.engine.engine import FittedEngine, count_by_group, groups_with_cases
 from training.matrices.engine.grouping import Grouping
-from training.matrices.engine.judges import Cases, GroupClassifiers, fit_classifier
+from training.matrices.engine.judges import Cases, fit_classifier
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import SearchInput, search_params
 from training.matrices.engine.shape import PARTS, deal_to_parts, require_both_labels
@@ -58,13 +58,10 @@ def shape_chunk(
 ) -> ShapedChunk:
     """Write a chunk's feature rows to rows.parquet in its folder; return a summary and a random sample.
 
-    There is one row per labelled pair with values on both sides: ``run_id, pair_id, workload, group, side``
-    of the pair's first target run, the features, and ``abnormal`` (1 or 0). The result has the written
-    ``file``, the sample (``some``, as `Rows`), moments of the rows (None without rows) and counts by group.
-    `numbered` is the number and the file of the chunk; the sample depends on the number and `seed`. `scales`
-    are `statistics_without_parts`: first of all runs, then, by part (fold of test cases), of the runs outside
-    it. The latter scale the pairs of that part; with a single part, the first scale all pairs. `share` is the
-    expected share of the rows in the sample.
+    There is one row per labelled pair with values on both sides. `numbered` is the number and the file of the
+    chunk; the sample, about the share `share` of the rows, depends on the number and `seed`. `scales` are
+    `statistics_without_parts`: first of all runs, then, by part (fold of test cases), of the runs outside it,
+    which scale the pairs of that part; with a single part, the first scale all pairs.
     """
     number, source = numbered
     rows, file = contrasted_rows(chunks, scales, source), source.with_name(_ROWS)
@@ -154,18 +151,15 @@ class LargeRecipe:
 
         `scales` are the statistics of all chunks. Raises InputError without normal or without abnormal rows.
         """
-        scheme, model, seed = self.cell.scheme, CATALOGUE[self.cell.model], self.seed
+        scheme, seed = self.cell.scheme, self.seed
         counted = pd.concat([chunk.counted for chunk in shaped]).groupby(level=0).sum()
         require_both_labels(int(counted["abnormal"].sum()), int(counted["rows"].sum()))
         rows, groups = concat_rows([chunk.some for chunk in shaped]), groups_with_cases(counted)
         moments = reduce(add, [chunk.moments for chunk in shaped if chunk.moments is not None])
         projection = Projection.from_moments(moments, rows.n_other_columns, scheme.components or 0)
         cases = Cases.from_rows(rows, projection, plain=scheme.tuned)
-        question = SearchInput(
-            model, cases, groups, scheme.components, scheme.balance, scheme.tuned, {}, seed
-        )
-        chosen = search_params(question, self.trials)
-        params, everything = chosen.params, cases.y >= 0
+        chosen = search_params(SearchInput(self.cell, cases, groups, seed), self.trials)
+        params = chosen.params
         task = partial(
             fit_group,
             files=tuple(chunk.file for chunk in shaped),
@@ -179,10 +173,8 @@ class LargeRecipe:
         group_classifiers = dict(
             zip(own_groups, side_by_side(task, own_groups, self.compute, "fit groups"), strict=True)
         )
-        shared = GroupClassifiers.fit(model, params, cases, chosen=everything, groups=(), seed=seed)
-        judges = GroupClassifiers(
-            group_classifiers, shared.fallback, float(params["share"]), params["components"]
-        )
+        shared = SearchInput(self.cell, cases, (), seed).fit_classifiers(params, cases.y >= 0)
+        judges = replace(shared, of_groups=group_classifiers)
         return FittedEngine(
             scheme, self.cell.model, scheme.form, scales, Grouping("given"), projection, judges, chosen
         )
@@ -200,10 +192,8 @@ def fit_group(
 ) -> Any:
     """Return the fitted classifier of one workload group, learned from the group's rows in `files`.
 
-    `files`, at least one, are Parquet files that `shape_chunk` wrote; all rows of the group are read into
-    memory. The features are projected by `projection`. `like` names their columns; its rows are not used.
-    `cell` names the model and scheme, `params` are the searched parameters, including those of resampling.
-    Labels are not checked: the group must have rows of both labels, or some models raise ValueError.
+    `files`, at least one, are those of `shape_chunk`; all rows of the group are read into memory. `like`
+    names their columns; its rows are not used. The group must have rows of both labels.
     """
     wanted = [("group", "==", group)]
     whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)

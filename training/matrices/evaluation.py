@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from data.matrices.tables import MatrixTables
 from data.parallel import Compute, side_by_side
 from training.evaluation.metrics import summarise_entry
-from training.matrices.engine.engine import FittedEngine, Scheme
+from training.matrices.engine.engine import Engine, FittedEngine
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.stored import EngineRecipe
@@ -30,7 +30,16 @@ from training.matrices.fitting import (
 )
 from training.matrices.judging import judge_tables
 from training.matrices.promote import rank_by_precision
-from training.matrices.schemes import FOLLOWED, GROUPED, RAW, AblationStep, Cell, TableRow, describe_scheme
+from training.matrices.schemes import (
+    FOLLOWED,
+    GROUPED,
+    RAW,
+    AblationStep,
+    Cell,
+    Scheme,
+    TableRow,
+    describe_scheme,
+)
 
 Floats = NDArray[np.float64]
 
@@ -72,13 +81,9 @@ def served_and_validity(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return two tables: verdicts on held-out ``examples.pairs``, and counts of runs rejected as invalid.
 
-    The first has ``pair_id, workload, group, fold, verdict, probability`` (of fail; NaN if invalid),
-    ``status`` (the label, "fail" or "pass"), ``baseline_runs, target_runs`` (numbers of runs judged valid)
-    and ``reason``, by ascending fold. The second has ``judge`` ("rules", "tree", or "both": either of them),
-    ``fold, kind`` (of invalidity, or "unknown"; empty for valid runs), ``runs, rejected`` (counts of the runs
-    that analysts flagged valid or invalid), and no row if no validity tree was trained. `fold_of` is the fold
-    by test case; `engines`, in ascending order of folds, were fitted by the evaluation (None: they are fitted
-    here); ValueError if their number is not that of the folds.
+    They are served.parquet, by ascending fold, and validity.parquet, without a row if no validity tree was
+    trained; see `training.matrices.stages`. `fold_of` is the fold by test case; `engines`, in ascending order
+    of folds, were fitted by the evaluation (None: they are fitted here).
     """
     workload, tasks = examples.tables.runs["workload"], []
     for fold, engine in zip(sorted(fold_of.unique()), engines, strict=True):
@@ -99,10 +104,8 @@ def served_and_validity(
 def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Train on a fold's training runs; return verdicts on its test pairs, and the validity tree's on runs.
 
-    The first table has ``pair_id, workload, group, verdict`` ("pass", "fail" or "invalid"), ``probability``
-    (of fail; NaN if invalid), ``baseline_runs, target_runs`` (numbers of runs judged valid), ``reason,
-    fold``, also for pairs without a label. The second has ``run_id, fold, tree`` (bool: whether it rejects
-    the run), and is empty if no tree was trained. A given ``task.engine`` is not fitted again.
+    The first table has `VERDICT_COLUMNS` and ``fold``, also for pairs without a label. The second has
+    ``run_id, fold, tree`` (bool: whether it rejects the run), and is empty if no tree was trained.
     """
     from sklearn import config_context
 
@@ -112,18 +115,16 @@ def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
     served = verdicts[list(VERDICT_COLUMNS)].astype({"probability": "float64"}).assign(fold=task.fold)
     if trained.validity is None:
         return served, pd.DataFrame(columns=["run_id", "fold", "tree"])
-    runs = trained.validity.judge_runs(task.test)
-    return served, runs[["run_id"]].assign(fold=task.fold, tree=runs["invalid"].to_numpy(bool))
+    is_invalid = [path is not None for path in trained.validity.decision_paths(task.test)]
+    runs = task.test.runs[["run_id"]].reset_index(drop=True)
+    return served, runs.assign(fold=task.fold, tree=is_invalid)
 
 
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Return scores and counts of verdicts as a dict; a pair judged ``invalid`` counts as ``pass``.
 
-    The keys are ``kind`` ("served"), each field of `Scores` (``balanced_accuracy`` to ``average_precision``),
-    with a dict of ``mean, std`` over folds and ``pooled``, and the counts ``pairs, fails`` (by label) and
-    ``invalid``. `rows` has ``fold, status, verdict, probability``; the status is the label. Average precision
-    is never pooled (None), and None throughout if a probability is missing. ZeroDivisionError unless every
-    fold has both labels.
+    The keys are those of `summarise_entry`, and the counts ``pairs, fails`` (by label) and ``invalid``.
+    `rows` are those of served.parquet.
     """
     counts = {
         "pairs": len(rows),
@@ -153,11 +154,7 @@ def _validity_table(tree_verdicts: Sequence[pd.DataFrame], examples: MatrixExamp
 
 
 def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
-    """Return counts of runs, and balanced accuracy, by judge of validity.parquet; invalid is positive.
-
-    Each judge has a dict of ``runs, invalid, false_positive`` (valid runs rejected), ``false_negative`` and
-    ``balanced_accuracy`` (6 decimals; NaN without both classes). The result is empty for an empty table.
-    """
+    """Return counts of runs, and balanced accuracy, by judge of validity.parquet; invalid is positive."""
     summaries: dict[str, dict[str, float | int]] = {}
     for name, rows in table.groupby("judge", sort=True):
         wrong, numbers = rows["kind"] != "", rows[["runs", "rejected"]]
@@ -176,9 +173,8 @@ def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
 def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
     """Return a row per test case: ``workload``, given ``group``, ``automatic`` group; sorted by workload.
 
-    Only valid runs count; test cases without any have no row. Automatic groups ("automatic 1", ...) are
-    learned from raw metrics with the random `seed`; a test case gets the group of most of its runs, the first
-    by name of equally frequent ones.
+    Only valid runs count. Automatic groups are learned from raw metrics; a test case gets the group of most
+    of its runs, the first by name of equally frequent ones.
     """
     valid = examples.tables.select_runs(examples.tables.runs["valid"].to_numpy(bool))
     groups = (
@@ -191,11 +187,7 @@ def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
 
 
 def group_agreement(table: pd.DataFrame) -> dict[str, float | int]:
-    """Return how many groups are ``given`` and ``automatic``, and the ``adjusted_rand`` index of the two.
-
-    `table` is that of `grouping_table`; the index, to 6 decimals, is 1 for equal groups, about 0 for groups
-    at random, and may be negative.
-    """
+    """Return how many groups are ``given`` and ``automatic``, and the ``adjusted_rand`` index of the two."""
     from sklearn.metrics import adjusted_rand_score
 
     return {
@@ -224,15 +216,12 @@ class ReferenceMethod:
 
 
 def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[ReferenceMethod]:
-    """Return four reference methods: each has a ``name``, a ``score`` by ``pair_id``, and a ``threshold``.
+    """Return four reference methods, each with its best threshold on the pairs in `abnormal`.
 
-    In order: ``largest z`` is the largest absolute z-score of a raw metric, ``metrics beyond 3 sigma`` the
-    number of raw metrics above 3; then both with ``, pooled noise`` in the name. A z-score is the difference
-    of the means of both sides in sample standard deviations of the baseline. A standard deviation of few runs
-    is unreliable; pooled noise is the variance averaged over all baselines of the workload group, those of
-    the judged pairs included. `tables` has valid runs only. `abnormal` is the truth by ``pair_id`` and names
-    the pairs; a pair without a score has 0. Scores at or above the threshold are abnormal; of the scores, it
-    is the one with the highest balanced accuracy on these pairs.
+    ``largest z`` is the largest absolute z-score of a raw metric, ``metrics beyond 3 sigma`` the number of
+    raw metrics above 3; then both with ``, pooled noise`` in the name. See `raw_zscores`; a standard
+    deviation of few runs is unreliable. `tables` has valid runs only. `abnormal` is the truth by ``pair_id``;
+    a pair without a score has 0.
     """
     methods = []
     for suffix, pooled in (("", False), (", pooled noise", True)):
@@ -250,11 +239,10 @@ def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[Referen
 def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
     """Return the absolute z-score of every raw metric: a row per ``pair_id``, sorted, a column per metric.
 
-    It is the difference of the means of both sides' runs, also invalid ones, in sample standard deviations of
-    the baseline; `pooled`: the variance is averaged over the baselines of the workload group. Infinite where
-    the baseline does not vary and the target differs, 0 where both are equal (to 1e-9 of the mean); NaN where
-    a side was not measured or no variance is known (fewer than two baseline runs; with `pooled`, in all
-    baselines of the group).
+    It is the difference of the means of both sides' runs in sample standard deviations of the baseline;
+    `pooled`: the variance is averaged over the baselines of the workload group. Infinite where the baseline
+    does not vary and the target differs, 0 where both are equal (to 1e-9 of the mean); NaN where a side was
+    not measured or no variance is known.
     """
     runs, metrics = tables.runs, tables.raw_metrics
     sides = runs.groupby(["pair_id", "side"], sort=False)[metrics]
@@ -272,10 +260,9 @@ def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
 
 
 def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
-    """Return the threshold with the highest balanced accuracy; scores at or above are abnormal.
+    """Return the score with the highest balanced accuracy as a threshold, the highest of equally good ones.
 
-    Both arrays have shape (n_pairs,); both classes must occur, which is not checked. The threshold is one of
-    the scores, of equally good ones the highest.
+    Scores at or above it are abnormal. Both arrays have shape (n_pairs,); both classes must occur.
     """
     cuts = np.unique(score)[::-1]
     judged = score[:, None] >= cuts
@@ -307,7 +294,7 @@ def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.
     abnormal = int(valid["abnormal"].fillna(value=False).sum())
     settings = list(_curve_settings((len(valid) - abnormal) / abnormal, len(train.raw_metrics)))
     points = [
-        (figure, x, EngineFit(Cell(model, scheme), part, 0, seed, fixed))
+        (figure, x, EngineFit(Engine(Cell(model, scheme), 0, seed, fixed), part))
         for part in folds
         for model in FOLLOWED
         for figure, x, scheme, fixed in settings
@@ -315,8 +302,8 @@ def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.
     fitted = judge_all_fits([fit for _, _, fit in points], evaluation.compute, "figures of matrices")
     keys = ["figure", "model", "grouping", "x"]
     rows = pd.DataFrame(
-        (figure, fit.cell.model, fit.cell.scheme.grouping, x, cell.vectors, cell.seconds)
-        for (figure, x, fit), cell in zip(points, fitted, strict=True)
+        (figure, fit.engine.cell.model, fit.engine.cell.scheme.grouping, x, answers.vectors, answers.seconds)
+        for (figure, x, fit), answers in zip(points, fitted, strict=True)
     ).set_axis([*keys, "counts", "seconds"], axis="columns")
     curves, times = [], []
     for key, of_folds in rows.groupby(keys, sort=True):
@@ -365,11 +352,11 @@ class Evaluation:
     def fit_cells(self, cells: Iterable[Cell], title: str) -> None:
         """Fit those `cells` that are not fitted yet, in every fold, and store the results."""
         new = [cell for cell in dict.fromkeys(cells) if cell not in self.answers_by_cell]
-        fits = [
-            EngineFit(cell, part, self.trials, self.seed, alarms=self.alarms if cell.scheme.tuned else None)
+        engines = [
+            Engine(cell, self.trials, self.seed, alarms=self.alarms if cell.scheme.tuned else None)
             for cell in new
-            for part in self.parts
         ]
+        fits = [EngineFit(engine, part) for engine in engines for part in self.parts]
         answers = iter(judge_all_fits(fits, self.compute, f"{title} of matrices"))
         self.answers_by_cell |= {cell: [next(answers) for _ in self.parts] for cell in new}
 
@@ -444,11 +431,8 @@ def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
     """Return the scores of a selection: each fold is judged by the model that is best on the other folds.
 
     The champion is the best of many models on the same pairs that its figures come from, which are therefore
-    optimistic. Here, no fold takes part in choosing the model that it scores. The best model has the highest
-    mean average precision. `oof` has the columns of oof.parquet, for one split of at least two folds; entries
-    that are not models are ignored. The result has ``kind`` ("selection"), and for each field of `Scores`
-    (``balanced_accuracy`` to ``average_precision``) a dict of ``mean, std`` (over folds) and ``pooled`` (None
-    for average precision). ZeroDivisionError unless every fold has both labels.
+    optimistic. Here, no fold takes part in choosing the model that it scores. `oof` has the columns of
+    oof.parquet, for one split of at least two folds; the keys are those of `summarise_entry`.
     """
     models = oof[oof["kind"] == "model"]
     chosen = []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import astuple, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,8 @@ from data.matrices.validity import MatrixDecisions, unjudgeable_pairs
 from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of
 from training.matrices.engine.engine import Engine, FittedEngine
-from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import NONE, CausedCases, make_test_rows, pair_causes
-from training.matrices.schemes import Cell, Printed
+from training.matrices.schemes import Printed
 
 Flags = NDArray[np.bool_]
 
@@ -30,9 +29,9 @@ def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
     """Return the fold, from 0, of each test case (``workload``); every fold has normal and abnormal pairs.
 
     There are fewer than `folds` where necessary. Test cases with most abnormal pairs are dealt first, equal
-    ones at random; the result keeps this order. Each goes to the fold with the fewest test cases of its
-    group, then the fewest abnormal pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``.
-    Raises InputError if not even two folds have both labels, or `folds` is below 2.
+    ones at random; each goes to the fold with the fewest test cases of its group, then the fewest abnormal
+    pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``. InputError if not even two folds
+    have both labels.
     """
     cases = pairs.groupby("workload", sort=True).agg(
         group=("group", "first"), abnormal=("abnormal", "sum"), pairs=("abnormal", "size")
@@ -50,9 +49,8 @@ def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
 def deal_pairs_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
     """Return the fold, from 0, of each ``pair_id``; folds have about equal shares of abnormal pairs.
 
-    `pairs` has ``pair_id, abnormal``. There are fewer than `folds`, but at least two, where a label has fewer
-    pairs; a label with a single pair is then missing from one of the two. ValueError if no label has two
-    pairs.
+    There are fewer than `folds`, but at least two, where a label has fewer pairs. ValueError if no label has
+    two.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -197,12 +195,10 @@ def results_row(
 ) -> dict[str, Any]:
     """Return the errors of a model in all folds, at least one, as a dict.
 
-    The keys are ``folds, vectors, abnormal`` (counts, the last of abnormal vectors) and the matrix paper's
-    figures `printed`, None if it has none: ``seed_false_negative, seed_false_positive,
-    seed_balanced_accuracy``. For vectors, and with the prefixes ``target_`` (vectors of targets) and
-    ``pair_``, there are ``balanced_accuracy`` (pooled), ``spread`` (its population standard deviation over
-    the folds with both labels), both NaN if undefined, and ``false_positive, false_negative`` (counts). The
-    argument `abnormal` is the truth by ``pair_id``; KeyError if a judged pair is missing.
+    The keys are ``folds, vectors, abnormal`` (counts), for vectors, and with the prefixes ``target_``
+    (vectors of targets) and ``pair_``, ``balanced_accuracy`` (pooled), ``spread`` (`accuracy_spread`) and
+    ``false_positive, false_negative`` (counts), and with the prefix ``seed_`` the matrix paper's figures
+    `printed`. The argument `abnormal` is the truth by ``pair_id``.
     """
     pairs = [
         Mistakes.from_flags(
@@ -255,10 +251,8 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
     """Return the training runs, the test runs and the truth of each fold, in ascending order of the folds.
 
     `fold_of` is the fold by ``workload`` or ``pair_id``; the name of its index is the column that is
-    compared. Training runs are all runs outside the fold, also invalid ones; their columns ``valid`` and
-    ``abnormal`` are kept. Test runs are the valid runs of the fold whose pairs can be scored; their ``valid``
-    and ``abnormal`` are all missing. The truth has, by ``run_id``, whether each test run is abnormal; a test
-    run without a label counts as normal.
+    compared. Training runs, with flags, are all runs outside the fold, also invalid ones. Test runs, without
+    flags, are the valid runs of the fold whose pairs can be scored; one without a label counts as normal.
     """
     truth, folds = examples.truth_of_runs(), []
     for fold in sorted(fold_of.unique()):
@@ -271,12 +265,9 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
     """Return up to `number` folds whose training and test runs share neither a cause nor a test case.
 
-    Each has training runs with the flags ``valid`` and ``abnormal`` (also invalid runs), valid test runs
-    without these flags, and the truth by ``run_id``; both labels are in training and test. Runs of pairs that
-    cannot be scored are in training if their test case is, whatever their cause. Empty if fewer than two
-    causes or test cases are known, or `number` is below 2. Otherwise, InputError if the test cases cannot be
-    dealt to two folds with both labels each; empty, too, if fewer than two folds have both labels after runs
-    with a cause of the test runs have left the training runs.
+    Runs of pairs that cannot be scored are in training if their test case is, whatever their cause. Empty if
+    fewer than two causes or test cases are known, or fewer than two folds have both labels in training and
+    test; InputError if the test cases cannot be dealt to two folds with both labels each.
     """
     pairs, truth, runs = examples.pairs, examples.truth_of_runs(), examples.tables.runs
     cause_by_pair = pair_causes(examples.tables)
@@ -304,47 +295,37 @@ _EFFORT, _GROUPS_EFFORT = {"xgboost": 10, "random-forest": 5, "similarity-logist
 
 @dataclass(frozen=True)
 class EngineFit:
-    """A cell to fit to a fold's training runs and to test on its test runs; `fixed` is not searched."""
+    """An engine to fit to a fold's training runs and to test on its test runs."""
 
-    cell: Cell
+    engine: Engine
     part: FoldPart
-    trials: int
-    seed: int
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    alarms: Alarms | None = None
-
-    @property
-    def unfitted_engine(self) -> Engine:
-        """The unfitted engine."""
-        return Engine(self.cell.scheme, self.cell.model, self.trials, self.seed, self.fixed, self.alarms)
 
     @property
     def relative_effort(self) -> int:
         """The approximate time of the fit, in units of the fastest models' without groups."""
-        effort = _EFFORT.get(self.cell.model, 1)
-        return effort * _GROUPS_EFFORT if self.cell.scheme.grouping == "given" else effort
+        effort = _EFFORT.get(self.engine.cell.model, 1)
+        return effort * _GROUPS_EFFORT if self.engine.cell.scheme.grouping == "given" else effort
 
     @property
     def fit_key(self) -> Hashable:
         """A key that equal fits share: without summary metrics or with one group, some schemes coincide."""
-        scheme, train = self.cell.scheme, self.part.train
+        engine, scheme, train = self.engine, self.engine.cell.scheme, self.part.train
         metrics = scheme.metrics if train.summary_metrics else "raw"
         one_group = scheme.grouping == "given" and len(set(train.runs["group"])) == 1
         scheme = replace(scheme, metrics=metrics, grouping="none" if one_group else scheme.grouping)
-        fixed = tuple(self.fixed.items())
-        return id(self.part), scheme, self.cell.model, self.trials, self.seed, fixed, self.alarms
+        fixed = tuple(engine.fixed.items())
+        return id(self.part), scheme, engine.cell.model, engine.trials, engine.seed, fixed, engine.alarms
 
 
 def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
     """Return the results of all `fits`, in order, computed in parallel; equal fits are computed once.
 
-    A result has verdicts on pairs, error counts of vectors and of targets, seconds, and the fitted engine if
-    its classifier is tuned, else None. `title` names the work in messages on progress. InputError if a fold's
-    training rows have one label, or a model or form is unknown.
+    `title` names the work in messages on progress. InputError if a fold's training rows have one label, or a
+    model or form is unknown.
     """
     by_rows: dict[Hashable, dict[Hashable, EngineFit]] = {}
     for key, fit in {fit.fit_key: fit for fit in fits}.items():
-        by_rows.setdefault((id(fit.part), fit.unfitted_engine.row_settings), {})[key] = fit
+        by_rows.setdefault((id(fit.part), fit.engine.row_settings), {})[key] = fit
     # the slowest first, so that no process waits for the last one
     batches = sorted(by_rows.values(), key=lambda batch: -sum(fit.relative_effort for fit in batch.values()))
     answers = side_by_side(_judge_batch, [list(batch.values()) for batch in batches], compute, title)
@@ -358,21 +339,20 @@ def _judge_batch(fits: Sequence[EngineFit]) -> list[CellAnswers]:
     part = fits[0].part
     # forms return finite values, and parameters come from the catalogue
     with config_context(assume_finite=True, skip_parameter_validation=True):
-        shaped = fits[0].unfitted_engine.row_settings.make_rows(part.train)
+        shaped = fits[0].engine.row_settings.make_rows(part.train)
         rows = make_test_rows(shaped.form, shaped.scales, shaped.grouping, part.test)
         answers = []
         for fit in fits:
-            prepared = fit.unfitted_engine.prepare_cases(shaped)
-            test, begun = prepared.make_test_cases(rows), time.perf_counter()
-            engine = fit.unfitted_engine.fit_prepared(prepared)
+            prepared, begun = fit.engine.prepare_cases(shaped), time.perf_counter()
+            engine = fit.engine.fit_prepared(prepared)
             seconds = time.perf_counter() - begun
-            pairs, vectors = engine.judge_cases(part.test, test)
+            pairs, vectors = engine.judge_pairs_and_vectors(part.test, rows)
             verdicts = pairs[["pair_id", "group_used", "probability", "threshold"]]
             verdicts = verdicts.assign(judged=pairs["abnormal"].to_numpy(bool))
             truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
             judged = vectors["abnormal"].to_numpy(np.bool_)
             target = (vectors["side"] == SIDES[1]).to_numpy(bool)
             of_targets = Mistakes.from_flags(truth[target], judged[target])
-            of_vectors, kept = Mistakes.from_flags(truth, judged), engine if fit.cell.scheme.tuned else None
+            of_vectors, kept = Mistakes.from_flags(truth, judged), engine if engine.scheme.tuned else None
             answers.append(CellAnswers(part.fold, verdicts, of_vectors, of_targets, seconds, kept))
         return answers

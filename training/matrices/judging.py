@@ -25,24 +25,15 @@ ALIKE = 0.75
 SHOWN = 5
 
 
-@dataclass(frozen=True)
-class Matched:
-    """Tables with exactly the metrics of a model, in its order, and notes on the differences."""
-
-    tables: MatrixTables
-    notes: tuple[str, ...]
-
-
 def match_metrics(
     tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str], missing: float
-) -> Matched:
+) -> tuple[MatrixTables, tuple[str, ...]]:
     """Return `tables` with exactly the metrics of a model, in its order, and notes on all differences.
 
     A metric that is missing, in another unit (unless one unit is empty), or without any value is taken as not
-    measured (NaN); a metric that the model does not know is dropped. `metrics` (``metric, unit, ...``) are
-    those of the training data; `groups` are its workload groups, and a run of another group adds a note only.
-    At most 5 notes of a kind are listed, then the number of further ones. `missing` is the largest share of
-    the model's raw metrics that may be unusable; InputError if more are.
+    measured (NaN); a metric that the model does not know is dropped. `metrics` are those of the training
+    data, `groups` its workload groups; a run of another group adds a note only. At most 5 notes of a kind are
+    listed. InputError if more than the share `missing` of the model's raw metrics are unusable.
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
@@ -85,9 +76,9 @@ def match_metrics(
     ]
     runs, columns = tables.runs, [*RUN_DTYPES, *model_metrics]
     if columns == runs.columns.tolist() and not other:
-        return Matched(tables.with_metrics(metrics), tuple(notes))
+        return tables.with_metrics(metrics), tuple(notes)
     runs = runs.reindex(columns=columns).assign(**dict.fromkeys(other, np.nan))
-    return Matched(MatrixTables(runs, tables.causes, metrics), tuple(notes))
+    return MatrixTables(runs, tables.causes, metrics), tuple(notes)
 
 
 def _limited_notes(names: Sequence[str], note: Callable[[str], str], more: str) -> list[str]:
@@ -179,16 +170,15 @@ def judge_tables(
     usable_tables = tables.without_flawed_runs(Problems())
     if usable_tables.runs.empty:
         raise InputError("none; expected at least one pair of matrices", place="runs")
-    matched_tables = match_metrics(usable_tables, card.known_metrics, card.groups, card.missing)
-    invalid = _find_invalid_runs(trained, matched_tables.tables)
-    runs = matched_tables.tables.runs
+    matched, notes = match_metrics(usable_tables, card.known_metrics, card.groups, card.missing)
+    invalid, runs = _find_invalid_runs(trained, matched), matched.runs
     is_valid = np.array([run is None for run in invalid], bool)
     reasons = unjudgeable_pairs(runs, is_valid).to_dict() | incomparable_pairs(runs)
     whole = np.array([not reasons[pair] for pair in runs["pair_id"].to_numpy(object)], bool)
     chosen = is_valid & whole
-    valid_tables = matched_tables.tables if chosen.all() else matched_tables.tables.select_runs(chosen)
+    valid_tables = matched if chosen.all() else matched.select_runs(chosen)
     answers = _engine_fields(trained, valid_tables, n_attributions, watch)
-    notes = _unit_notes(valid_tables)
+    notes_of_pairs = _unit_notes(valid_tables)
     verdicts = (
         MatrixVerdict(
             pair_id=pair.pair_id,
@@ -198,12 +188,12 @@ def judge_tables(
             baseline_runs=pair.valid[SIDES[0]],
             target_runs=pair.valid[SIDES[1]],
             invalid_runs=tuple(pair.invalid),
-            notes=tuple(notes.get(pair.pair_id, ())),
+            notes=tuple(notes_of_pairs.get(pair.pair_id, ())),
             **answers.get(pair.pair_id, {}),
         )
         for pair in _pairs_of_runs(runs, invalid)
     )
-    return MatrixJudgement(tuple(verdicts), matched_tables.notes)
+    return MatrixJudgement(tuple(verdicts), notes)
 
 
 @dataclass

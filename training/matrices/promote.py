@@ -30,21 +30,21 @@ from training.registry.challenger_test import (
 )
 from training.registry.runs import TrackedRun, scores_by_name
 
-#: Names of the splits that models are ranked by.
-CASES, CAUSES = "test-cases", "causes"
+PLACES = FamilyPaths("matrices")
+#: Names of the splits that models are ranked by; the figures of the first are reported.
+SPLIT, CAUSES = "test-cases", "causes"
 
 
 def ranking_entries(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a list: the entries by name of the splits ``test-cases`` and ``causes``, each if present."""
-    return [splits[name]["entries"] for name in (CASES, CAUSES) if name in splits]
+    return [splits[name]["entries"] for name in (SPLIT, CAUSES) if name in splits]
 
 
 def rank_by_precision(entries_of_splits: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of the models by average precision (mean of folds, then of splits), the best first.
 
     Equal models are ordered by pooled balanced accuracy in the first split, the highest first, then by name.
-    `entries_of_splits` has the entries by name of each split, at least one. Entries whose ``kind`` is not
-    "model" are left out; KeyError if a model is missing in a later split.
+    `entries_of_splits` has the entries by name of each split, at least one.
     """
     models = [name for name, entry in entries_of_splits[0].items() if entry["kind"] == "model"]
 
@@ -64,60 +64,49 @@ def rank_by_precision(entries_of_splits: Sequence[Mapping[str, Any]]) -> list[st
 CHAMPION_COLUMNS = ["pair_id", "workload", "verdict", "status", "probability", "threshold", "fold"]
 
 
-def make_challenger_test(
-    params: Params[Matrices], metrics: dict[str, Any], split: str, paths: FamilyPaths
-) -> ChallengerTest:
+def make_challenger_test(params: Params[Matrices], metrics: dict[str, Any]) -> ChallengerTest:
     """Return functions to read, compare and log models; the candidate is the champion of metrics.json.
 
-    `metrics` is the content of that file; the candidate's log has its scores in `split` first. The candidate
-    and the registered champion are compared by balanced accuracy, candidate minus champion, on the same
-    held-out pairs; whole test cases are drawn for the interval, as `params` says. The out-of-fold predictions
-    and the card are read from `paths` at once: FileNotFoundError without the former, InputError without the
-    latter.
+    `metrics` is the content of that file. The candidate and the registered champion are compared by balanced
+    accuracy, candidate minus champion, on the same held-out pairs; whole test cases are drawn for the
+    interval, as `params` says. FileNotFoundError without out-of-fold predictions, InputError without a card.
     """
     how = BootstrapSettings.from_params(params.section.promote, params.seed)
     best = metrics["champion"]
-    oof = read_written_table(paths.evaluated / OOF)
+    oof = read_written_table(PLACES.evaluated / OOF)
     names = rank_by_precision(ranking_entries(metrics["splits"]))
-    runs = [_tracked_run(name, metrics, split, oof[oof["entry"] == name]) for name in names]
+    runs = [_tracked_run(name, metrics, oof[oof["entry"] == name]) for name in names]
     champion_oof = oof[oof["entry"] == best][CHAMPION_COLUMNS].assign(group=oof["workload"])
-    runs[0].params.update(EngineCard.read(paths.models).params)
+    runs[0].params.update(EngineCard.read(PLACES.models).params)
     candidate_log = CandidateLog(
-        "matrices", metrics["data"], paths.interim / "matrices.parquet", paths.models, runs, champion_oof
+        "matrices", metrics["data"], PLACES.interim / "matrices.parquet", PLACES.models, runs, champion_oof
     )
     return candidate_log.make_test(
         TrainedEngine.read, compare_by_verdicts(["pair_id"], how, "the same unseen pairs")
     )
 
 
-def _tracked_run(name: str, metrics: dict[str, Any], split: str, rows: pd.DataFrame) -> TrackedRun:
-    tags = {"kind": "fold", "split": split}
+def _tracked_run(name: str, metrics: dict[str, Any], rows: pd.DataFrame) -> TrackedRun:
+    tags = {"kind": "fold", "split": SPLIT}
     return TrackedRun(
         name,
-        scores_by_name(metrics["splits"], name, split),
+        scores_by_name(metrics["splits"], name, SPLIT),
         {"classifier": rows["model"].iloc[0], "scheme": rows["scheme"].iloc[0], "seed": metrics["seed"]},
         {"model": name},
         nested=[
-            TrackedRun(f"{name} {split} f{fold:02}", as_dict(score_rows(fold_rows)), {}, tags)
+            TrackedRun(f"{name} {SPLIT} f{fold:02}", as_dict(score_rows(fold_rows)), {}, tags)
             for fold, fold_rows in rows.groupby("fold", sort=True)
         ],
         figures=partial(verdict_figures, rows, f"{name}, folds of whole test cases"),
     )
 
 
-PLACES = FamilyPaths("matrices")
-#: Name of the split whose figures are reported.
-SPLIT = CASES
-
-
 def promote_stage() -> None:
     """Register the best engine as champion or challenger, as `promote_candidate` decides; print the results.
 
-    It becomes champion if it is better than the current champion or there is none to compare it with;
-    otherwise, or if it is refused, it becomes challenger. Nothing changes if the same evidence was judged
-    before against the same champion, which can still be read. It reads params.yaml and the files of evaluate
-    and train below the working directory; InputError if metrics.json or the model is missing, or the registry
-    does not answer, FileNotFoundError if a test needs oof.parquet, which is missing.
+    It reads params.yaml and the files of evaluate and train below the working directory; InputError if
+    metrics.json or the model is missing, or the registry does not answer, FileNotFoundError if a test needs
+    oof.parquet, which is missing.
     """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     candidate = Candidate(
@@ -125,14 +114,14 @@ def promote_stage() -> None:
         metrics["champion"],
         PLACES.models,
         PLACES.metrics,
-        lambda: make_challenger_test(params, metrics, SPLIT, PLACES),
+        lambda: make_challenger_test(params, metrics),
     )
     print_results(metrics, lambda: promote_candidate(candidate), SPLIT, "pairs")
 
 
 WHAT = "matrices"
 _NAMES = {"pair_id": "case"}
-_OOF = FamilyPaths("matrices").evaluated / OOF
+_OOF = PLACES.evaluated / OOF
 
 
 def _read_oof(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldPredictions]:
@@ -149,11 +138,9 @@ def _read_stored_oof(directory: Path, run: str, _: Path) -> OutOfFoldPredictions
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the path of oof.parquet below a project (``files``), and two functions that read predictions.
+    """Return the path of oof.parquet below a project, and two functions that read predictions.
 
-    ``read(project, metrics)`` returns a list, with the predictions of each entry in the split ``test-cases``:
-    first those of ``metrics["champion"]``, then the others by name. ``read_stored(directory, run, _)``
-    returns one object, the predictions of a registered version with its files in `directory`; `run`, the name
-    of its run, becomes their ``entry``. Both raise FileNotFoundError without the file.
+    The first reads those of each entry in the split ``test-cases``, the champion's first, the second those of
+    a registered version. Both raise FileNotFoundError without the file.
     """
     return PredictionReaders((_OOF.as_posix(),), _read_oof, _read_stored_oof)

@@ -6,7 +6,48 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from training.matrices.engine.engine import NAIVE, Scheme
+
+@dataclass(frozen=True)
+class Scheme:
+    """A combination of remedies: a row of the ablation. Sections are of the matrix paper.
+
+    `metrics` are "summary" or "raw" (section 4.2); where a source has no summary metrics, raw ones are used.
+    `form` is a name in `features.matrices.forms.FORMS` (4.5). `prune`: whether runs flagged invalid are left
+    out of training (4.1); else they take their matrix's label. `grouping` is "none", "given" or "automatic"
+    (4.3): given groups have their own classifiers, automatic ones are used only to estimate noise.
+    `components` is the largest number of principal components, None without projection (4.2). `balance`:
+    whether cost ratio, resampling rate, threshold and the weight of a group's own classifier are searched
+    (4.4); else errors cost the same and the threshold is 0.5. `tuned`: whether the classifier's own
+    hyperparameters, and whether to project, are searched; not in the paper.
+    """
+
+    metrics: str
+    form: str
+    prune: bool
+    grouping: str
+    components: int | None
+    balance: bool
+    tuned: bool = False
+
+
+NAIVE = Scheme("summary", "flattened", prune=False, grouping="none", components=None, balance=False)
+FULL = Scheme("raw", "contrasted", prune=True, grouping="automatic", components=100, balance=True, tuned=True)
+#: The scheme for data larger than memory: given groups can be split while the data is read.
+LARGE = replace(FULL, grouping="given")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A model under a scheme."""
+
+    model: str
+    scheme: Scheme
+
+    @property
+    def entry_name(self) -> str:
+        """Its name in metrics.json."""
+        return f"{self.model} {self.scheme.form}"
+
 
 #: Valid vectors and abnormal ones among them (section 3).
 VECTORS, ABNORMAL = 20_920, 740
@@ -76,19 +117,6 @@ FOLLOWED = (TREE, LOGISTIC, TAN)
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A model under a scheme."""
-
-    model: str
-    scheme: Scheme
-
-    @property
-    def entry_name(self) -> str:
-        """Its name in metrics.json."""
-        return f"{self.model} {self.scheme.form}"
-
-
-@dataclass(frozen=True)
 class TableRow:
     """A row of a table of the matrix paper, and the cell that reproduces it."""
 
@@ -116,8 +144,7 @@ class TableRow:
 def table_rows(full: Scheme) -> list[TableRow]:
     """Return the rows of tables 2 and 4 to 8 of the matrix paper, in the paper's order.
 
-    Each has the ``table``, the name of the ``row`` there, and the ``cell``: model and scheme. Only the number
-    of components of `full` is used, for table 5.
+    Only the number of components of `full` is used, for table 5.
     """
     seeds = replace(GROUPED, components=full.components, balance=True)
     pairs, both_sides = replace(seeds, form="concatenated"), replace(RAW, form="concatenated")
@@ -144,9 +171,7 @@ def table_rows(full: Scheme) -> list[TableRow]:
 def candidate_cells(models: Iterable[str], full: Scheme) -> list[Cell]:
     """Return the candidates: `models` under the `full` scheme, then the cells of the matrix paper's table 5.
 
-    `models` keep their order and are not checked. Table 5 has decision-tree, logistic, tan and
-    similarity-logistic under the paper's scheme, with the number of components of `full`. As it has
-    similarity-logistic, that is left out of `models`: it is never under the `full` scheme.
+    Table 5 has similarity-logistic, which is therefore never under the `full` scheme.
     """
     ours = [Cell(model, full) for model in models if model != SIMILARITY]
     return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
@@ -198,9 +223,8 @@ def add_remedies(
 ) -> Iterator[AblationStep]:
     """Yield the steps from the naive to the `full` scheme of `model`, adding one remedy at a time.
 
-    Step 0 is the naive scheme, with the remedy "none"; the others have the order of `remedies`. A remedy sets
-    its field to the value of `full`. `part` names the ablation in each step; ``printed`` are the paper's
-    figures for this remedy and model, else None.
+    Step 0 is the naive scheme, with the remedy "none". A remedy sets its field to the value of `full`;
+    ``printed`` are the paper's figures for this remedy and model.
     """
     taken: dict[str, Any] = {}
     yield AblationStep(part, 0, "none", Cell(model, NAIVE))
@@ -215,8 +239,7 @@ def leave_out_remedies(
 ) -> Iterator[AblationStep]:
     """Yield the `full` scheme of `model` (step 0, "none"), then the scheme without each remedy in turn.
 
-    `part` names the ablation in each step. To leave out a remedy, its field is set to the value of the naive
-    scheme.
+    To leave out a remedy, its field is set to the value of the naive scheme.
     """
     yield AblationStep(part, 0, "none", Cell(model, full))
     for number, remedy in enumerate(remedies, start=1):
@@ -227,10 +250,9 @@ def leave_out_remedies(
 def single_run_steps(models: Iterable[str], full: Scheme) -> Iterator[AblationStep]:
     """Yield the steps of two ablations of vectors of single runs, with the matrix paper's remedies.
 
-    In the first, for each of `models` in turn, the naive scheme comes first, and then one remedy more in each
-    step. In the second, the complete scheme comes first, and then each remedy is left out in turn; this is
-    done for the model "logistic" only, even if it is not in `models`, because these steps take longest. The
-    complete scheme is `full` with ``form="subtracted"``, ``grouping="given"`` and ``tuned=False``.
+    The complete scheme is `full` with ``form="subtracted"``, ``grouping="given"`` and ``tuned=False``. In the
+    first, remedies are added for each of `models`. In the second, each is left out for "logistic" only,
+    because these steps take longest.
     """
     scheme = replace(full, form="subtracted", tuned=False, grouping="given")
     for model in models:

@@ -64,7 +64,6 @@ from data.tables.files import write_json, write_tables
 from training.evaluation.figures import dvc_verdict_figures
 from training.evaluation.metrics import summarise_entries
 from training.evaluation.search import require_known
-from training.matrices.engine.engine import FULL, Scheme
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.stored import EngineRecipe
@@ -89,9 +88,11 @@ from training.matrices.fitting import (
 from training.matrices.promote import CAUSES, SPLIT, rank_by_precision
 from training.matrices.schemes import (
     FOLLOWED,
+    FULL,
     RAW,
     AblationStep,
     Cell,
+    Scheme,
     add_remedies,
     candidate_cells,
     grouping_steps,
@@ -109,9 +110,8 @@ TIMES = "times"
 def evaluate_stage() -> None:
     """Evaluate the models and the reference methods on held-out test cases, and write the results.
 
-    They are metrics.json, the tables of `evaluate_examples` and the figures that DVC shows, all in
-    reports/matrices. It reads params.yaml and the files of ingest and validate. InputError if a file is
-    missing or invalid, a model is unknown, or for the reasons of `evaluate_examples`.
+    It reads params.yaml and the files of ingest and validate. InputError if a file is missing or invalid, a
+    model is unknown, or for the reasons of `evaluate_examples`.
     """
     params = load(Matrices)
     require_known(params.section.evaluate.models, CATALOGUE, "matrices")
@@ -128,8 +128,7 @@ def evaluate_examples(
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """Return the content of metrics.json, and by name every table that the stage evaluate writes.
 
-    The tables are ``oof, tables, ablation, curves, times, served, validity, groups``. Nothing is written; the
-    names of models in `params` are not checked. InputError if not even two folds of test cases have both
+    The names of models in `params` are not checked. InputError if not even two folds of test cases have both
     labels.
     """
     how, seed, full = params.section.evaluate, params.seed, _full_scheme(params.section)

@@ -16,8 +16,8 @@ from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, PressureRegressor
 from training.corun.estimators.smooth import SmoothRegressor, sides_of
 from training.corun.online import SampledRuns, accuracy_by_seconds, fit_online_models
-from training.corun.splits import DESIGNS, possible_splits
-from training.corun.stages import ExplainedFold, accuracy_without_events
+from training.corun.splits import DESIGNS, DesignPart, possible_splits
+from training.corun.stages import ModelOfPart, accuracy_without_events
 from training.corun.stored import ImpactCard, TrainedImpact
 
 TASKS = [f"t{n:02d}" for n in range(12)]
@@ -40,6 +40,8 @@ def pressed(pairs):
 
 PAIRS = np.array([PAIR_SEPARATOR.join(pair) for pair in product(TASKS, TASKS)])
 LOGS = pressed(PAIRS)
+#: Columns that describe neither tasks nor machines.
+NO_SIDES = sides_of(["a", "b"])
 
 
 @pytest.fixture(scope="module")
@@ -98,10 +100,11 @@ def test_measurements_of_a_pair_on_other_machines_are_used():
     generator = np.random.default_rng(0)
     pairs = np.array([f"p{n:03d}" for n in range(150)] * 2)
     impact = np.tile(1 + generator.random(150), 2)
-    model = ContentionRegressor(trees=20, forest=10).fit(generator.random((300, 3)), impact, on("m", pairs))
+    small = ContentionRegressor(trees=20, forest=10)
+    model = small.fit(generator.random((300, 3)), impact, on("m", pairs), sides_of(["a", "b", "c"]))
     unseen = generator.random((150, 3))
     known = np.abs(model.predict(unseen, on("m", pairs[:150])) - impact[:150]).mean()
-    assert known < 0.5 * np.abs(model.predict(unseen) - impact[:150]).mean()
+    assert known < 0.5 * np.abs(np.exp(model.tree_log_impacts(unseen)) - impact[:150]).mean()
 
 
 def test_pressures_add_up_and_are_robust_to_exceptional_pairs():
@@ -126,10 +129,11 @@ def test_machine_specific_sensitivity_affects_only_that_machine():
 
 def test_trees_predict_alone_for_tasks_without_pressure():
     x = np.random.default_rng(0).random((len(PAIRS), 2))
-    model = ContentionRegressor(trees=5, forest=3).fit(x, np.exp(LOGS), on("m", PAIRS))
+    model = ContentionRegressor(trees=5, forest=3).fit(x, np.exp(LOGS), on("m", PAIRS), NO_SIDES)
     asked = on("m", np.array(["new\nt01", "t01\nnew", "t01\nt02+new", "t01\nt02+t03"]))
     assert np.isnan(model.pressures_.predict(asked)).tolist() == [True, True, True, False]
-    same = model.predict(x[:4], asked) == model.predict(x[:4])
+    model.shares_new_ = model.shares_strange_ = np.array([0.5, 0.5, 0, 0])
+    same = np.isclose(model.predict(x[:4], asked), np.exp(model.tree_log_impacts(x[:4])), rtol=1e-12)
     assert same.tolist() == [True, True, True, False]
 
 
@@ -137,7 +141,7 @@ def test_trees_predict_alone_for_tasks_without_pressure():
 def test_pressures_get_weight_only_for_multiplicative_impact(product_of_both):
     x = np.random.default_rng(0).choice([0.1, 0.4], (len(PAIRS), 2))
     logs = LOGS if product_of_both else x[:, 0]
-    model = ContentionRegressor(trees=60, forest=10).fit(x, np.exp(logs), on("m", PAIRS))
+    model = ContentionRegressor(trees=60, forest=10).fit(x, np.exp(logs), on("m", PAIRS), NO_SIDES)
     assert model.shares_new_.tolist() == ([0, 1, 0, 0] if product_of_both else [1, 0, 0, 0])
 
 
@@ -177,9 +181,11 @@ def test_stored_model_widens_intervals_for_an_unknown_machine(table, tmp_path):
     card = ImpactCard("contention", columns, params, widths, ("m1", "m2"), tuple(TASKS), "", 1, 0.9)
     TrainedImpact(model, card).write(tmp_path)
     asked = table.iloc[[5, 5, 5]].assign(machine=["m1", "m1", "m9"], task=["t00", "new", "t00"])
-    found = TrainedImpact.read(tmp_path).predict(asked)
-    pd.testing.assert_frame_equal(found, TrainedImpact(model, card).predict(asked))
-    np.testing.assert_allclose(np.log(found["high"] / found["impact"]), [0.02, 0.05, 0.2])
+    x, named = asked[list(columns)].to_numpy(), fitting.named_of(asked)
+    stored, trained = TrainedImpact.read(tmp_path), TrainedImpact(model, card)
+    assert (stored.predict_impacts(x, named) == trained.predict_impacts(x, named)).all()
+    tasks = zip(asked["machine"], asked["task"], asked["corunners"], strict=True)
+    assert [stored.card.half_width(machine, members) for machine, *members in tasks] == [0.02, 0.05, 0.2]
 
 
 def test_the_online_model_infers_impact_from_lower_rates():
@@ -233,9 +239,9 @@ def test_compiled_arrays_of_another_model_are_not_read(tmp_path):
     pairs = on("m", np.array([f"p{n}" for n in range(60)]))
     card = ImpactCard("contention", ("a", "b"), {}, {"pairs": 0.1}, ("m",), (), "", 1, 0.9)
     small = ContentionRegressor(trees=5, forest=5, mixed=False)
-    TrainedImpact(small.fit(x, np.exp(x[:, 0]), pairs), card).write(tmp_path)
+    TrainedImpact(small.fit(x, np.exp(x[:, 0]), pairs, NO_SIDES), card).write(tmp_path)
     arrays = (tmp_path / "model.npz").read_bytes()
-    TrainedImpact(small.fit(x, np.exp(x[:, 1]), pairs), card).write(tmp_path)
+    TrainedImpact(small.fit(x, np.exp(x[:, 1]), pairs, NO_SIDES), card).write(tmp_path)
     (tmp_path / "model.npz").write_bytes(arrays)
     assert not isinstance(TrainedImpact.read_quick(tmp_path).model, QuickContention)
 
@@ -248,9 +254,8 @@ def test_removed_events_are_dropped_on_both_sides(table):
     train, test = np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
     said = recipe.fit(rows.iloc[train]).predict(rows.iloc[test])
     unseen = pd.DataFrame({"measured": rows["impact"].iloc[test], "predicted": said})
-    found = accuracy_without_events(
-        [ExplainedFold(recipe, rows.iloc[train], rows.iloc[test])], unseen, Compute()
-    ).set_index("without")
+    fold = ModelOfPart(recipe, rows.iloc[train], rows.iloc[test], DesignPart("random", 0, train, test))
+    found = accuracy_without_events([fold], unseen, Compute()).set_index("without")
     assert found.loc["", "mape"] == pytest.approx(np.abs(said / rows["impact"].iloc[test] - 1).mean())
     assert found.loc["context-switches", "mape"] > found.loc["", "mape"]
     assert found.index[found["measured"]].tolist() == ["", "context-switches"]

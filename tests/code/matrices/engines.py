@@ -1,10 +1,9 @@
 """Engines fitted to small matrices."""
 
 from data.matrices.validity import decide_validity
-from training.matrices.engine.engine import LARGE
 from training.matrices.engine.stored import EngineRecipe
 from training.matrices.fitting import MatrixExamples
-from training.matrices.schemes import Cell
+from training.matrices.schemes import LARGE, Cell
 
 SEED = 1
 

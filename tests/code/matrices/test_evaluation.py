@@ -16,11 +16,11 @@ from tests.matrix_pairs import pairs
 from tests.system.matrices import inputs
 from training.evaluation.metrics import summarise_entry
 from training.matrices import evaluation, fitting, schemes, stages
-from training.matrices.engine.engine import FULL, NAIVE
+from training.matrices.engine.engine import Engine
 from training.matrices.engine.stored import TrainedEngine
 from training.matrices.fitting import CellAnswers, EngineFit, MatrixExamples, Mistakes, deal_to_folds
 from training.matrices.promote import promote_stage, rank_by_precision
-from training.matrices.schemes import Cell
+from training.matrices.schemes import FULL, NAIVE, Cell
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
 SEED = 1
@@ -72,14 +72,14 @@ def test_whole_pairs_are_dealt_with_equal_shares_of_abnormal_ones():
 def test_engines_fitted_together_answer_as_if_fitted_alone():
     part = parts_of(examples(pairs(cases=4)), 4)[0]
     cells = [Cell("logistic", FULL), Cell("decision-tree", FULL), Cell("logistic", NAIVE)]
-    fits = [EngineFit(cell, part, 2, SEED) for cell in cells]
+    fits = [EngineFit(Engine(cell, 2, SEED), part) for cell in cells]
     for fit, together in zip(fits, judged(fits), strict=True):
-        alone = fit.unfitted_engine.fit(part.train)
-        told = alone.judge_pairs(part.test)
+        alone = fit.engine.fit(part.train)
+        told, vectors = alone.judge_pairs_and_vectors(part.test)
         np.testing.assert_array_equal(together.pairs["probability"], told["probability"])
-        assert together.vectors.cases == len(alone.judge_vectors(part.test))
+        assert together.vectors.cases == len(vectors)
         # only a tuned engine is kept
-        assert (together.engine is None) == (fit.cell.scheme == NAIVE)
+        assert (together.engine is None) == (fit.engine.cell.scheme == NAIVE)
         if together.engine:
             pd.testing.assert_frame_equal(together.engine.judge_pairs(part.test), told)
 
@@ -202,7 +202,8 @@ def test_verdicts_do_not_depend_on_labels_under_test():
     dealt = deal_to_folds(examples(tables).pairs, 4, SEED)
     others = fitting.fold_parts(examples(tables.with_runs(wrong)), dealt)
     second = next(part for part in others if part.fold == first.fold)
-    told, again = judged([EngineFit(Cell("logistic", FULL), part, 2, SEED) for part in (first, second)])
+    engine = Engine(Cell("logistic", FULL), 2, SEED)
+    told, again = judged([EngineFit(engine, part) for part in (first, second)])
     pd.testing.assert_frame_equal(told.pairs, again.pairs)
     assert told.vectors.cases == again.vectors.cases
     assert told.vectors.abnormal != again.vectors.abnormal

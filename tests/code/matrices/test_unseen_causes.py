@@ -5,10 +5,11 @@ import pytest
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide_validity
 from tests.matrix_pairs import METRICS, MOVED, pairs
-from training.matrices.engine.engine import FULL, Engine
+from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import CausedCases, pair_causes
 from training.matrices.fitting import MatrixExamples, parts_of_causes
+from training.matrices.schemes import FULL, Cell
 
 SEED = 1
 KINDS = 4
@@ -75,7 +76,7 @@ def test_thresholds_from_held_out_causes_find_unknown_causes(tables):
     last = (kind_of(tables) == KINDS - 1).to_numpy()
     learned, unseen = tables.select_runs(~last), tables.select_runs(last)
     knowing, other = (
-        Engine(FULL, "xgboost", 1, SEED).fit(known) for known in (learned, without_causes(learned))
+        Engine(Cell("xgboost", FULL), 1, SEED).fit(known) for known in (learned, without_causes(learned))
     )
     assert knowing.search_result.rows == other.search_result.rows
     assert knowing.search_result.pairs != other.search_result.pairs
@@ -89,7 +90,8 @@ def test_the_false_positive_rate_holds_on_unknown_test_cases():
     # defects that can hardly be told: the best threshold alone calls many normal pairs abnormal
     learned, unseen = (pairs(groups=2, cases=12, size=0.02, seed=seed) for seed in (1, 2))
     engines = [
-        Engine(FULL, "logistic", 1, SEED, alarms=alarms).fit(learned) for alarms in (None, Alarms(0.1, 0.9))
+        Engine(Cell("logistic", FULL), 1, SEED, alarms=alarms).fit(learned)
+        for alarms in (None, Alarms(0.1, 0.9))
     ]
     normal = ~unseen.runs.groupby("pair_id", sort=False)["abnormal"].any().astype(bool)
     free, kept = (

@@ -123,7 +123,7 @@ def test_an_error_names_only_a_few_of_thousands(tmp_path):
     with pytest.raises(InputError, match=r"has no column 'run_id'; found m0, .*, m7 and 2992 more$"):
         MatrixTables.read(path)
     groups = [row for number in range(30) for row in every(f"new {number}", group=f"g{number}")]
-    notes = match_metrics(small(*groups), small().metrics, {"sorting", "pipes"}, 0.5).notes
+    notes = match_metrics(small(*groups), small().metrics, {"sorting", "pipes"}, 0.5)[1]
     assert (len(notes), notes[-1]) == (6, "... and 25 more are unknown groups")
 
 
@@ -235,23 +235,23 @@ def test_matrices_are_reduced_to_metrics_of_the_model():
 
     known, tables = small(metrics=METRICS[1:]).metrics, small()
     runs = tables.runs
-    same = match(runs[[*reversed(runs.columns)]])
-    assert same.notes == ()
-    assert same.tables.runs.equals(runs)
+    same, notes = match(runs[[*reversed(runs.columns)]])
+    assert notes == ()
+    assert same.runs.equals(runs)
 
-    found = match(runs.rename(columns={"switches": "switchs"}).assign(new=1.0), groups=["sorting"])
-    assert found.notes == (
+    found, notes = match(runs.rename(columns={"switches": "switchs"}).assign(new=1.0), groups=["sorting"])
+    assert notes == (
         'metric "switches" is missing; it is taken as not measured; was it renamed "switchs"?',
         'metric "switchs" is unknown to the model; it is not used',
         'metric "new" is unknown to the model; it is not used',
         'group "pipes" is unknown to the model; the classifier for all groups is used',
     )
-    assert found.tables.all_metrics == tables.all_metrics
-    assert found.tables.runs["switches"].isna().all()
+    assert found.all_metrics == tables.all_metrics
+    assert found.runs["switches"].isna().all()
 
-    found = match(runs, [{"metric": "faults", "unit": "1/ms"}])
-    assert found.notes == ('metric "faults" comes in 1/ms, expected 1/s; it is taken as not measured',)
-    assert found.tables.runs["faults"].isna().all()
+    found, notes = match(runs, [{"metric": "faults", "unit": "1/ms"}])
+    assert notes == ('metric "faults" comes in 1/ms, expected 1/s; it is taken as not measured',)
+    assert found.runs["faults"].isna().all()
     missing = r'2 of the 2 raw metrics of the model are missing, such as "faults"; expected 50% of them'
     with pytest.raises(InputError, match=f"^runs: {missing}$"):
         match(runs.drop(columns=["faults", "switches"]))

@@ -6,12 +6,12 @@ from threadpoolctl import threadpool_limits
 
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.validity import decide_validity
-from training.matrices.engine.engine import FULL, Engine
+from training.matrices.engine.engine import Engine
 from training.matrices.engine.stored import EngineRecipe
 from training.matrices.evaluation import reference_methods
 from training.matrices.fitting import MatrixExamples, deal_to_folds
 from training.matrices.judging import judge_tables
-from training.matrices.schemes import Cell
+from training.matrices.schemes import FULL, Cell
 
 SEED = 1
 FOLDS, TRIALS = 3, 2
@@ -74,7 +74,7 @@ def test_engines_beat_reference_methods_on_unknown_runs(source, shared_data):
     for fold in range(FOLDS):
         asked = fold_of.index[fold_of == fold]
         with threadpool_limits(1):
-            engine = Engine(FULL, "logistic", TRIALS, SEED).fit(examples.runs_without(asked))
+            engine = Engine(Cell("logistic", FULL), TRIALS, SEED).fit(examples.runs_without(asked))
             judged.append(engine.judge_pairs(examples.runs_to_judge(asked)))
     told = pd.concat(judged).set_index("pair_id")["abnormal"].reindex(abnormal.index)
     ours = balanced_accuracy(told, abnormal)

@@ -4,9 +4,8 @@ import yaml
 
 from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import METRICS, pairs
-from training.matrices.engine.engine import LARGE
 from training.matrices.engine.stored import EngineRecipe
-from training.matrices.schemes import Cell
+from training.matrices.schemes import LARGE, Cell
 
 #: Version 0 of a test case is abnormal, version 1 is not.
 ABNORMAL, NORMAL = "g0 c0 v0", "g0 c0 v1"

@@ -17,8 +17,7 @@ from training.comparisons.evaluate import evaluate
 from training.comparisons.train import train
 from training.comparisons.tune import tune
 from training.matrices.chunks import LargeRecipe
-from training.matrices.engine.engine import LARGE
-from training.matrices.schemes import Cell
+from training.matrices.schemes import LARGE, Cell
 
 pytestmark = pytest.mark.slow
 

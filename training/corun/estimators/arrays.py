@@ -23,7 +23,13 @@ from data.tables import arrays
 from data.tables.arrays import ArraySpec
 from training.corun.estimators.contention import PARTS, ContentionRegressor
 from training.corun.estimators.fitting import FittedImpact
-from training.corun.estimators.pressure import Named, PressureRegressor, locate_words
+from training.corun.estimators.pressure import (
+    NO_EVIDENCE,
+    CorunEvidence,
+    Named,
+    PressureRegressor,
+    locate_words,
+)
 from training.corun.estimators.smooth import SmoothRegressor
 from training.estimators import compiled_pipeline
 from training.estimators.compiled_pipeline import (
@@ -48,9 +54,7 @@ VERSION = 3
 _OF_PAIRS = {
     "pairs_": ArraySpec("U", ("pairs",)),
     "known_": ArraySpec("f", ("pairs",)),
-    "shares_new_": ArraySpec("f", (PARTS,)),
-    "shares_known_": ArraySpec("f", (PARTS,)),
-    "shares_strange_": ArraySpec("f", (PARTS,)),
+    **dict.fromkeys(("shares_new_", "shares_known_", "shares_strange_"), ArraySpec("f", (PARTS,))),
 }
 _OF_PRESSURES = {
     "tasks_": ArraySpec("U", ("tasks",)),
@@ -60,24 +64,16 @@ _OF_PRESSURES = {
     "pressure_": ArraySpec("f", ("corunners",)),
     "shift_": ArraySpec("f", ("machines", "tasks")),
 }
+_SIDES = ("task", "beside", "machine")
 _OF_SMOOTH = {
     "middle_": ArraySpec("f", ("features",)),
     "rates_": ArraySpec("b", ("features",)),
     "centre_": ArraySpec("f", ("features",)),
-    "mean_": ArraySpec("f", ()),
-    "spread_": ArraySpec("f", ()),
-    "task_turn_": ArraySpec("f", ("features", "own")),
-    "beside_turn_": ArraySpec("f", ("features", "others")),
-    "machine_turn_": ArraySpec("f", ("features", "here")),
-    "tasks_": ArraySpec("U", ("names",)),
-    "besides_": ArraySpec("U", ("groups",)),
-    "machines_": ArraySpec("U", ("places",)),
-    "task_at_": ArraySpec("f", ("kept", "own")),
-    "beside_at_": ArraySpec("f", ("kept", "others")),
-    "machine_at_": ArraySpec("f", ("kept", "here")),
-    "task_who_": ArraySpec("i", ("kept",)),
-    "beside_who_": ArraySpec("i", ("kept",)),
-    "machine_who_": ArraySpec("i", ("kept",)),
+    **dict.fromkeys(("mean_", "spread_"), ArraySpec("f", ())),
+    **{f"{side}_turn_": ArraySpec("f", ("features", side)) for side in _SIDES},
+    **{f"{side}s_": ArraySpec("U", (f"{side}s",)) for side in _SIDES},
+    **{f"{side}_at_": ArraySpec("f", ("kept", side)) for side in _SIDES},
+    **{f"{side}_who_": ArraySpec("i", ("kept",)) for side in _SIDES},
     "weights_": ArraySpec("f", ("kept",)),
 }
 #: With a prefix, because two parts of a model have arrays of the same name.
@@ -167,8 +163,8 @@ def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) ->
 def read_impact_arrays(path: Path, stored: Path) -> QuickContention | None:
     """Return the fitted model from a file of `write_impact_arrays`, read without pickle.
 
-    Returns None if `path` does not exist, has another version or does not belong to the file `stored`. Raises
-    InputError if only `stored` is missing, `path` is not a NumPy archive, or an array is missing or wrong.
+    None if `path` does not exist, has another version or does not belong to the file `stored`. InputError if
+    only `stored` is missing, `path` is not a NumPy archive, or an array is missing or wrong.
     """
     if not path.is_file() or not belongs_to_model(path, VERSION, stored):
         return None
@@ -234,15 +230,6 @@ class CorunContrast:
 
 
 @dataclass(frozen=True)
-class CorunEvidence:
-    """A sensitivity or pressure estimated from other co-runs, its median `usual`, its share of log impact."""
-
-    value: float = float("nan")
-    usual: float = float("nan")
-    share: float = 0.0
-
-
-@dataclass(frozen=True)
 class LogShares:
     """A log impact as a sum: ``usual + shares.sum() + of_task.share + of_corunners.share == impact``.
 
@@ -252,8 +239,8 @@ class LogShares:
     usual: float
     impact: float
     shares: Floats
-    of_task: CorunEvidence = CorunEvidence()
-    of_corunners: CorunEvidence = CorunEvidence()
+    of_task: CorunEvidence = NO_EVIDENCE
+    of_corunners: CorunEvidence = NO_EVIDENCE
 
     @property
     def points_per_log_share(self) -> float:
@@ -287,9 +274,7 @@ def split_log_impacts(learned: FittedImpact, contrasts: Sequence[CorunContrast])
 def split_by_trees(trees: ImpactArrays, contrasts: Sequence[CorunContrast]) -> list[LogShares]:
     """Return the trees' log impact of each co-run as a sum over its factors: exact Shapley values.
 
-    There is a result per contrast, in order. Its ``impact`` is ``usual``, that of the average co-run, plus
-    the sum of ``shares``, shape (n_factors,); all are natural logarithms. `contrasts` must not be empty, and
-    must all have the same factors.
+    `contrasts` must not be empty, and must all have the same factors.
     """
     count, n_factors = len(contrasts), contrasts[0].n_factors
     owners, children = np.tile(contrasts[0].owners, 2), trees.children.reshape(-1)
@@ -338,8 +323,8 @@ def _sum_leaf_shares(
 ) -> list[LogShares]:
     """Return the sums over the leaves of each co-run, in the order of the co-runs.
 
-    `leaves` are nodes, `coruns` the number of the co-run of each, both shape (n_leaves,); `led`, shape
-    (n_leaves, n_factors), is 1 where the leaf needs a factor's value of the co-run, -1 its usual value.
+    `led`, shape (n_leaves, n_factors), is 1 where the leaf needs a factor's value of the co-run, -1 its usual
+    value.
     """
     count, n_factors = int(coruns.max()) + 1, led.shape[1]
     values = trees.value.take(leaves)
@@ -367,23 +352,14 @@ def _sum_leaf_shares(
 def _blend_parts(model: ContentionRegressor, way: CorunContrast, trees: LogShares) -> LogShares:
     if not model.is_blended:
         return trees
-    pressed = model.pressures_.prediction_parts(way.named)
-    usual_pressed, of_task, of_corunners = 0.0, CorunEvidence(), CorunEvidence()
+    pressed = model.pressures_.split_log_impact(way.named)
     place, is_known = locate_words(model.pairs_, way.named.pairs)
-    has_unknown_task = np.isnan(pressed.sensitivity * pressed.pressure)
     by_trees, by_pressures, by_pair, by_smooth = model.shares_of(
-        by_pair=bool(is_known[0]), has_unknown_task=bool(has_unknown_task)
+        by_pair=bool(is_known[0]), has_unknown_task=pressed is None
     )
-    if has_unknown_task:
+    if pressed is None:
         by_trees, by_pressures = by_trees + by_pressures, 0.0
-    else:
-        sensitivity, usual_sensitivity = pressed.sensitivity, pressed.usual_sensitivity
-        pressure, usual_pressure = pressed.pressure, pressed.usual_pressure
-        usual_pressed = usual_sensitivity * usual_pressure
-        suffered = (sensitivity - usual_sensitivity) * (pressure + usual_pressure) / 2
-        caused = (pressure - usual_pressure) * (sensitivity + usual_sensitivity) / 2
-        of_task = CorunEvidence(sensitivity, usual_sensitivity, suffered + pressed.shift)
-        of_corunners = CorunEvidence(pressure, usual_pressure, caused)
+    usual_pressed, of_task, of_corunners = pressed or (0.0, NO_EVIDENCE, NO_EVIDENCE)
     # the evidence on the pair needs both names, so each gets half
     half = by_pair * (model.known_[place[0]] - trees.usual) / 2 if by_pair else 0.0
     shares, of_names, usual_smooth = by_trees * trees.shares, np.zeros(2), 0.0

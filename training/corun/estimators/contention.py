@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 #: Training and test rows of each fold.
 Folds = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 #: Features, log impacts, names and sides of the training rows.
-_Training = tuple[Floats, Floats, Named, NDArray[np.intp] | None]
+_Training = tuple[Floats, Floats, Named, NDArray[np.intp]]
 
 #: Number of inner folds, for predictions of unseen pairs.
 _FOLDS = 3
@@ -99,13 +99,11 @@ class ContentionRegressor:
         self.mixed = mixed
         self.seed = seed
 
-    def fit(
-        self, x: Floats, y: Floats, named: Named, sides: NDArray[np.intp] | None = None
-    ) -> ContentionRegressor:
+    def fit(self, x: Floats, y: Floats, named: Named, sides: NDArray[np.intp]) -> ContentionRegressor:
         """Fit to impacts `y` (positive, shape (n_rows,)) and return self; features `x` may have NaN.
 
-        `named` has the task, co-runners and machine of each row; `sides` comes from `smooth.sides_of` (None:
-        no smooth part). Fewer than 50 rows are fitted by trees alone.
+        `named` has the task, co-runners and machine of each row; `sides` comes from `smooth.sides_of`. Fewer
+        than 50 rows are fitted by trees alone.
         """
         logs = np.log(y)
         self.members_ = [member.fit(x, logs) for member in self._unfitted_members()]
@@ -117,17 +115,15 @@ class ContentionRegressor:
             self._choose_shares((x, logs, named, sides), owners, counts)
         if self.is_blended:
             self.pressures_.fit(named, logs)
-        if sides is not None and self.uses_smooth:
+        if self.uses_smooth:
             self.smooth_.fit(x, logs, named, sides)
         return self
 
-    def predict(self, x: Floats, named: Named | None = None) -> Floats:
-        """Return impacts (n_rows,) of features `x`, which may have NaN; without `named` by trees alone."""
-        logs = self.tree_log_impacts(x)
-        return np.asarray(np.exp(logs if named is None else self.blend_log_impacts(logs, x, named)))
+    def predict(self, x: Floats, named: Named) -> Floats:
+        """Return impacts (n_rows,) of features `x`, which may have NaN."""
+        return np.exp(self._blend_log_impacts(self.tree_log_impacts(x), x, named))
 
-    def blend_log_impacts(self, logs: Floats, x: Floats, named: Named) -> Floats:
-        """Return log impacts by all parts, shape (n_rows,); `logs` are the result of `tree_log_impacts`."""
+    def _blend_log_impacts(self, logs: Floats, x: Floats, named: Named) -> Floats:
         if not self.is_blended:
             return logs
         smooth = self.smooth_.predict(x, named) if self.uses_smooth else logs
@@ -208,27 +204,26 @@ class ContentionRegressor:
 
     def _choose_shares(self, training: _Training, owners: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
         """Set the best shares for new pairs, for pairs with two rows or more, and for unknown tasks."""
-        logs, named, sides = training[1:]
+        _, logs, named, _ = training
         new, strange = _hold_out_pairs(self.pairs_, owners, self.seed), _hold_out_tasks(named, self.seed)
         if not new:
             return
         rows, parts = self._held_out(new, *training)
-        shares = _SHARES if sides is not None else _SHARES[_SHARES[:, _SMOOTH] == 0]
-        self.shares_new_ = parts.best_shares(parts.trees, logs[rows], shares[shares[:, _ELSEWHERE] == 0])
+        self.shares_new_ = parts.best_shares(parts.trees, logs[rows], _SHARES[_SHARES[:, _ELSEWHERE] == 0])
         self.shares_known_ = self.shares_strange_ = self.shares_new_
         is_repeated, pair = counts[owners[rows]] > 1, owners[rows]
         if is_repeated.sum() >= _ENOUGH:
             others = (np.bincount(owners, logs)[pair] - logs[rows])[is_repeated] / (counts[pair] - 1)[
                 is_repeated
             ]
-            self.shares_known_ = parts[is_repeated].best_shares(others, logs[rows][is_repeated], shares)
+            self.shares_known_ = parts[is_repeated].best_shares(others, logs[rows][is_repeated], _SHARES)
         if strange:
             rows, parts = self._held_out(strange, *training)
-            neither = shares[:, [_PRESSED, _ELSEWHERE]].sum(axis=1) == 0
-            self.shares_strange_ = parts.best_shares(parts.trees, logs[rows], shares[neither])
+            neither = _SHARES[:, [_PRESSED, _ELSEWHERE]].sum(axis=1) == 0
+            self.shares_strange_ = parts.best_shares(parts.trees, logs[rows], _SHARES[neither])
 
     def _held_out(
-        self, folds: Folds, x: Floats, logs: Floats, named: Named, sides: NDArray[np.intp] | None
+        self, folds: Folds, x: Floats, logs: Floats, named: Named, sides: NDArray[np.intp]
     ) -> tuple[NDArray[np.intp], _PartPredictions]:
         """Return the test rows of `folds`, and predictions of them by parts fitted to the training rows."""
         predictions = []
@@ -238,11 +233,9 @@ class ContentionRegressor:
                 n_estimators=self.trees // 2 or 1, learning_rate=2 * self.rate
             )
             trees = np.asarray(boosted.fit(x[train], logs[train]).predict(x[test]), np.float64)
-            pressures, smooth = PressureRegressor().fit(named[train], logs[train]), trees
-            if sides is not None:
-                fitted = SmoothRegressor(self.seed).fit(x[train], logs[train], named[train], sides)
-                smooth = fitted.predict(x[test], named[test])
-            predictions.append((trees, pressures.predict(named[test]), smooth))
+            pressures = PressureRegressor().fit(named[train], logs[train])
+            smooth = SmoothRegressor(self.seed).fit(x[train], logs[train], named[train], sides)
+            predictions.append((trees, pressures.predict(named[test]), smooth.predict(x[test], named[test])))
         parts = map(np.concatenate, zip(*predictions, strict=True))
         return np.concatenate([test for _, test in folds]), _PartPredictions(*parts)
 

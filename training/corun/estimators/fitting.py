@@ -204,11 +204,7 @@ class ImpactRecipe:
 
 
 def named_of(rows: pd.DataFrame) -> Named:
-    """Return the pair and the machine of each row, as two arrays of text of shape (n_rows,).
-
-    A pair is one text: the task, a line break, and the co-runners, as in the text columns ``task, corunners``
-    of `rows`, which also has ``machine``.
-    """
+    """Return the pair and the machine of each row, from the columns ``task, corunners, machine``."""
     pairs = (rows["task"] + PAIR_SEPARATOR + rows["corunners"]).to_numpy(np.str_)
     return Named(pairs, rows["machine"].to_numpy(np.str_))
 
@@ -220,24 +216,26 @@ _REPEATS = 2
 def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
     """Return the scores of rows of oof.parquet, at least one, by name.
 
-    ``within_tolerance``: the share predicted correctly (column ``right``); ``mape, median_error, p90_error``:
-    mean, median and 90 % quantile of |predicted / measured - 1|; ``r2`` (0 where all measured impacts are
-    equal); ``coverage``: the share of measured impacts from ``low`` to ``high``; ``interval_width``: the mean
-    of (high - low) / predicted.
+    ``mape, median_error, p90_error`` are of |predicted / measured - 1|; ``r2`` is 0 where all measured
+    impacts are equal; ``interval_width`` is the mean of (high - low) / predicted.
     """
-    measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
-    error = np.abs(predicted / measured - 1)
-    spread = float(((measured - measured.mean()) ** 2).sum())
-    inside = (rows["low"] <= rows["measured"]) & (rows["measured"] <= rows["high"])
+    error = np.abs(rows["predicted"].to_numpy(np.float64) / rows["measured"].to_numpy(np.float64) - 1)
     return {
         "within_tolerance": float(rows["right"].mean()),
         "mape": float(error.mean()),
         "median_error": float(np.median(error)),
         "p90_error": float(np.quantile(error, 0.9)),
-        "r2": 1 - float(((measured - predicted) ** 2).sum()) / spread if spread else 0.0,
-        "coverage": float(inside.mean()),
+        "r2": explained_share(rows),
+        "coverage": float(rows["measured"].between(rows["low"], rows["high"]).mean()),
         "interval_width": float(((rows["high"] - rows["low"]) / rows["predicted"]).mean()),
     }
+
+
+def explained_share(rows: pd.DataFrame) -> float:
+    """Return R2 of the columns ``measured, predicted``; 0 where all measured values are equal."""
+    measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
+    spread = float(((measured - measured.mean()) ** 2).sum())
+    return 1 - float(((measured - predicted) ** 2).sum()) / spread if spread else 0.0
 
 
 def accuracy_scores(errors: Any, tolerance: float) -> dict[str, float]:
@@ -249,12 +247,9 @@ def accuracy_scores(errors: Any, tolerance: float) -> dict[str, float]:
 
 
 def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return a dict with ``kind`` and, by name of a score, a dict of its ``mean``, ``std`` and ``pooled``.
+    """Return ``kind``, and by score of `score_predictions` its ``mean`` and ``std`` over folds, ``pooled``.
 
-    ``mean`` and ``std`` are over folds. The scores are those of `score_predictions`. ``std`` is the
-    population's, divided by n; ``pooled`` is the score of all rows together. Values are rounded to 6
-    decimals, and None in place of NaN. `rows` are one model's rows of oof.parquet in one design; ``kind`` is
-    that of the first.
+    `rows` are one model's rows of oof.parquet in one design. Values have 6 decimals, None in place of NaN.
     """
     folds = [score_predictions(fold_rows) for _, fold_rows in rows.groupby("fold", sort=True)]
     spreads = {
@@ -267,17 +262,16 @@ def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
 def log_width(rows: pd.DataFrame, confidence: float) -> float:
     """Return the half width of intervals of log impact that would contain the share `confidence` of the rows.
 
-    Of the n values |ln(measured / predicted)| it is the k-th smallest, k = ceil((n + 1) `confidence`), or the
-    largest if k > n (split conformal). ``measured, predicted`` are above 0; IndexError without rows.
+    `half_width` of ln(measured / predicted); IndexError without rows.
     """
     return half_width(np.log(rows["measured"] / rows["predicted"]).to_numpy(np.float64), confidence)
 
 
 def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """Return one model's rows in one design, sorted by fold, renumbered, with intervals ``low`` and ``high``.
+    """Return one model's rows in one design, sorted by fold, with intervals ``low`` and ``high``.
 
     They are ``predicted`` divided and multiplied by one factor per fold, which comes from the residuals of
-    the other folds (a single fold: its own), for a coverage of `confidence`. ValueError without rows.
+    the other folds (a single fold: its own), for a coverage of `confidence`.
     """
     parts = []
     for fold, fold_rows in rows.groupby("fold", sort=True):
@@ -292,12 +286,10 @@ def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
 def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
     """Return how well repeated measurements of `pairs` agree, which limits every accuracy.
 
-    `pairs` is the table of `CorunTables`; `solo` has solo seconds by machine and task; `tolerance` is also
-    the width of ranges, as a share of a task's mean impact. Returns ``repeated``: the number of co-runs with
-    repetitions; ``within_tolerance, mape, p90_error`` and ``same_range`` of each repetition as a prediction
-    of the median of the others, shares, None without repetitions; ``solo_spread``: median over all tasks on
-    all machines of the coefficient of variation of solo times, None if no task has two. Values have 6
-    decimals.
+    `pairs` is the table of `CorunTables`; `solo` has solo seconds by machine and task. Returns ``repeated``,
+    the number of co-runs with repetitions; ``within_tolerance, mape, p90_error, same_range`` of each
+    repetition as a prediction of the median of the others, None without repetitions; ``solo_spread``, the
+    median coefficient of variation of solo times, None if no task has two.
     """
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()

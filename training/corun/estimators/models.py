@@ -7,6 +7,9 @@ from functools import partial
 from typing import Any, Literal
 
 from training.estimators.catalogue import (
+    BOOSTING,
+    FOREST,
+    HISTOGRAMS,
     ClassWeights,
     Model,
     OneOf,
@@ -14,11 +17,8 @@ from training.estimators.catalogue import (
     Real,
     Space,
     Whole,
-    boosting_params,
+    build_estimator,
     build_logistic,
-    forest_params,
-    random_forest,
-    support_vectors,
 )
 
 Kind = Literal["regression", "classification"]
@@ -48,10 +48,9 @@ class ImpactModel(Model):
 def prepared_model(model: ImpactModel, params: Params, seed: int) -> Any:
     """Return the unfitted model behind the preparation steps that ``params["preparation"]`` names.
 
-    "d&n" discretises (10 bins of equal width), then normalises; "n-d" ("not discretised") only normalises;
-    "n-n" ("not normalised") only discretises. Before these steps, gaps become medians, and constant columns
-    are dropped. KeyError for another name. The model "contention" takes no preparation and is returned as it
-    is.
+    "d&n" discretises (10 bins of equal width), then normalises; "n-d" only normalises; "n-n" only
+    discretises. Before these steps, gaps become medians, and constant columns are dropped. "contention" takes
+    no preparation.
     """
     from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer
@@ -74,39 +73,6 @@ def prepared_model(model: ImpactModel, params: Params, seed: int) -> Any:
     return Pipeline([("impute", impute), ("vary", vary), *steps[params["preparation"]], ("predict", built)])
 
 
-def _linear_model(params: Params, seed: int, _: ClassWeights | None) -> Any:
-    from sklearn.linear_model import Ridge
-
-    # Cholesky instead of the default choice by size, so that a rerun is equal to the last bit
-    return Ridge(alpha=params["alpha"], solver="cholesky", random_state=seed)
-
-
-def _bayes_model(params: Params, _seed: int, _: ClassWeights | None) -> Any:
-    from sklearn.naive_bayes import GaussianNB
-
-    return GaussianNB(var_smoothing=params["smoothing"])
-
-
-def _svr_model(params: Params, _seed: int, _: ClassWeights | None) -> Any:
-    from sklearn.svm import SVR
-
-    # gamma depends on the preparation, so that the three of table 1 can be compared
-    return SVR(C=params["c"], gamma="scale", epsilon=params["epsilon"], cache_size=500)
-
-
-def _forest_model(params: Params, seed: int, _: ClassWeights | None) -> Any:
-    from sklearn.ensemble import RandomForestRegressor
-
-    return RandomForestRegressor(**forest_params(params, seed))
-
-
-def _xgboost_model(params: Params, seed: int, _: ClassWeights | None, *, kind: Kind = "regression") -> Any:
-    from xgboost import XGBClassifier, XGBRegressor
-
-    model = XGBRegressor if kind == "regression" else XGBClassifier
-    return model(**boosting_params(params, seed), learning_rate=params["rate"], subsample=0.8, max_bin=64)
-
-
 def _contention_model(params: Params, seed: int, _: ClassWeights | None) -> Any:
     from training.corun.estimators.contention import ContentionRegressor
 
@@ -117,6 +83,10 @@ def _with_preparation(space: Space) -> Space:
     return {**space, "preparation": OneOf(PREPARATIONS)}
 
 
+_XGBOOST = {**BOOSTING, "learning_rate": "rate"}
+_XGBOOST_FIXED: dict[str, Any] = {"subsample": 0.8, "max_bin": 64, **HISTOGRAMS}
+# gamma depends on the preparation, so that the three of table 1 can be compared
+_SUPPORT: dict[str, Any] = {"gamma": "scale", "cache_size": 500}
 _C = _with_preparation({"c": Real(1e-2, 30.0, log=True)})
 _GROWN = _with_preparation({"trees": 100, "leaf": Whole(1, 8, log=True), "features": Real(0.1, 1.0)})
 _FOREST = {"trees": 100, "leaf": 1, "features": 0.4, "preparation": "d&n"}
@@ -128,16 +98,25 @@ CATALOGUE: dict[str, ImpactModel] = {
     model.name: model
     for model in (
         ImpactModel(
-            "linear", "Linear regression", {"alpha": 1.0, "preparation": "d&n"}, _linear_model,
+            "linear", "Linear regression", {"alpha": 1.0, "preparation": "d&n"},
+            # Cholesky instead of the default choice by size, so that a rerun is equal to the last bit
+            partial(build_estimator, "sklearn.linear_model:Ridge",
+                    {"alpha": "alpha", "random_state": "seed"}, solver="cholesky"),
             _with_preparation({"alpha": Real(1e-6, 1e3, log=True)}),
         ),
         ImpactModel(
-            "svm", "SVM", {"c": 3.0, "epsilon": 0.01, "preparation": "d&n"}, _svr_model,
+            "svm", "SVM", {"c": 3.0, "epsilon": 0.01, "preparation": "d&n"},
+            partial(build_estimator, "sklearn.svm:SVR", {"C": "c", "epsilon": "epsilon"}, **_SUPPORT),
             _with_preparation({"c": Real(1e-1, 1e2, log=True), "epsilon": Real(1e-3, 1e-1, log=True)}),
         ),
-        ImpactModel("random-forest", "Random forest", _FOREST, _forest_model, _GROWN, in_search=_FEW),
         ImpactModel(
-            "xgboost", "XGBoost", {"trees": 300, **_BOOSTED}, _xgboost_model,
+            "random-forest", "Random forest", _FOREST,
+            partial(build_estimator, "sklearn.ensemble:RandomForestRegressor", FOREST, n_jobs=1),
+            _GROWN, in_search=_FEW,
+        ),
+        ImpactModel(
+            "xgboost", "XGBoost", {"trees": 300, **_BOOSTED},
+            partial(build_estimator, "xgboost:XGBRegressor", _XGBOOST, **_XGBOOST_FIXED),
             _with_preparation({
                 "trees": Whole(100, 400),
                 "depth": Whole(2, 7),
@@ -167,20 +146,23 @@ CATALOGUE: dict[str, ImpactModel] = {
             partial(build_logistic, max_iter=3000, tol=1e-2), _C, kind="classification",
         ),
         ImpactModel(
-            "bayes-ranges", "Naive Bayes", {"smoothing": 1e-3, "preparation": "d&n"}, _bayes_model,
+            "bayes-ranges", "Naive Bayes", {"smoothing": 1e-3, "preparation": "d&n"},
+            partial(build_estimator, "sklearn.naive_bayes:GaussianNB", {"var_smoothing": "smoothing"}),
             _with_preparation({"smoothing": Real(1e-9, 1e-1, log=True)}), kind="classification",
         ),
         ImpactModel(
             "svm-ranges", "SVM", {"c": 10.0, "preparation": "d&n"},
-            partial(support_vectors, cache_size=500), _C, kind="classification",
+            partial(build_estimator, "sklearn.svm:SVC", {"C": "c", "random_state": "seed"}, **_SUPPORT),
+            _C, kind="classification",
         ),
         ImpactModel(
-            "random-forest-ranges", "Random forest", _FOREST, random_forest, _GROWN, in_search=_FEW,
-            kind="classification",
+            "random-forest-ranges", "Random forest", _FOREST,
+            partial(build_estimator, "sklearn.ensemble:RandomForestClassifier", FOREST, n_jobs=1),
+            _GROWN, in_search=_FEW, kind="classification",
         ),
         ImpactModel(
             "xgboost-ranges", "XGBoost", _BOOSTED_RANGES,
-            partial(_xgboost_model, kind="classification"),
+            partial(build_estimator, "xgboost:XGBClassifier", _XGBOOST, **_XGBOOST_FIXED),
             # a round of boosting grows a tree per range: few rounds, large steps
             _with_preparation({
                 "trees": Whole(5, 20),

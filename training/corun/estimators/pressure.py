@@ -81,18 +81,15 @@ class _CorunnersOfRows:
 
 
 @dataclass(frozen=True)
-class PressureParts:
-    """The parts of a `PressureRegressor`'s prediction: ``sensitivity * pressure + shift`` is log impact.
+class CorunEvidence:
+    """A sensitivity or pressure estimated from other co-runs, its median `usual`, its share of log impact."""
 
-    `sensitivity` and `pressure` are NaN for unknown tasks; `shift` is the machine's; `usual_sensitivity` is
-    the median over tasks, `usual_pressure` the median over co-runners times their number.
-    """
+    value: float = float("nan")
+    usual: float = float("nan")
+    share: float = 0.0
 
-    sensitivity: float
-    pressure: float
-    shift: float
-    usual_sensitivity: float
-    usual_pressure: float
+
+NO_EVIDENCE = CorunEvidence()
 
 
 class PressureRegressor:
@@ -161,18 +158,27 @@ class PressureRegressor:
         place, is_known = locate_words(self.corunners_, np.array(corunners, np.str_))
         return float(sum(self.pressure_[place].tolist())) if is_known.all() else float("nan")
 
-    def prediction_parts(self, named: Named) -> PressureParts:
-        """Return the parts of the prediction for one co-run, the only row of `named`."""
+    def split_log_impact(self, named: Named) -> tuple[float, CorunEvidence, CorunEvidence] | None:
+        """Split the log impact of one co-run, the only row of `named`; None if it is not predicted.
+
+        Returns the product of the usual sensitivity and the usual pressure, and the evidence on the task and
+        on its co-runners; the first and the shares of the others add up to the prediction. Usual are the
+        median over tasks, and the median over co-runners times their number.
+        """
         task, *corunners = pair_members(str(named.pairs[0]))
         place, is_known = locate_words(self.tasks_, np.array([task], np.str_))
-        sensitivity = float(self.sensitivity_[place[0]]) if is_known[0] else float("nan")
-        pressure = self._total_pressure(corunners)
-        return PressureParts(
-            sensitivity,
-            pressure,
-            float(self.predict(named)[0]) - sensitivity * pressure,
-            float(np.median(self.sensitivity_)),
-            len(corunners) * float(np.median(self.pressure_)),
+        sensitivity, pressure = float(self.sensitivity_[place[0]]), self._total_pressure(corunners)
+        if not is_known[0] or np.isnan(pressure):
+            return None
+        shift = float(self.predict(named)[0]) - sensitivity * pressure
+        usual_sensitivity = float(np.median(self.sensitivity_))
+        usual_pressure = len(corunners) * float(np.median(self.pressure_))
+        suffered = (sensitivity - usual_sensitivity) * (pressure + usual_pressure) / 2
+        caused = (pressure - usual_pressure) * (sensitivity + usual_sensitivity) / 2
+        return (
+            usual_sensitivity * usual_pressure,
+            CorunEvidence(sensitivity, usual_sensitivity, suffered + shift),
+            CorunEvidence(pressure, usual_pressure, caused),
         )
 
 

@@ -28,6 +28,7 @@ from training.matrices.engine.shape import (
     make_test_rows,
     with_both_sides,
 )
+from training.matrices.schemes import Cell, Scheme
 
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.intp]
@@ -76,12 +77,11 @@ def find_attributions(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple
     Each item is the slice, and an object with ``metric`` (indices) and ``contribution``, both of shape
     (n_pairs in the slice, n), the largest contribution first; a positive one raises the log-odds. `n` is
     limited to 10 (`MAX_DRIVERS`) and to the number of metrics. Each step takes the metric whose removal,
-    after those already selected, lowers the log-odds most. The first step tries the 32 (`TRIED`) that differ
-    most in units of noise, each later step the 16 that came next to the one taken in the step before; of
-    equal ones, the earlier in this order is taken. To remove a metric, the target's runs are shifted until
-    their median equals the baseline's. The fall of the log-odds when all selected metrics are removed is
-    divided among them by Shapley values. `odds_of` takes versions of ``removal.rows.x``, and the index of
-    each row's pair, and returns the engine's log-odds, one per row; infinite results are not checked.
+    after those already selected, lowers the log-odds most; the first tries the 32 (`TRIED`) that differ most
+    in units of noise, each later one the 16 that came next. To remove a metric, the target's runs are shifted
+    until their median equals the baseline's. The fall of the log-odds when all selected metrics are removed
+    is divided among them by Shapley values. `odds_of` takes versions of ``removal.rows.x``, and the index of
+    each row's pair.
     """
     pairs, metrics = removal.sizes.shape
     n, tried = min(n, MAX_DRIVERS, metrics), min(TRIED, metrics)
@@ -142,45 +142,15 @@ CASES = 3
 
 
 @dataclass(frozen=True)
-class Scheme:
-    """A combination of remedies: a row of the ablation. Sections are of the matrix paper.
-
-    `metrics` are "summary" or "raw" (section 4.2); where a source has no summary metrics, raw ones are used.
-    `form` is a name in `features.matrices.forms.FORMS` (4.5). `prune`: whether runs flagged invalid are left
-    out of training (4.1); else they take their matrix's label. `grouping` is "none", "given" or "automatic"
-    (4.3): given groups have their own classifiers, automatic ones are used only to estimate noise.
-    `components` is the largest number of principal components, None without projection (4.2). `balance`:
-    whether cost ratio, resampling rate, threshold and the weight of a group's own classifier are searched
-    (4.4); else errors cost the same and the threshold is 0.5. `tuned`: whether the classifier's own
-    hyperparameters, and whether to project, are searched; not in the paper.
-    """
-
-    metrics: str
-    form: str
-    prune: bool
-    grouping: str
-    components: int | None
-    balance: bool
-    tuned: bool = False
-
-
-NAIVE = Scheme("summary", "flattened", prune=False, grouping="none", components=None, balance=False)
-FULL = Scheme("raw", "contrasted", prune=True, grouping="automatic", components=100, balance=True, tuned=True)
-#: The scheme for data larger than memory: given groups can be split while the data is read.
-LARGE = replace(FULL, grouping="given")
-
-
-@dataclass(frozen=True)
 class Engine:
     """An unfitted engine.
 
-    `model` is a name in `training.matrices.engine.models.CATALOGUE`; models in `PAIRED` take two runs as one
-    row, whatever the scheme's form. `fixed` parameters are not searched: ``components, sampler, rate,
-    cost_ratio, share`` or the classifier's. `alarms` is the guarantee on the false positive rate.
+    The model of `cell` is a name in `training.matrices.engine.models.CATALOGUE`; models in `PAIRED` take two
+    runs as one row, whatever the scheme's form. `fixed` parameters are not searched: ``components, sampler,
+    rate, cost_ratio, share`` or the classifier's. `alarms` is the guarantee on the false positive rate.
     """
 
-    scheme: Scheme
-    model: str
+    cell: Cell
     trials: int
     seed: int
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -196,46 +166,32 @@ class Engine:
     @property
     def row_settings(self) -> RowSettings:
         """Settings that decide how tables become rows; InputError for an unknown model or form."""
-        if self.model not in CATALOGUE:
-            raise InputError(f'model="{self.model}"; expected one of: {", ".join(CATALOGUE)}')
-        scheme = self.scheme
-        form = "concatenated" if self.model in PAIRED else scheme.form
+        model, scheme = self.cell.model, self.cell.scheme
+        if model not in CATALOGUE:
+            raise InputError(f'model="{model}"; expected one of: {", ".join(CATALOGUE)}')
+        form = "concatenated" if model in PAIRED else scheme.form
         if form not in FORMS:
             raise InputError(f'form="{form}"; expected one of: {", ".join(FORMS)}')
         return RowSettings(scheme.metrics, form, scheme.prune, scheme.grouping, self.seed)
 
     def prepare_cases(self, shaped: TrainingRows) -> PreparedCases:
         """Return the cases that this engine learns from, with their rows and projection."""
-        components = self.scheme.components
+        components = self.cell.scheme.components
         projection = Projection.from_rows(shaped.rows, components)
-        plain = self.scheme.tuned and components is not None
+        plain = self.cell.scheme.tuned and components is not None
         return PreparedCases(shaped, projection, Cases.from_rows(shaped.rows, projection, plain=plain))
 
     def fit_prepared(self, prepared: PreparedCases) -> FittedEngine:
         """Return an engine fitted to cases prepared with the same row settings and number of components."""
-        scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
+        cases, shaped = prepared.cases, prepared.shaped
         counted = count_by_group(cases.group[cases.target], cases.y[cases.target])
         # automatic groups only estimate noise; abnormal cases are learned from all groups together
-        groups = groups_with_cases(counted) if scheme.grouping == "given" else ()
-        question = SearchInput(
-            model,
-            cases,
-            groups,
-            scheme.components,
-            scheme.balance,
-            scheme.tuned,
-            self.fixed,
-            self.seed,
-            prepared.shaped.causes,
-            self.alarms,
-        )
-        chosen, shaped = search_params(question, self.trials), prepared.shaped
-        everything = np.ones(len(cases.y), bool)
-        judges = GroupClassifiers.fit(
-            model, chosen.params, cases, chosen=everything, groups=groups, seed=self.seed
-        )
+        groups = groups_with_cases(counted) if self.cell.scheme.grouping == "given" else ()
+        question = SearchInput(self.cell, cases, groups, self.seed, self.fixed, shaped.causes, self.alarms)
+        chosen = search_params(question, self.trials)
+        judges = question.fit_classifiers(chosen.params, np.ones(len(cases.y), bool))
         scales = (shaped.form, shaped.scales, shaped.grouping, prepared.projection)
-        return FittedEngine(scheme, self.model, *scales, judges, chosen)
+        return FittedEngine(self.cell.scheme, self.cell.model, *scales, judges, chosen)
 
 
 class ExplainedPair(NamedTuple):
@@ -284,22 +240,21 @@ class FittedEngine:
         ``threshold, abnormal`` (bool), in the order of the pairs' first target runs. ``group_used`` is
         "fallback" where the group is unknown or has no classifier, and "all" where no group has one.
         """
-        return self._pair_table(tables, *self._cases_and_odds(tables))
+        return self.judge_pairs_and_vectors(tables)[0]
 
-    def judge_vectors(self, tables: MatrixTables) -> pd.DataFrame:
-        """Return a verdict on every vector, the unit that the matrix paper counts.
+    def judge_pairs_and_vectors(
+        self, tables: MatrixTables, rows: Rows | None = None
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the table of `judge_pairs`, and a verdict on every vector, the unit of the matrix paper.
 
         A vector is a row of the form; with the contrasted form, where a pair is one row, it is a target run,
-        and has its pair's verdict. Returns ``run_id, pair_id, workload, group, side, probability, threshold,
-        abnormal``. Requirements and errors are those of `judge_pairs`.
+        and has its pair's verdict. The second table has ``run_id, pair_id, workload, group, side,
+        probability, threshold, abnormal``. `rows`, if known, are those of `make_test_rows`. Requirements and
+        errors are those of `judge_pairs`.
         """
-        return self._vector_table(tables, *self._cases_and_odds(tables))
-
-    def judge_cases(self, tables: MatrixTables, cases: Cases) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the verdicts on pairs and on vectors, the tables of `judge_pairs` and `judge_vectors`.
-
-        `cases` come from `PreparedCases.make_test_cases`, of the same `tables`.
-        """
+        if rows is None:
+            rows = make_test_rows(self.form, self.scales, self.grouping, tables)
+        cases = self._make_cases(rows)
         odds = self._case_odds(cases)
         return self._pair_table(tables, cases, odds), self._vector_table(tables, cases, odds)
 
@@ -363,11 +318,6 @@ class FittedEngine:
             for pair, strongest in zip(removal.pairs[here], of_pairs, strict=True):
                 yield verdicts[pair]._replace(attributions=strongest)
 
-    def prepare_removal(self, tables: MatrixTables) -> Removal:
-        """Return the rows of pairs that have a baseline and a target, prepared for removing differences."""
-        whole = self.grouping.assign_groups(with_both_sides(tables))
-        return Removal.from_rows(self.form, whole, self.scales, FORMS[self.form](whole, self.scales))
-
     def log_odds_function(self, removal: Removal) -> Odds:
         """Return a function from versions of `removal`'s rows to calibrated log-odds, one per row.
 
@@ -407,16 +357,6 @@ class FittedEngine:
             ]
             fields = zip(names, *side_medians, named.contribution[number].tolist(), strict=True)
             yield tuple(Attribution(name, str(units[name]), *numbers) for name, *numbers in fields)
-
-    def log_odds(self, tables: MatrixTables) -> Floats:
-        """Return the calibrated log-odds of abnormal of every complete pair, ordered as in `judge_pairs`."""
-        cases, odds = self._cases_and_odds(tables)
-        of_pairs, _ = mean_pair_odds(cases, np.ones(len(odds), bool), odds)
-        return self.search_result.pairs.slope * of_pairs + self.search_result.pairs.shift
-
-    def _cases_and_odds(self, tables: MatrixTables) -> tuple[Cases, Floats]:
-        cases = self._make_cases(make_test_rows(self.form, self.scales, self.grouping, tables))
-        return cases, self._case_odds(cases)
 
     def _make_cases(self, rows: Rows) -> Cases:
         with model_answering(self.model):

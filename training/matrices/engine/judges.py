@@ -162,11 +162,9 @@ class GroupClassifiers:
 def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
     """Return one classifier fitted to `x`, (n_rows, n_columns), and labels `y`, (n_rows,), after resampling.
 
-    `model` is its entry in the catalogue. `params` are its hyperparameters, and those of resampling:
-    ``sampler`` and ``rate`` (default 1), as in `resample_rows`, and ``cost_ratio``, the weight of class 1
-    relative to class 0 (nearest neighbours ignore it). KeyError without ``sampler`` or ``cost_ratio``. The
-    ``k`` of nearest neighbours is limited to the number of rows. Warnings that a fit did not converge are
-    hidden; some models raise ValueError if `y` has one label.
+    `params` are its hyperparameters, ``sampler`` and ``rate`` (default 1) of `resample_rows`, and
+    ``cost_ratio``, the weight of class 1 relative to class 0 (nearest neighbours ignore it). The ``k`` of
+    nearest neighbours is limited to the number of rows. Warnings that a fit did not converge are hidden.
     """
     from sklearn.exceptions import ConvergenceWarning
 
@@ -183,10 +181,9 @@ def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64]
 def resample_rows(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:
     """Return the indices of the rows to learn from, ascending (matrix paper, section 4.4).
 
-    `y`: shape (n_rows,), 0 or 1. "under" drops random rows of its more frequent class, "over" (or any other
-    text) repeats random rows of the rarer one, until the number of rows of the rarer class is `rate` (at most
-    1) times that of the other; "none" returns all rows. All rows are also returned if that ratio is already
-    reached, or `y` has one class.
+    "under" drops random rows of the more frequent class of `y`, "over" repeats random rows of the rarer one,
+    until the number of rows of the rarer class is `rate` times that of the other; "none" returns all rows, as
+    do the others if that ratio is already reached, or `y` has one class.
     """
     rows = np.arange(len(y))
     if sampler == "none":

@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from training.estimators.catalogue import CATALOGUE as OF_COMPARISONS
 from training.estimators.catalogue import (
-    ClassWeights,
+    WEIGHTED,
     Model,
     OneOf,
-    Params,
     Real,
     Whole,
+    build_estimator,
     build_logistic,
-    decision_tree,
-    support_vectors,
 )
 
 Floats = NDArray[np.float64]
@@ -79,35 +77,6 @@ DEEPEST = 16
 EXTREME = 1e-6
 
 
-def _build_tan(params: Params, seed: int, balance: ClassWeights | None) -> Any:
-    from training.estimators.tan import TAN
-
-    del seed
-    return TAN(params["levels"], class_weight=balance)
-
-
-def _build_similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
-    from training.estimators.similarity_logistic import SimilarityLogistic
-
-    del seed
-    # direct maximisation reaches the likelihood that EM reaches from the same start; EM takes many slow steps
-    # near the maximum
-    return SimilarityLogistic(
-        "direct",
-        ridge=params["ridge"],
-        shared=0,
-        class_weight=balance,
-        starts=params["starts"],
-        tol=params["tolerance"],
-        max_iter=params["iterations"],
-    )
-
-
-def _build_nearest(params: Params, seed: int, balance: ClassWeights | None) -> Any:
-    del seed, balance
-    return Nearest(params["k"], params["p"])
-
-
 #: Settings of similarity logistic, for the final fit and for trials; with more iterations verdicts hardly
 #: change.
 _WHOLE_CLIMB = {"tolerance": 1e-6, "starts": 5, "iterations": 200}
@@ -128,24 +97,40 @@ CATALOGUE: dict[str, Model] = {
         # a tree that splits off few rows per level takes time quadratic in its rows
         Model(
             "decision-tree", "Decision tree", {"leaf": 2, "criterion": "gini"},
-            partial(decision_tree, max_depth=DEEPEST), OF_COMPARISONS["decision-tree"].space,
+            partial(OF_COMPARISONS["decision-tree"].build, max_depth=DEEPEST),
+            OF_COMPARISONS["decision-tree"].space,
         ),
         # for many small fits of few columns; Newton's method needs only a few steps
         Model(
             "logistic", "Logistic", {"c": 1.0},
             partial(build_logistic, solver="newton-cholesky"), OF_COMPARISONS["logistic"].space,
         ),
-        Model("tan", "TAN", {"levels": 3}, _build_tan, {"levels": OneOf((3, 5, "classes"))}),
         Model(
-            "similarity-logistic", "Similarity logistic", {"ridge": 1.0, **_WHOLE_CLIMB}, _build_similarity,
+            "tan", "TAN", {"levels": 3},
+            partial(build_estimator, "training.estimators.tan:TAN",
+                    {"levels": "levels", "class_weight": "weights"}),
+            {"levels": OneOf((3, 5, "classes"))},
+        ),
+        # direct maximisation reaches the likelihood that EM reaches from the same start; EM takes many slow
+        # steps near the maximum
+        Model(
+            "similarity-logistic", "Similarity logistic", {"ridge": 1.0, **_WHOLE_CLIMB},
+            partial(build_estimator, "training.estimators.similarity_logistic:SimilarityLogistic",
+                    {"ridge": "ridge", "class_weight": "weights", "starts": "starts", "tol": "tolerance",
+                     "max_iter": "iterations"}, solver="direct"),
             {**_WHOLE_CLIMB, "ridge": Real(0.1, 100.0, log=True)}, in_search=_SHORT_CLIMB,
         ),
-        Model("svm", "SVM", {"c": 1.0}, support_vectors, {"c": Real(0.1, 100.0, log=True)}),
+        Model(
+            "svm", "SVM", {"c": 1.0},
+            partial(build_estimator, "sklearn.svm:SVC", {"C": "c", **WEIGHTED}, gamma="scale"),
+            {"c": Real(0.1, 100.0, log=True)},
+        ),
         _variant_of("random-forest", "random-forest", "Random forest", {"samples": 1.0, **_FOREST},
             _FEWER_TREES),
         _variant_of("extra-trees", "extra-trees", "Extra trees", _FOREST, _FEWER_TREES),
         Model(
-            "knn", "k-NN", {"k": 5, "p": 2}, _build_nearest,
+            "knn", "k-NN", {"k": 5, "p": 2},
+            partial(build_estimator, f"{__name__}:Nearest", {"k": "k", "p": "p"}),
             {"k": Whole(1, 30), "p": Whole(1, 2)}, weighted=False,
         ),
         _variant_of("xgboost", "xgboost", "XGBoost", {**_BOOSTED, "subsample": 0.8, "columns": 0.5}, {}),

@@ -15,7 +15,9 @@ from training.evaluation.metrics import average_precision
 from training.evaluation.search import Search, tpe_sampler
 from training.evaluation.thresholds import GuaranteedRate, best_cut
 from training.matrices.engine.judges import SAMPLERS, Alarms, Cases, GroupClassifiers
+from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.shape import NONE, CausedCases
+from training.matrices.schemes import Cell, Scheme
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -97,33 +99,40 @@ class SearchResult:
 class SearchInput:
     """The input of a search.
 
-    `cases` must have both labels; `groups` get their own classifiers; `max_components` None: no projection;
-    `balance` and `tuned` as in `Scheme`; `fixed` parameters are not searched; `causes` are the known causes
-    of abnormal pairs, by pair; `alarms` is the guarantee on the false positive rate.
+    `cases` must have both labels; `groups` get their own classifiers; `fixed` parameters are not searched;
+    `causes` are the known causes of abnormal pairs, by pair; `alarms` is the guarantee on the false positive
+    rate.
     """
 
-    model: Model
+    cell: Cell
     cases: Cases
     groups: Collection[str]
-    max_components: int | None
-    balance: bool
-    tuned: bool
-    fixed: Mapping[str, Any]
     seed: int
+    fixed: Mapping[str, Any] = field(default_factory=dict)
     causes: Mapping[str, str] = field(default_factory=dict)
     alarms: Alarms | None = None
 
     @property
+    def model(self) -> Model:
+        """The cell's entry in the catalogue."""
+        return CATALOGUE[self.cell.model]
+
+    @property
+    def scheme(self) -> Scheme:
+        """The cell's scheme."""
+        return self.cell.scheme
+
+    @property
     def start_params(self) -> dict[str, Any]:
         """The parameters used where nothing is searched."""
-        plain = {"components": self.max_components, "sampler": "none", "cost_ratio": 1.0, "share": 1.0}
+        plain = {"components": self.scheme.components, "sampler": "none", "cost_ratio": 1.0, "share": 1.0}
         return {**plain, **self.model.start, **self.fixed}
 
     @property
     def component_counts(self) -> list[int | None]:
         """Numbers of components to try, falling; None (no projection) comes first, 0 (other columns) last."""
         steps: list[int | None] = []
-        count = min(self.max_components or 0, self.cases.width)
+        count = min(self.scheme.components or 0, self.cases.width)
         while count >= FEWEST or (count and not steps):
             steps.append(count)
             count = int(count * HALF)
@@ -134,10 +143,10 @@ class SearchInput:
     def searched_names(self) -> frozenset[str]:
         """The names of the parameters to search; "own" means the classifier's hyperparameters."""
         names = {"components"} if len(self.component_counts) > 1 else set()
-        if self.balance:
+        if self.scheme.balance:
             names |= {"sampler"} | ({"cost_ratio"} if self.model.weighted else set())
             names |= {"share"} if self.groups and len(self.cases.y) <= SHARED else set()
-        names |= {"own"} if self.tuned else set()
+        names |= {"own"} if self.scheme.tuned else set()
         return frozenset(names - set(self.fixed))
 
     def fit_classifiers(self, params: Mapping[str, Any], chosen: NDArray[np.bool_]) -> GroupClassifiers:
@@ -169,7 +178,7 @@ class SearchInput:
             "components": self.component_counts[0] if self.component_counts else None,
             "rate": EVEN,
         }
-        model_params = self.model.start if self.tuned else {}
+        model_params = self.model.start if self.scheme.tuned else {}
         names = (self.searched_names - {"own"}) | ({"rate"} if "sampler" in self.searched_names else set())
         return {
             **{name: params[name] for name in names},
@@ -183,14 +192,12 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
 
     A trial's score is the mean of two measures of held-out rows (each third of the test cases in turn; only
     one third of more than 2,000 rows): average precision, and balanced accuracy at the best threshold (at 0.5
-    if ``question.balance`` is False). Without trials or parameters to search, the parameters are the start
-    values, and the score is NaN. The result has a calibration with a threshold for single ``rows``, and one
-    for ``pairs``, from held-out cases judged with the chosen parameters. If the classifier is tuned and
-    causes are known, that for pairs also uses cases held out together with their causes, because predictions
-    are more confident for known causes than for new ones. A guarantee on the false positive rate can only
-    raise the threshold for pairs. If ``question.balance`` is False, or a third of the test cases would lack a
-    label, there is no calibration and no guarantee, and thresholds are 0.5; in the second case, nothing is
-    searched.
+    if the scheme's ``balance`` is False). Without trials or parameters to search, the start values are used,
+    and the score is NaN. The calibrations come from held-out cases judged with the chosen parameters; if the
+    classifier is tuned and causes are known, that for pairs also uses cases held out together with their
+    causes, because predictions are more confident for known causes than for new ones. A guarantee on the
+    false positive rate can only raise the threshold for pairs. If ``balance`` is False, or a third of the
+    test cases would lack a label, there is no calibration and no guarantee, and thresholds are 0.5.
     """
     cases, start = question.cases, question.start_params
     parts = split_in_thirds(cases, question.seed)
@@ -201,7 +208,7 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
     if question.searched_names and trials > 0:
         best = _best_trial(question, parts, turns, trials)
     params, score = best.params, best.score
-    if not question.balance:
+    if not question.scheme.balance:
         return SearchResult(params, Calibration(), Calibration(), score)
     last = range(PARTS if len(cases.y) <= CALIBRATED else 1)
     as_in_search = last == turns and len(cases.y) <= LEARNED and not question.model.in_search
@@ -247,7 +254,7 @@ def _without_causes(
 ) -> Iterator[pd.DataFrame]:
     """Yield the log-odds of pairs held out with their causes; with many rows, of the first part only."""
     cases = question.cases
-    if not question.causes or not question.tuned:
+    if not question.causes or not question.scheme.tuned:
         return
     cause = np.array([question.causes.get(pair, NONE) for pair in cases.pair], object)
     splits = CausedCases(cases.workload, cause, cases.y == 1).split_cases(parts, question.seed)
@@ -306,7 +313,7 @@ def _best_trial(
         tested, odds = _held_out(question, {**params, **question.model.in_search}, parts, turns, some)
         y = question.cases.y[tested]
         accuracy = float(((odds[y == 1] >= 0).mean() + (odds[y == 0] < 0).mean()) / 2)
-        if question.balance:
+        if question.scheme.balance:
             accuracy = best_cut(y, odds).balanced_accuracy
         score = (accuracy + average_precision(y, odds)) / 2
         tried[trial.number] = Trialled(params, score, (tested, odds))

@@ -53,7 +53,7 @@ class CausedCases:
         Each cause is dealt to one part. A test case goes to the part of its causes where they share one, else
         to the part that `part`, shape (n_cases,), has for it. A part is tested on the normal cases of its
         test cases, and on those of their abnormal cases whose cause is in the part, too. Parts without both
-        labels in training and test are left out; the list is empty where fewer than two parts remain.
+        labels are left out; the list is empty where fewer than two remain.
         """
         parts = int(part.max(initial=0)) + 1
         part_of = self._parts_of_causes(parts, seed)
@@ -85,10 +85,7 @@ class CausedCases:
 
 
 def pair_causes(tables: MatrixTables) -> dict[str, str]:
-    """Return by ``pair_id`` the first known cause of its abnormal runs; pairs without one are left out.
-
-    The first is that in the order of ``tables.causes``.
-    """
+    """Return by ``pair_id`` the first known cause of its abnormal runs, in the order of ``tables.causes``."""
     caused_runs = tables.causes[tables.causes["cause"].fillna(NONE) != NONE]
     if caused_runs.empty:
         return {}
@@ -175,26 +172,17 @@ class PreparedCases:
     projection: Projection
     cases: Cases
 
-    def make_test_cases(self, rows: Rows) -> Cases:
-        """Return test rows as cases, with the training projection."""
-        return Cases.from_rows(rows, self.projection, plain=self.cases.plain is not None)
-
 
 def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tables: MatrixTables) -> Rows:
     """Return the feature rows of the pairs in `tables` that have a baseline and a target.
 
-    `form` is "flattened" (a row per run), "concatenated" or "subtracted" (per target run), or "contrasted"
-    (per pair); else KeyError. `scales` and `grouping` were learned from training pairs.
+    `form` is one of `FORMS`; `scales` and `grouping` were learned from training pairs.
     """
     return FORMS[form](grouping.assign_groups(with_both_sides(tables)), scales)
 
 
 def with_both_sides(tables: MatrixTables) -> MatrixTables:
-    """Return the tables with only those pairs that have runs of both sides; their order is kept.
-
-    Runs of other pairs, and their causes, are removed; the metrics stay. `tables` itself is returned if all
-    pairs have runs of both sides.
-    """
+    """Return the tables with only those pairs that have runs of both sides; `tables` itself if all have."""
     run_places = tables.pair_sides
     pair, pairs = run_places.pair, len(run_places.names)
     baseline, target = (
@@ -205,10 +193,7 @@ def with_both_sides(tables: MatrixTables) -> MatrixTables:
 
 
 def drop_invalid_runs(tables: MatrixTables) -> MatrixTables:
-    """Return the tables without the runs that are flagged invalid, and without the causes known for them.
-
-    Runs without a flag are kept.
-    """
+    """Return the tables without the runs that are flagged invalid, and without their causes."""
     return tables.select_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
 
 
@@ -225,8 +210,8 @@ def _thin_rows(rows: Rows) -> Rows:
 def deal_to_parts(cases: pd.DataFrame, seed: int) -> pd.Series:
     """Return by ``workload`` the part, from 0 to 4 (`PARTS` - 1), of each test case, at random by `seed`.
 
-    `cases` has ``workload, group``, a row per test case. Groups are dealt evenly; with fewer than 5 test
-    cases, the last parts have none. The result is sorted by group.
+    `cases` has ``workload, group``, a row per test case. Groups are dealt evenly; the result is sorted by
+    group.
     """
     of_group = cases.sample(frac=1, random_state=seed)
     order = of_group.sort_values("group", kind="stable")["workload"]

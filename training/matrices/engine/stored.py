@@ -158,13 +158,10 @@ class EngineRecipe:
         `engine`, if given, was fitted to these tables with these settings. Raises InputError if a name is
         unknown, or the remaining runs are all normal or all abnormal.
         """
-        cell = self.cell
-        engine = engine or Engine(cell.scheme, cell.model, self.trials, self.seed, alarms=self.alarms).fit(
-            tables
-        )
+        engine = engine or Engine(self.cell, self.trials, self.seed, alarms=self.alarms).fit(tables)
         card = EngineCard.from_engine(
             engine,
-            cell,
+            self.cell,
             tables.metrics.assign(signed=may_be_negative(tables)),
             tuple(sorted(tables.runs["group"].unique())),
             missing=self.missing,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,45 +63,31 @@ class ValidityTree:
         scales = training_statistics(tables, tables.all_metrics)
         deviation, _ = run_deviations(runs, _scale_metrics(tables, scales))
         units = tuple(tables.metrics.set_index("metric")["unit"].reindex(list(scales.metrics)).fillna(""))
-        fitted = cls(scales, _metric_noise(deviation, scales, runs["group"]), units, None)
+        untrained = cls(scales, _metric_noise(deviation, scales, runs["group"]), units, None)
         flagged = runs["valid"].notna().to_numpy(bool)
         invalid = (~runs["valid"][flagged].astype(bool)).to_numpy(np.int64)
         if len(np.unique(invalid)) < len((0, 1)):
-            return fitted
-        x = _with_shares(deviation, fitted._deviation_sizes(deviation, runs["group"]))[flagged]
+            return untrained
+        x = _with_shares(deviation, untrained._deviation_sizes(deviation, runs["group"]))[flagged]
         tree = _best_tree(x, invalid, runs["workload"].to_numpy(object)[flagged], seed)
-        return cls(scales, fitted.noise, units, tree)
+        return replace(untrained, tree=tree)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The features: the deviation of every metric, then the shares of metrics beyond each bound."""
         return (*self.scales.metrics, *(f"metrics beyond {bound:g} times their noise" for bound in BEYOND))
 
-    def judge_runs(self, tables: MatrixTables) -> pd.DataFrame:
-        """Return ``run_id, pair_id, side, probability, invalid, path``, a row per run.
-
-        ``probability`` is that of an invalid run; ``path`` is the path through the tree in words, empty where
-        the run is valid.
-        """
-        about = tables.runs[["run_id", "pair_id", "side"]].reset_index(drop=True)
-        probability, paths = self._probability_and_paths(tables)
-        words = pd.Series([path or "" for path in paths], about.index, dtype="str")
-        return about.assign(probability=probability, invalid=probability > EVEN, path=words)
-
     def decision_paths(self, tables: MatrixTables) -> list[str | None]:
         """Return the path of every run through the tree in words, None where the run is valid."""
-        return self._probability_and_paths(tables)[1]
-
-    def _probability_and_paths(self, tables: MatrixTables) -> tuple[Floats, list[str | None]]:
         runs = tables.runs
         if self.tree is None or not len(runs):
-            return np.zeros(len(runs)), [None] * len(runs)
+            return [None] * len(runs)
         deviation, usual = run_deviations(runs, _scale_metrics(tables, self.scales))
         sizes = self._deviation_sizes(deviation, runs["group"])
         x = _with_shares(deviation, sizes)
         # trees compare in single precision
         probability = self.tree.predict_proba(x.astype(np.float32), check_input=False)[:, 1]
-        return probability, [
+        return [
             self._describe_path(x[row], usual[row], int(sizes[row].argmax())) if invalid else None
             for row, invalid in enumerate((probability > EVEN).tolist())
         ]
@@ -148,9 +134,8 @@ def run_deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     `scaled`, shape (n_runs, n_metrics), is NaN where not measured; both results have its shape, without NaN.
     For each metric, the differences of a run from the other runs of its side (run - other) are ranked by
     absolute value, and so are those from the runs of the other side. The deviation is the median (the lower
-    of two) of the one or the other ranking, whichever is nearer to 0. At most 50 (`MAX_OTHERS`) runs of a
-    side are compared. It is 0 if the run was not measured, or none of the others was. The usual value is the
-    value minus the deviation, 0 if it was not measured.
+    of two) of the one or the other ranking, whichever is nearer to 0; it is 0 without values. At most 50
+    (`MAX_OTHERS`) runs of a side are compared. The usual value is the value minus the deviation.
     """
     run_places, deviation = PairSides.from_runs(runs), np.full(scaled.shape, np.nan)
     for sides in _pairs_by_size(run_places):
