@@ -33,6 +33,10 @@ class DataPlugin:
 
 
 def family_plugin(family: str) -> DataPlugin:
-    """Return the import strings of a family's functions; ModuleNotFoundError if `family` is unknown."""
+    """Return the import strings of a family's functions; ModuleNotFoundError if `family` is unknown.
+
+    `family` is a name such as "corun", of a package in ``data``; a string is of the form
+    ``data.corun.collect:collect``. AttributeError if that package or module is no family.
+    """
     plugin: DataPlugin = import_module(f"data.{family}").PLUGIN
     return plugin

@@ -215,9 +215,11 @@ def import_sources(
 
     `kind` is the format of all sources; it decides the family, or for ``tables``, which every family has, the
     first source does. `options` are the given family-specific options. Tables in `directory` are replaced.
-    With `keep_going`, invalid data is skipped, counted and reported on stderr; without it, its first error
-    raises an InputError. An unknown format, a missing source, or an option that does not apply to the family,
-    raises an InputError even with `keep_going`.
+    The summary, on standard output, has the numbers of rows by name, the number ``skipped``, and the
+    directory, in a line or, with `as_json`, a JSON object with ``skipped`` and ``directory``. Assumptions are
+    noted on stderr. With `keep_going`, invalid data is skipped, counted and reported on stderr; without it,
+    its first error raises an InputError. An unknown format, a missing source, or an option that does not
+    apply to the family, raises an InputError even with `keep_going`. IndexError without sources.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])

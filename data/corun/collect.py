@@ -225,8 +225,13 @@ def collect_placements(
 ) -> None:
     """Run `placements` of tasks of a suite; at the end, write ``placements.parquet`` and ``settings.json``.
 
-    The table has a row per task and run, with the columns of `PLACEMENT_DTYPES`. Disturbed groups are
-    repeated as in `repeat_while_disturbed`. See `main` for the rest.
+    Each placement runs `repetitions` times. The table has a row per task and run: ``placement, repetition,
+    group, task, corunners`` (joined by ``+``), ``machine, corun_seconds, foreign`` (the share of the machine
+    that others used). While this share is above ``suite.foreign``, a group is measured again, up to
+    ``suite.attempts`` times in all; the least disturbed attempt counts. Groups with a task that exceeds its
+    time limit are left out, with a note on `screen`. Ctrl-C raises KeyboardInterrupt, and nothing is written.
+    InputError if there is no placement, the suite is invalid or does not contain a task, a program is missing
+    or fails, perf is missing or counts no event, or the machine has too few processors.
     """
     suite = corun_suite.load_suite(path)
     by_name = {task.name: task for task in suite.tasks}

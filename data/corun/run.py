@@ -183,8 +183,10 @@ def run_together(
     """Run `tasks` at the same time, each on its processor, restarting them until each has ended once.
 
     Return the first run of each task, in their order, and the share of the machine that others used (0 to 1).
-    `cpus` has one processor per task; `limits` has the time limits of first runs by the task's name, and
-    records how long these runs take. InputError if perf or a program is missing, or a program fails, also
+    `cpus` has one processor per task, else ValueError; `means` are the counters to use. `limits` has the time
+    limits of first runs by the task's name, and records how long these runs take; without `limits`, each
+    limit is 300 s. Restarted runs have no limit; programs that still run at the end, or when an error is
+    raised, are killed. InputError if perf or a program is missing, or a program fails (exit code not 0), also
     when restarted; TimedOutError if the first run of a task exceeds its limit.
     """
     limits = limits or TimeLimits()

@@ -175,7 +175,13 @@ def _decision_warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) ->
 
 
 def read_coruns(section: Corun) -> Reading[CorunTables]:
-    """Return the tables of the co-run source in params.yaml, as `Sources.read` and `select_engines` do."""
+    """Return the tables of the co-run source in params.yaml, and the errors of skipped rows.
+
+    Only co-runs and samples on machines with one of ``ingest.engines`` (see `select_engines`) are kept, all
+    if that is empty; solo runs are not filtered, and validity is not decided here. InputError if the format
+    or an engine is unknown, or the source is missing, cannot be read or has no pairs or solo runs; and at the
+    first wrong row, unless ``ingest.keep_going``.
+    """
     reading = stages.read_source(SOURCES, section.ingest)
     return replace(reading, tables=select_engines(reading.tables, section.ingest.engines))
 

@@ -233,9 +233,17 @@ def clean_chunk(
 ) -> Cleaned:
     """Write the valid runs of a numbered chunk to ``valid.parquet`` next to its file, and remove the file.
 
-    `table` describes the metrics, and `reasons` has by metric why it is dropped (empty: kept); the others are
-    as in `clean_chunks`. ``some`` of the result has all runs, also invalid ones, of pairs that are drawn with
-    the probability `share`.
+    A run is invalid by an analyst's flag, or by the rules of `data.matrices.validity.decide_validity`; valid
+    runs of pairs with too few runs are written, too.
+    `chunk` is a number and a file, `table` describes the metrics, `reasons` has by metric why it is dropped
+    (empty: kept), and `missing` is the largest share of the kept raw metrics that may be without a value in a
+    valid run. `part` has by test case its fold, which becomes the column `PART` of the written runs; with
+    it, each pair is scaled later with statistics of the folds that it is not in.
+
+    The result has the written ``file``, the numbers of all ``runs``, of ``valid`` ones and of the ``pairs``
+    with a valid run, and whether an analyst flagged a run invalid (``by_analysts``). ``some`` has all runs,
+    also invalid ones, of pairs (a baseline and its target) that are drawn with the probability `share`, by
+    `seed` and the chunk's number. InputError if a run is wrong or a pair cannot be compared.
     """
     number, file = chunk
     tables = MatrixTables.from_frames(

@@ -147,8 +147,9 @@ def _add_invalid(
 def build_order(suite: MatrixSuite, planned: PlannedRun, costs: Mapping[str, float]) -> Order:
     """Return the parameters of the program of a planned run, with its defect or invalidity.
 
-    `costs` are seconds per unit by workload and defect. Random values depend on the suite's seed and the name
-    of the run only.
+    `costs` are seconds per unit by workload and defect, KeyError if that of a workload of the test case is
+    missing; a defect that is measured in units is not added without its cost. Random values depend on the
+    suite's seed and the name of the run only.
     """
     case = suite.test_cases[planned.case]
     draw = random.Random(f"{suite.seed} {planned.run_id}")

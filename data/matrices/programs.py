@@ -61,10 +61,12 @@ class Work(NamedTuple):
 
 
 def run_work(work: Work, progress: Path) -> None:
-    """Run the transactions of `work`, and write after each the progress to the existing file `progress`.
+    """Run the transactions of `work`, and write after each how many are done to the file `progress`.
 
-    ``r`` is written to stdout when ready and ``d`` when done; each time, it waits for a byte on stdin or the
-    end of stdin.
+    The file has three doubles (`Progress`): the transactions done, and the begin and, after the last one, the
+    end (else 0) in monotonic seconds; it must exist with at least this size (OSError or ValueError
+    otherwise). ``r`` is written to stdout when ready and ``d`` when done; each time, it waits for a byte on
+    stdin or the end of stdin. KeyError if a workload of `work` is unknown; an unknown defect is ignored.
     """
     parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
     if work.defect in DEFECTS:
@@ -96,7 +98,10 @@ def _wait_until(moment: float, *, polling: bool) -> None:
 
 
 def calibrate_unit(name: str, seconds: float) -> float:
-    """Return the seconds per unit of a workload or defect, timed for about `seconds`."""
+    """Return the seconds per unit of a workload or defect, timed for about `seconds`.
+
+    KeyError if `name` is not in `WORKLOADS` or `DEFECTS`; defects in `STANDING` have no units.
+    """
     unit = (WORKLOADS | DEFECTS)[name]()
     unit()
     count, took = 1, 0.0

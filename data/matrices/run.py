@@ -361,7 +361,11 @@ class _Started(Talking):
 
 
 def calibrate_unit(name: str, seconds: float, cpu: int) -> float:
-    """Return the seconds per unit of a workload or defect, timed in a process on processor `cpu`."""
+    """Return the duration in seconds of a unit of the workload or defect `name`, measured on processor `cpu`.
+
+    The measurement, in a new process, takes about `seconds`. InputError if the process fails, for example
+    because `name` is unknown.
+    """
     place = f'unit "{name}"'
     command = _program_command({"calibrate": name, "seconds": seconds})
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:

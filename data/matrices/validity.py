@@ -56,10 +56,10 @@ UNITS = {
 def with_summary_metrics(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of `runs` with all summary metrics, after the other columns.
 
-    `runs` has the measured ``summary_elapsed`` and ``summary_transactions``. Added are ``summary_throughput``
-    (transactions per second), ``summary_cpu`` (busy share of the program's processor, %),
-    ``summary_cpu_others`` (share of the whole machine that others used, %), and sums of raw metrics such as
-    ``summary_faults``; NaN where a raw metric is NaN or has no column.
+    KeyError unless `runs` has the measured ``summary_elapsed`` and ``summary_transactions``. Added are
+    ``summary_throughput`` (transactions per second), ``summary_cpu`` (busy share of the program's processor,
+    %), ``summary_cpu_others`` (share of the whole machine that others used, %), and sums of raw metrics such
+    as ``summary_faults``; NaN where a raw metric is NaN or has no column.
     """
 
     def sum_metrics(*names: str) -> pd.Series:
@@ -257,9 +257,10 @@ unusable_metrics = partial(useless_column_reasons, rows="runs", measured="measur
 
 
 def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
-    """Return the names in `raw` (at least one) whose reason in `metrics` is empty; InputError if none is.
+    """Return the names in `raw`, in that order, whose reason in `metrics` is empty.
 
-    `metrics` has by name the reason why each metric cannot be used, "" if it can.
+    `metrics` has by name the reason why each metric cannot be used, "" if it can. InputError if no name is
+    left; KeyError if a name is not in `metrics`; `raw` must have at least one name (IndexError otherwise).
     """
     left = [name for name in raw if metrics[name] == ""]
     if not left:

@@ -74,7 +74,11 @@ def discard_pages() -> Unit:
 
 
 def file_renames() -> Unit:
-    """Return a function that renames a file in TMPDIR and back, ten times, and then lists TMPDIR once."""
+    """Return a function that renames a file in TMPDIR and back, ten times, and then lists TMPDIR once.
+
+    The file, ``name`` in TMPDIR, is created now, not by the function, and never removed. KeyError if the
+    variable TMPDIR is not set.
+    """
     name = f"{os.environ['TMPDIR']}/name"
     Path(name).touch()
 
@@ -129,7 +133,7 @@ def bulk_pipe() -> Unit:
 def socket_pair() -> Unit:
     """Return a function that sends ten datagrams of 1 KiB to a child and reads its answers.
 
-    The child ends 5 s after the last datagram.
+    The child is started now, and ends 5 s after the last datagram; then the function raises OSError.
     """
     import socket
 
@@ -298,7 +302,10 @@ def _open_file(name: str, flags: int = 0) -> int:
 
 
 def small_buffer_writes() -> Unit:
-    """Return a function that writes 2 KiB to the start of a file in TMPDIR, 64 bytes at a time."""
+    """Return a function that writes 2 KiB to the start of a file in TMPDIR, 64 bytes at a time.
+
+    The file, ``buffered``, is created at once and stays. KeyError at once if TMPDIR is not set.
+    """
     handle = _open_file("buffered")
     part = bytes(64)
 
@@ -311,7 +318,10 @@ def small_buffer_writes() -> Unit:
 
 
 def flushed_writes() -> Unit:
-    """Return a function that writes 4 KiB to the start of a file in TMPDIR and calls fsync."""
+    """Return a function that writes 4 KiB to the start of a file in TMPDIR and calls fsync.
+
+    The file, ``flushed``, is created at once and stays. KeyError at once if TMPDIR is not set.
+    """
     handle = _open_file("flushed")
     block = bytes(PAGE)
 
@@ -331,7 +341,10 @@ def polling_calls() -> Unit:
 
 
 def log_lines() -> Unit:
-    """Return a function that appends a formatted line to a file in TMPDIR."""
+    """Open the file ``log`` in TMPDIR and return a function that appends a formatted line per call.
+
+    The file is created if missing. KeyError, at once, if TMPDIR is unset.
+    """
     handle = _open_file("log", os.O_APPEND)
     lines = iter(range(10**9))
 
@@ -344,7 +357,10 @@ def log_lines() -> Unit:
 
 
 def cached_writes() -> Unit:
-    """Return a function that appends 16 KiB to a file in TMPDIR, without fsync."""
+    """Return a function that appends 16 KiB to the file ``behind`` in TMPDIR, without fsync.
+
+    The file is created at once if missing. KeyError, at once, if TMPDIR is unset.
+    """
     handle = _open_file("behind", os.O_APPEND)
     block = bytes(4 * PAGE)
     return lambda: os.write(handle, block)

@@ -311,8 +311,10 @@ def execute(
 ) -> Child:
     """Run `command` to its end, and return the ended program; its exit code is not checked.
 
-    The parameters and errors are those of `Child`; all processes that the program started are ended with it.
-    TimedOutError if it was ended because it ran for longer than `limit` seconds (None: no limit).
+    `place` names the program in errors; `scratch`, `cpu` and `environment` are those of `Child`. In any case,
+    all processes that the program started are ended with it. InputError if the program is not installed,
+    cannot be run or may not use the processor `cpu`; TimedOutError if it was ended because it ran
+    for longer than `limit` seconds (None: no limit).
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:

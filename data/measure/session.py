@@ -296,7 +296,9 @@ class Session(Generic[Entry]):
     ) -> Self:
         """Begin or resume the measurement of a suite in `directory`, with the journal ``journal.jsonl``.
 
-        `entry`, `note`, `able` and the errors are those of `Journal.open_or_create`.
+        `unit` is the plural of an entry's name in messages; `entry`, `note` and `able` are as for
+        `Journal.open_or_create`. InputError if the journal belongs to another suite or machine, was begun
+        with other abilities, or has an invalid line.
         """
         settings = machine.describe_machine()
         same = {name: settings[setting] for name, setting in suite.SAME.items()}

@@ -100,7 +100,11 @@ def written_csv(table: pd.DataFrame) -> str:
 
 
 def without_quotes(column: pd.Series) -> pd.Series:
-    """Return a column of text without the leading ``'`` that `written_csv` puts before formulas."""
+    """Return a column of text without the leading ``'`` that `written_csv` puts before formulas.
+
+    One ``'`` per cell is removed; text that does not look like a quoted formula is unchanged. TypeError for a
+    cell that is not text, such as NaN.
+    """
     return column.map(lambda cell: cell[1:] if _QUOTED.match(cell) else cell)
 
 

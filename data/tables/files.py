@@ -111,9 +111,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` to `path` as JSON, as `write_text` does: indented, with sorted keys.
+    """Write `content` to `path` as JSON, indented by two spaces, with sorted keys and a final line feed.
 
-    ValueError for NaN or infinity, TypeError for a value that JSON cannot represent.
+    The file is replaced atomically; a missing directory is created. ValueError for NaN or infinity, TypeError
+    for a value that JSON cannot represent; then nothing is written. OSError if the file cannot be written.
     """
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 

@@ -24,7 +24,11 @@ def registered_name() -> str:
 
 
 def retrospective_name() -> str:
-    """Return the name of models that also use versions after the target, as by `registered_name`."""
+    """Return the name in the registry of models that also use versions after the target.
+
+    It is in the project's ``params.yaml``; without the file, it is that for new projects. InputError if it is
+    invalid.
+    """
     return project_params(Comparisons).section.retrospective_name
 
 

@@ -56,7 +56,8 @@ def predict_coruns(
 ) -> StaticAnswer:
     """Return predictions for co-runs in their order; `notes` are added to the answer.
 
-    Where `predict_corun` raises an InputError, a prediction has no impact, but a note with the reason.
+    Where `predict_corun` raises an InputError, for example for an unknown task, a prediction has no impact,
+    but a note with the reason. ModelError if a prediction is not finite.
     """
     predictions: list[StaticPrediction | None] = []
     resolved = []
@@ -87,9 +88,11 @@ def predict_coruns(
 
 
 def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
-    """Return the impact of each co-runner (column) on each task (row), shape (n_tasks, n_tasks).
+    """Return the impact (co-run time / solo time) of each co-runner (column) on each task (row).
 
-    On the diagonal, a task runs with a copy of itself. `machine` must have solo runs of all `tasks`.
+    The shape is (n_tasks, n_tasks); on the diagonal, a task runs with a second copy of itself. Nothing is
+    checked: `machine` must have solo runs of all `tasks` (`source_machines`). ModelError if an impact is not
+    finite.
     """
     number = len(tasks)
     placed = Placed(

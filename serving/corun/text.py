@@ -24,7 +24,10 @@ _ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
 
 
 def static_text(answer: StaticAnswer) -> str:
-    """Return the answer with one prediction as text; TypeError if the prediction has no impact."""
+    """Return an answer as text: impact, interval, seconds if known, notes, contributions and model.
+
+    ValueError unless it has exactly one prediction; TypeError if the prediction has no impact.
+    """
     (prediction,) = answer.predictions
     others = ", ".join(prediction.corunners)
     lines = [

@@ -145,10 +145,11 @@ def _first_lines(texts: Sequence[str], kind: str) -> list[str]:
 def judge_matrices(source: Path, uri: str | None, wanted: OutputOptions, *, keep_going: bool) -> int:
     """Judge all pairs of matrices of `source`, write the verdicts, and return the exit code.
 
-    It is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, else 0. InputError if the source
-    or the model at `uri` (None: the champion) cannot be read, the source has too few of the model's metrics,
-    or a run is wrong; with `keep_going`, wrong runs are skipped, and reported on stderr. ModelError if the
-    model fails.
+    `wanted` has the form and the file (None: standard output). The exit code is 1 if a verdict is ``fail``
+    and `wanted` has ``fail_on_regression``, else 0. InputError if the source or the model at `uri` (None: the
+    champion) cannot be read, the source has too few of the model's metrics, the directory of the output file
+    is missing, or a run is wrong; with `keep_going`, wrong runs are skipped, and reported on stderr.
+    ModelError if the model fails, OSError if writing fails.
     """
     reading = read_source(source, keep_going=keep_going)
     print_skipped(reading.skipped)

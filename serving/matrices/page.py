@@ -195,8 +195,9 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
 def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
     """Return each of `rows`, one model's rows of the ablation, with the gain of its remedy (first row: None).
 
-    By `part`, it is the gain over the previous row ("added"), of the first row over the row ("left out"), or
-    over the first row ("grouping").
+    The gain is a difference of balanced accuracies. By `part`, it is that of the row minus that of the
+    previous row ("added"), that of the first row minus that of the row ("left out"), or that of the row minus
+    that of the first row ("grouping"). IndexError without rows.
     """
     steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):

@@ -45,7 +45,10 @@ Engine = Served[TrainedEngine]
 
 
 def registered_name() -> str:
-    """Return the registered name of models of matrices, from params.yaml or else the default."""
+    """Return the name under which models of matrices are registered, from the project's params.yaml.
+
+    It is the default if that file or its entry is missing. InputError if params.yaml is invalid.
+    """
     return project_params(Matrices).section.promote.name
 
 
@@ -315,7 +318,12 @@ def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
 
 
 def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
-    """Return the opinions of `served` on a JSON request; errors as by `answer_matrices`."""
+    """Return the opinions of `served` on a request: pair id, workload, verdict and probability of each pair.
+
+    `body` is JSON; `media_type` is ignored. Pairs that cannot be judged are ``invalid``, with the probability
+    None. RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it has too many
+    metrics, numbers or keys; ModelError if the model fails.
+    """
     return answer_opinions(media_type, answer_matrices(body, served).content)
 
 

@@ -249,10 +249,13 @@ def trace_answer(
 ) -> tuple[str, bool]:
     """Return a text on the origin of a model version (JSON: `as_json`), and whether nothing has changed.
 
-    `answer_or_name` is the path of a file with an answer; with `version` (a number, with or without "v"), it
-    is a registered name. `source` is the input of the answer, which the version judges again with `options`.
-    The second result is False if the repeated answer differs, or a JSON answer has another digest than the
-    registered files. InputError if the answer or version does not exist, or `source` cannot be judged.
+    `answer_or_name` is the path of a file with an answer; if `version` is given (a number, with or without
+    "v"), it is a registered name. `source` is the input of the answer, which the version judges again with
+    `options`; those that a JSON answer records may be omitted. The second result is False if the repeated
+    answer differs, or if a JSON answer has another digest than the registered files; with `version` it is
+    True. InputError if the answer or version does not exist, the answer names no registered version, `source`
+    is given with `version` or cannot be judged, or the registry does not answer; ModelError if the model
+    fails.
     """
     if version is not None:
         if source is not None:

@@ -198,7 +198,12 @@ def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]
 
 
 def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
-    """Return ``how.n_grouped_folds`` parts of whole groups, as `group_folds` divides the rows."""
+    """Return ``how.n_grouped_folds`` parts; no group has rows both in training and in test of a part.
+
+    Each row is in the test rows of one part; folds are stratified by label and shuffled with `seed`. A part
+    has the row numbers of training and test, from 0, ascending. InputError if a label has fewer groups than
+    folds, or the test rows of a fold have a single label.
+    """
     folds = group_folds(examples, how.n_grouped_folds, seed, "grouped split")
     return [Part("grouped", train, test, fold=number) for number, (train, test) in enumerate(folds)]
 

@@ -100,7 +100,10 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
 def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     """Return a placement with a large total on the fewest machines that hold `tasks`.
 
-    As `best_placement`: exact for one or two slots per machine, else the worst that a local search finds.
+    For one or two slots per machine it is the worst placement on these machines (``exact=True``); else the
+    worst that a local search, seeded by `seed`, finds (``exact=False``). `cost` takes groups of task numbers
+    and returns slow-downs, shape (n_groups,), 0 for one task or none. InputError if the tasks do not fit in
+    `room`, it has no machine or no slot, or `tasks` is 0.
     """
     room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
@@ -119,7 +122,9 @@ def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int)
     """Return `draws` random placements of `tasks` tasks on the machines of `room`, each with its total.
 
     Each puts the tasks into slots drawn without replacement; placements may repeat, and ``exact`` is False.
-    `cost` and errors are those of `best_placement`.
+    `cost` takes the groups of several tasks that share a machine, and returns the slow-down of each, summed
+    over its tasks, shape (n_groups,). Raises InputError if `tasks` do not fit in `room`, or it has no machine
+    or no slot.
     """
     room.require_space(tasks)
     generator = np.random.default_rng(seed)

@@ -122,7 +122,10 @@ def possible_splits(
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
     """Return one part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
 
-    The design of the first part is `main_design`. Errors are those of `possible_splits`.
+    See `possible_splits` for possible designs, and those that may have fewer than `folds` folds. Designs keep
+    the order of `wanted`; the design of the first part is "pairs" if possible, else the first possible one.
+    InputError if none is possible, or "random" is wanted and there are fewer rows than folds; KeyError if a
+    name is unknown.
     """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))
@@ -143,8 +146,9 @@ def main_design(designs: tuple[str, ...]) -> str:
 def inner_folds(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
     """Return (training, test) row numbers per fold, split as `design` does, or at random if it cannot.
 
-    It cannot if `table` has too few groups, or a fold would have no training or no test rows. InputError if
-    `table` has fewer rows than `folds` and is split at random.
+    It cannot if `table` has too few groups, or a fold would have no training or no test rows. There are
+    `folds` pairs, or fewer if `design` holds out groups and `table` has fewer of them. KeyError if `design`
+    is not one of `DESIGNS`, InputError if `table` has fewer rows than `folds` and is split at random.
     """
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _has_full_folds(divided) else at_random(table, folds, seed)

@@ -81,9 +81,10 @@ class ImpactTask:
 def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
     """Return the parameters with the least mean error over the inner folds, that error, and all trials.
 
-    The mean is over the rows of all folds together. An error is a share of the measured impact, or for a
-    classification 1 if the predicted range of impacts is wrong. If the task has more than
-    ``task.how.max_rows`` rows, that number of rows is drawn before the folds are divided.
+    The mean is over the rows of all folds together, so that each row has the same weight. An error is a share
+    of the measured impact, or for a classification 1 if the predicted range of impacts is wrong, else 0. If
+    the task has more than ``task.how.max_rows`` rows, that number of rows is drawn before the folds are
+    divided. Equal tasks give equal outcomes. InputError as by `inner_folds`.
     """
     part, name = task.part.name, task.recipe.model
     model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed
@@ -139,7 +140,8 @@ def recipe_of(
 ) -> ImpactRecipe:
     """Return the settings to fit `model`, a name in the catalogue, with parameters `chosen` by a search.
 
-    They have the features of `table` that the model takes; the width of classes of impacts is the tolerance.
+    They have the features of `table` that the model takes, and the width of classes of impacts, which is the
+    section's tolerance. `chosen` None: no parameters. KeyError if `model` is unknown.
     """
     share = section.evaluate.tolerance
     return ImpactRecipe(model, chosen or {}, table.model_features(model), share, seed, table.rate_features)

@@ -173,9 +173,12 @@ def _precision_steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
-    """Return the result of `summarise_entry` by entry of `verdicts`, rows of oof.parquet, in `split`.
+    """Return, by entry of `verdicts` in `split`, its ``kind``, and by metric a dict ``mean, std, pooled``.
 
-    Entries are sorted; the result is empty if the split has no rows.
+    `verdicts` are rows of oof.parquet. Entries are sorted; each is as `summarise_entry` returns it: average
+    precision is not pooled (None), and its ``mean, std`` are None, too, if a probability is missing. The
+    result is empty if the split has no rows; ZeroDivisionError unless each entry has both labels in every
+    fold.
     """
     rows = verdicts[verdicts["split"] == split]
     return {

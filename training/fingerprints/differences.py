@@ -153,7 +153,8 @@ def adjusted_p_values(changes: Floats) -> Floats:
 def stops_at(a: Profile, b: Profile, tolerance: float) -> str | None:
     """Return the first stressor, most important in `a` first, whose importances differ; None if none does.
 
-    They differ by more than `tolerance`, in points of 100 (section 5.3 of the fingerprint paper).
+    They differ by more than `tolerance`, in points of 100 (section 5.3 of the fingerprint paper). KeyError if
+    `b` misses a stressor that is compared.
     """
     other = b.features.set_index("stressor")["importance"]
     for stressor, importance in zip(a.features["stressor"], a.features["importance"], strict=True):
@@ -348,11 +349,14 @@ def check_claims(
 
     A claim on one application is supported if each stressor that it names is in the top five in at least half
     of the resamples, or, for a claim on memory, if all of the top three are of memory in at least half. A
-    claim on two applications is supported if `profile_difference` finds any of the named stressors
-    significant, or any at all if none is named. With ``reasons`` to doubt the ranking or the test, the
-    verdict is "not enough diversity". Claims about applications without a profile are left out. `seed_shares`
-    has the importances by the paper's method, by application. Columns: `COLUMNS`; ``seed_says`` are the top
-    five of `seed_shares`.
+    claim on two applications is supported if `profile_difference` finds any stressor significant, or, if it
+    names stressors, any of these. With ``reasons`` to doubt the ranking or the test, the verdict is "not
+    enough diversity". Claims about applications without a profile are left out.
+
+    `seed_shares` has, by application, the importances that the paper's method gives on this data, shape
+    (n_columns,); KeyError if it lacks one that a claim needs. `seed` is a random seed. Returns ``figure,
+    claim, applications, seed_says`` (the top five of `seed_shares`), ``we_find, verdict`` ("supported" | "not
+    supported" | "not enough diversity"), ``reasons``.
     """
     rows = []
     for claim in CLAIMS:

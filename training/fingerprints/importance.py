@@ -254,9 +254,11 @@ def needed_machines_factor(measured: Measured, reached: float, wanted: float, se
     """Return the factor by which the number of machines must grow to reach the R2 `wanted`.
 
     `reached` is the R2 now, on held-out CPU models. The unexplained part, 1 - R2, is assumed to fall as a
-    power of the number of CPU models; the exponent comes from regressions that learn from half of the CPU
-    models and from most. Infinite if half of the CPU models predict at least as well as most, or there are at
-    most two CPU models. Both R2 must be below 1.
+    power of the number of CPU models, and that number to grow in proportion to the machines; the exponent
+    comes from regressions that learn from half of the CPU models and from most. `seed` is that of the
+    regressions; the folds are not random. The factor is below 1 if `reached` exceeds `wanted`; infinite if
+    half of the CPU models predict at least as well as most, or there are at most two CPU models. Both R2 must
+    be below 1; at 1, it may raise ZeroDivisionError.
     """
     parts = min(FOLDS, len(np.unique(measured.cpus)))
     if parts <= HALVES:

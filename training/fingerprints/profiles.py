@@ -167,7 +167,10 @@ def mean_overlap(tops: Sequence[frozenset[int]]) -> float:
 
 
 def scale_importances(values: Floats) -> Floats:
-    """Return `values` scaled so that the largest is 100 (all 0 if none is positive), shape unchanged."""
+    """Return `values` scaled so that the largest is 100 (all 0 if none is positive), shape unchanged.
+
+    ValueError if `values` is empty.
+    """
     largest = values.max()
     return np.asarray(100 * values / largest if largest > 0 else values * 0, np.float64)
 

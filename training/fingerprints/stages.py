@@ -92,7 +92,9 @@ def run_of(
 ) -> TrackedRun:
     """Return the data to log in MLflow about the model `name`; nothing is logged here.
 
-    `metrics` is the content of metrics.json, `rows` are the model's predictions.
+    `metrics` is the content of metrics.json, `rows` are the model's predictions. The result has the scores,
+    confidence and seed, a nested run per fold with the fold's scores, and a function that draws the figures.
+    KeyError if `metrics` does not have the model.
     """
     return TrackedRun(
         name,
@@ -199,8 +201,10 @@ def profile_stage() -> None:
 def evaluate_stage() -> None:
     """Evaluate predictions on held-out CPU models; write results and metrics.json with the best model.
 
-    Applications are selected as by `profile_stage`; those that were measured on one CPU model only are left
-    out. InputError if none remains, or the files of the stage featurize cannot be read.
+    At most ``max_applications`` are selected (by `FingerprintTable.covering_applications`); of these, those
+    that were measured on one CPU model only are left out. InputError if none remains, or the files of the
+    stage featurize cannot be read. The best model has the smallest pooled median error; IndexError if only
+    the median is evaluated.
     """
     params = load(Fingerprints)
     section = params.section

@@ -128,8 +128,11 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
 
     `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
     row. Groups are its largest column, its two largest, and so on, never all columns. A group leads if all
-    its values exceed all others in at least the share `limit` of the resamples. The only column of `values`
-    always leads.
+    its values exceed all others in at least the share `limit` of the resamples. The result has `by` (the name
+    of the measure), the column indices, the share of the resamples where they are ahead, whether it suffices
+    (``settled``), the other column most often ahead (``rival``; if none ever is, most often next) and the
+    factor by which the number of machines must grow: 1 or more, infinity if no number suffices. The only
+    column of `values` always leads; with more, ValueError without resamples.
     """
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)

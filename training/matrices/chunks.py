@@ -192,8 +192,10 @@ def fit_group(
 ) -> Any:
     """Return the fitted classifier of one workload group, learned from the group's rows in `files`.
 
-    `files`, at least one, are those of `shape_chunk`; all rows of the group are read into memory. `like`
-    names their columns; its rows are not used. The group must have rows of both labels.
+    `files`, at least one, are Parquet files that `shape_chunk` wrote; all rows of the group are read into
+    memory. The features are projected by `projection`. `like` names their columns; its rows are not used.
+    `cell` names the model and scheme, `params` are the searched parameters, including those of resampling.
+    Labels are not checked: the group must have rows of both labels, or some models raise ValueError.
     """
     wanted = [("group", "==", group)]
     whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)

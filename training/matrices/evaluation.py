@@ -81,9 +81,13 @@ def served_and_validity(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return two tables: verdicts on held-out ``examples.pairs``, and counts of runs rejected as invalid.
 
-    They are served.parquet, by ascending fold, and validity.parquet, without a row if no validity tree was
-    trained; see `training.matrices.stages`. `fold_of` is the fold by test case; `engines`, in ascending order
-    of folds, were fitted by the evaluation (None: they are fitted here).
+    The first has ``pair_id, workload, group, fold, verdict, probability`` (of fail; NaN if invalid),
+    ``status`` (the label, "fail" or "pass"), ``baseline_runs, target_runs`` (numbers of runs judged valid)
+    and ``reason``, by ascending fold. The second has ``judge`` ("rules", "tree", or "both": either of them),
+    ``fold, kind`` (of invalidity, or "unknown"; empty for valid runs), ``runs, rejected`` (counts of the runs
+    that analysts flagged valid or invalid), and no row if no validity tree was trained. `fold_of` is the fold
+    by test case; `engines`, in ascending order of folds, were fitted by the evaluation (None: they are fitted
+    here); ValueError if their number is not that of the folds.
     """
     workload, tasks = examples.tables.runs["workload"], []
     for fold, engine in zip(sorted(fold_of.unique()), engines, strict=True):
@@ -123,8 +127,11 @@ def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Return scores and counts of verdicts as a dict; a pair judged ``invalid`` counts as ``pass``.
 
-    The keys are those of `summarise_entry`, and the counts ``pairs, fails`` (by label) and ``invalid``.
-    `rows` are those of served.parquet.
+    The keys are ``kind`` ("served"), each field of `Scores` (``balanced_accuracy`` to ``average_precision``),
+    with a dict of ``mean, std`` over folds and ``pooled``, and the counts ``pairs, fails`` (by label) and
+    ``invalid``. `rows` has ``fold, status, verdict, probability``; the status is the label. Average precision
+    is never pooled (None), and None throughout if a probability is missing. ZeroDivisionError unless every
+    fold has both labels.
     """
     counts = {
         "pairs": len(rows),
@@ -431,8 +438,11 @@ def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
     """Return the scores of a selection: each fold is judged by the model that is best on the other folds.
 
     The champion is the best of many models on the same pairs that its figures come from, which are therefore
-    optimistic. Here, no fold takes part in choosing the model that it scores. `oof` has the columns of
-    oof.parquet, for one split of at least two folds; the keys are those of `summarise_entry`.
+    optimistic. Here, no fold takes part in choosing the model that it scores. The best model has the highest
+    mean average precision. `oof` has the columns of oof.parquet, for one split of at least two folds; entries
+    that are not models are ignored. The result has ``kind`` ("selection"), and for each field of `Scores`
+    (``balanced_accuracy`` to ``average_precision``) a dict of ``mean, std`` (over folds) and ``pooled`` (None
+    for average precision). ZeroDivisionError unless every fold has both labels.
     """
     models = oof[oof["kind"] == "model"]
     chosen = []

@@ -195,10 +195,12 @@ def results_row(
 ) -> dict[str, Any]:
     """Return the errors of a model in all folds, at least one, as a dict.
 
-    The keys are ``folds, vectors, abnormal`` (counts), for vectors, and with the prefixes ``target_``
-    (vectors of targets) and ``pair_``, ``balanced_accuracy`` (pooled), ``spread`` (`accuracy_spread`) and
-    ``false_positive, false_negative`` (counts), and with the prefix ``seed_`` the matrix paper's figures
-    `printed`. The argument `abnormal` is the truth by ``pair_id``.
+    The keys are ``folds, vectors, abnormal`` (counts, the last of abnormal vectors) and the matrix paper's
+    figures `printed`, None if it has none: ``seed_false_negative, seed_false_positive,
+    seed_balanced_accuracy``. For vectors, and with the prefixes ``target_`` (vectors of targets) and
+    ``pair_``, there are ``balanced_accuracy`` (pooled), ``spread`` (its population standard deviation over
+    the folds with both labels), both NaN if undefined, and ``false_positive, false_negative`` (counts). The
+    argument `abnormal` is the truth by ``pair_id``; KeyError if a judged pair is missing.
     """
     pairs = [
         Mistakes.from_flags(

@@ -44,7 +44,8 @@ def rank_by_precision(entries_of_splits: Sequence[Mapping[str, Any]]) -> list[st
     """Return the names of the models by average precision (mean of folds, then of splits), the best first.
 
     Equal models are ordered by pooled balanced accuracy in the first split, the highest first, then by name.
-    `entries_of_splits` has the entries by name of each split, at least one.
+    `entries_of_splits` has the entries by name of each split, at least one. Entries whose ``kind`` is not
+    "model" are left out; KeyError if a model is missing in a later split.
     """
     models = [name for name, entry in entries_of_splits[0].items() if entry["kind"] == "model"]
 

@@ -75,10 +75,11 @@ def recognised(source: Path) -> bool:
 
 
 def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
-    """Return the matrices at `path`, in the format `name`, as `judgeable_runs` does.
+    """Return the matrices at `path` to be judged, with incomparable pairs, which get the verdict ``invalid``.
 
-    In the format "tables", analysts' flags are ignored. InputError, too, if the source cannot be read. With
-    `keep_going`, wrong runs are skipped and reported.
+    `name` is the format; KeyError if it is unknown. In the format "tables", analysts' flags are ignored.
+    InputError if the source cannot be read or has no run or raw metric, and at the first wrong run (see
+    `judgeable_runs`). With `keep_going`, wrong runs are skipped and reported instead.
     """
     tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
     return judgeable_runs(tables, path, Problems(keep_going))

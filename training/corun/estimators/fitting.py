@@ -268,10 +268,10 @@ def log_width(rows: pd.DataFrame, confidence: float) -> float:
 
 
 def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """Return one model's rows in one design, sorted by fold, with intervals ``low`` and ``high``.
+    """Return one model's rows in one design, sorted by fold, renumbered, with intervals ``low`` and ``high``.
 
     They are ``predicted`` divided and multiplied by one factor per fold, which comes from the residuals of
-    the other folds (a single fold: its own), for a coverage of `confidence`.
+    the other folds (a single fold: its own), for a coverage of `confidence`. ValueError without rows.
     """
     parts = []
     for fold, fold_rows in rows.groupby("fold", sort=True):

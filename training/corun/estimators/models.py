@@ -48,9 +48,10 @@ class ImpactModel(Model):
 def prepared_model(model: ImpactModel, params: Params, seed: int) -> Any:
     """Return the unfitted model behind the preparation steps that ``params["preparation"]`` names.
 
-    "d&n" discretises (10 bins of equal width), then normalises; "n-d" only normalises; "n-n" only
-    discretises. Before these steps, gaps become medians, and constant columns are dropped. "contention" takes
-    no preparation.
+    "d&n" discretises (10 bins of equal width), then normalises; "n-d" ("not discretised") only normalises;
+    "n-n" ("not normalised") only discretises. Before these steps, gaps become medians, and constant columns
+    are dropped. KeyError for another name. The model "contention" takes no preparation and is returned as it
+    is.
     """
     from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer

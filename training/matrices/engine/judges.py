@@ -162,9 +162,11 @@ class GroupClassifiers:
 def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
     """Return one classifier fitted to `x`, (n_rows, n_columns), and labels `y`, (n_rows,), after resampling.
 
-    `params` are its hyperparameters, ``sampler`` and ``rate`` (default 1) of `resample_rows`, and
-    ``cost_ratio``, the weight of class 1 relative to class 0 (nearest neighbours ignore it). The ``k`` of
-    nearest neighbours is limited to the number of rows. Warnings that a fit did not converge are hidden.
+    `model` is its entry in the catalogue. `params` are its hyperparameters, and those of resampling:
+    ``sampler`` and ``rate`` (default 1), as in `resample_rows`, and ``cost_ratio``, the weight of class 1
+    relative to class 0 (nearest neighbours ignore it). KeyError without ``sampler`` or ``cost_ratio``. The
+    ``k`` of nearest neighbours is limited to the number of rows. Warnings that a fit did not converge are
+    hidden; some models raise ValueError if `y` has one label.
     """
     from sklearn.exceptions import ConvergenceWarning
 

@@ -176,7 +176,8 @@ class PreparedCases:
 def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tables: MatrixTables) -> Rows:
     """Return the feature rows of the pairs in `tables` that have a baseline and a target.
 
-    `form` is one of `FORMS`; `scales` and `grouping` were learned from training pairs.
+    `form` is "flattened" (a row per run), "concatenated" or "subtracted" (per target run), or "contrasted"
+    (per pair); else KeyError. `scales` and `grouping` were learned from training pairs.
     """
     return FORMS[form](grouping.assign_groups(with_both_sides(tables)), scales)
 
