@@ -14,7 +14,6 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from data import stages
 from data.comparisons import formats
@@ -34,17 +33,6 @@ if TYPE_CHECKING:
 TABLES = ("results", "comparisons", "labels")
 
 
-@dataclass(frozen=True)
-class Imported:
-    """Numbers of rows per table, errors of skipped or unusable parts, and notes on assumptions."""
-
-    results: int
-    comparisons: int
-    labels: int
-    skipped: tuple[InputError, ...]
-    notes: tuple[str, ...] = ()
-
-
 def import_tables(
     name: str,
     paths: list[Path],
@@ -52,7 +40,7 @@ def import_tables(
     *,
     keep_going: bool = False,
     measure: Measure | None = None,
-) -> Imported:
+) -> Reading[dict[str, int]]:
     """Write the results, comparisons and labels in `paths` to `directory`, all or none; return their counts.
 
     `name` is a key of `data.comparisons.formats.FORMATS`; `paths` are files or directories; `measure` is the
@@ -82,27 +70,22 @@ def import_tables(
         formats.require_content(
             name, paths, problems, results=counts["results"], comparisons=counts["comparisons"]
         )
-    return Imported(**counts, skipped=tuple(problems.skipped), notes=tuple(problems.notes))
+    return Reading(counts, tuple(problems.skipped), tuple(problems.notes))
 
 
 class _Earlier:
     """Hashes of the comparisons of earlier chunks, by identifier and by content."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, NDArray[np.uint64]] = {
-            name: np.zeros(0, np.uint64) for name in ("identifier", "content")
-        }
+        self._seen = [np.zeros(0, np.uint64)] * 2
 
-    def find_repeated(self, comparisons: pd.DataFrame) -> Iterator[InputError]:
-        keys = {
-            "identifier": pd.util.hash_array(comparisons["comparison_id"].to_numpy(object)),
-            "content": pd.util.hash_pandas_object(comparisons[CONTENT], index=False).to_numpy(np.uint64),
-        }
-        is_repeated = [np.isin(hashes, self._seen[name]) for name, hashes in keys.items()]
-        for comparison in comparisons[np.logical_or(*is_repeated)].itertuples():
-            yield comparison_error(REPEATED, comparison)
-        for name, hashes in keys.items():
-            self._seen[name] = np.concatenate([self._seen[name], hashes])
+    def find_repeated(self, comparisons: pd.DataFrame) -> list[InputError]:
+        identifiers = pd.util.hash_array(comparisons["comparison_id"].to_numpy(object))
+        content = pd.util.hash_pandas_object(comparisons[CONTENT], index=False).to_numpy(np.uint64)
+        hashes = [identifiers, content]
+        is_repeated = np.logical_or(*map(np.isin, hashes, self._seen))
+        self._seen = list(map(np.append, self._seen, hashes))
+        return [comparison_error(REPEATED, row) for row in comparisons[is_repeated].itertuples()]
 
 
 class _Writer:

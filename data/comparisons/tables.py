@@ -200,50 +200,45 @@ class Results:
     """Compact rows of the results under construction; `extra_columns` names additional columns of numbers."""
 
     def __init__(self, extra_columns: Sequence[str] = ()) -> None:
-        self._extra_columns = tuple(extra_columns)
+        self._extra_columns = extra_columns
         self.clear()
 
     def clear(self) -> None:
         """Remove all rows."""
         self._series: dict[Series, int] = {}
         self._versions: dict[str, int] = {}
-        self._lists = array("q")
-        self._values = array("d")
-        self._stats = array("b")
+        self._lists, self._values, self._stats = array("q"), array("d"), array("b")
         self._columns = {name: array("d") for name in self._extra_columns}
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def add_samples(
+    def add_values(
         self,
         series: Series,
         order: int,
         version: str | None,
-        values: Sequence[float],
+        values: Sequence[float] | Mapping[str, float],
         *extra_values: Sequence[float],
     ) -> None:
-        """Add the samples of one series at one version; `order` sorts the versions of an operation.
+        """Add the samples of one series at one version, or its statistics by their names in `STATS`.
 
-        `extra_values` has a list as long as `values` for each of the `extra_columns`.
+        `order` sorts the versions of an operation. `extra_values` has a list as long as `values` for each of
+        the `extra_columns`; without them, these are NaN.
         """
-        length = len(values)
-        self._values.extend(values)
-        self._stats.frombytes(_RAW * length)
-        if extra_values or self._columns:
-            for column, numbers in zip(self._columns.values(), extra_values, strict=True):
+        if isinstance(values, Mapping):
+            self._values.extend(values.values())
+            self._stats.extend(map(STATS.index, values))
+        else:
+            self._values.extend(values)
+            self._stats.frombytes(_RAW * len(values))
+        series_code = self._series.setdefault(series, len(self._series))
+        version_code = -1 if version is None else self._versions.setdefault(version, len(self._versions))
+        self._lists.extend((series_code, order, version_code, len(values)))
+        if self._columns:
+            unknown = [(np.nan,) * len(values)] * len(self._columns)
+            for column, numbers in zip(self._columns.values(), extra_values or unknown, strict=True):
                 column.extend(numbers)
-        self._add_list(series, order, version, length)
-
-    def add_summary(
-        self, series: Series, order: int, version: str | None, numbers: Mapping[str, float]
-    ) -> None:
-        """Add statistics of one series at one version; the keys of `numbers` are names of `STATS`."""
-        self._values.extend(numbers.values())
-        self._stats.extend(map(STATS.index, numbers))
-        for column in self._columns.values():
-            column.extend((np.nan,) * len(numbers))
-        self._add_list(series, order, version, len(numbers))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a table with columns `RESULT_DTYPES`, then the additional ones."""
@@ -259,11 +254,6 @@ class Results:
         frame = pd.DataFrame(columns)
         frame["measured_at"] = frame["measured_at"].dt.tz_localize("UTC")
         return frame[[*RESULT_DTYPES, *self._extra_columns]]
-
-    def _add_list(self, series: Series, order: int, version: str | None, length: int) -> None:
-        series_code = self._series.setdefault(series, len(self._series))
-        version_code = -1 if version is None else self._versions.setdefault(version, len(self._versions))
-        self._lists.extend((series_code, order, version_code, length))
 
 
 class Builder:

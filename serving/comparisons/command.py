@@ -132,6 +132,6 @@ def imported(
     from data.comparisons.stages import import_tables
 
     measure = Measure.model_validate({"better": better})
-    tables = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
-    rows = {name: getattr(tables, name) for name in ("comparisons", "results", "labels")}
-    return Counts(rows, tables.skipped, tables.notes)
+    counts = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
+    rows = {name: counts.tables[name] for name in ("comparisons", "results", "labels")}
+    return Counts(rows, counts.skipped, counts.notes)

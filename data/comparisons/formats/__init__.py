@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from data.comparisons.formats.tools import TOOLS, assembly, recognition
+from data.comparisons.formats.tools.benchmark_json import BENCHMARKS
 from data.comparisons.formats.tools.recognition import ToolFormat
-from data.comparisons.formats.tools.tracking_json import BENCHMARKS
 from data.comparisons.labels.label_csv import with_csv_labels
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.tables import CHUNK_ROWS, ComparisonTables

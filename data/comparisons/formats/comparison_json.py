@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -150,10 +149,8 @@ def _add_comparison(comparison: Comparison, source: str, used_names: UsedNames, 
         )
         for versions, first in parts:
             for order, samples in enumerate(versions, first):
-                if isinstance(samples, list):
-                    builder.results.add_samples(series, order, None, array("d", samples))
-                else:
-                    builder.results.add_summary(series, order, None, samples.model_dump(exclude_unset=True))
+                values = samples if isinstance(samples, list) else samples.model_dump(exclude_unset=True)
+                builder.results.add_values(series, order, None, values)
     orders = (baseline, target - 1, target, later - 1, stop - 1 if stop > later else None)
     worse = comparison.siblings_worse
     builder.comparisons.append((identifier, benchmark, operation, machine, *orders, source, worse))

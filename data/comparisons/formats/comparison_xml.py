@@ -307,9 +307,9 @@ class _Reader:
         for (threads, tag), side in comparison.sides.items():
             series = Series(f"{key}/{threads}", *common, threads)
             for version, values in side.samples:
-                results.add_samples(series, orders[tag][version], None, values)
+                results.add_values(series, orders[tag][version], None, values)
             if not side.samples and side.numbers:
-                results.add_summary(series, min(orders[tag].values()), None, side.numbers)
+                results.add_values(series, min(orders[tag].values()), None, side.numbers)
         bounds = (end(orders[tag].values()) for tag in (BASE, TARGET) for end in (min, max))
         later = max(orders[LATER].values(), default=None)
         source = f"{self.document.name}:{comparison.line} {comparison.place}"

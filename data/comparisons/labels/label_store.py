@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -268,9 +268,9 @@ class LabelStore:
                 insert = _INSERT[connection.dialect.name](LABELS).values(sorted(rows, key=itemgetter("key")))
                 insert = insert.on_conflict_do_nothing(index_elements=["key"]).returning(LABELS.c.key)
                 inserted = {*connection.scalars(insert)}
-            comparisons = {label.comparison_id for label in labels}
-            rows_of_histories = connection.execute(_history_query(comparisons)).mappings()
-            histories = _histories_by_comparison(rows_of_histories, comparisons)
+            histories: dict[str, list[StoredLabel]] = {label.comparison_id: [] for label in labels}
+            for row in connection.execute(_history_query(histories)).mappings():
+                histories[row["comparison_id"]].append(StoredLabel(**row))
         return [
             TooManyLabelsError(f"{label.labelled_by} labels too quickly")
             if label.key in late
@@ -280,9 +280,7 @@ class LabelStore:
 
     def label_history(self, comparison_id: str) -> list[StoredLabel]:
         """Return all labels of a comparison, oldest first, also withdrawals; empty without labels."""
-        return _histories_by_comparison(self._query_rows(_history_query([comparison_id])), [comparison_id])[
-            comparison_id
-        ]
+        return [StoredLabel(**row) for row in self._query_rows(_history_query([comparison_id]))]
 
     def current_labels(self) -> pd.DataFrame:
         """Return `last_labels` (each annotator's last label per comparison) without withdrawn labels."""
@@ -339,15 +337,6 @@ class LabelStore:
 def _history_query(comparisons: Collection[str]) -> Select[Any]:
     oldest = LABELS.c.labelled_at, LABELS.c.number
     return select(LABELS).where(LABELS.c.comparison_id.in_(comparisons)).order_by(*oldest)
-
-
-def _histories_by_comparison(
-    rows: Iterable[RowMapping], comparisons: Iterable[str]
-) -> dict[str, list[StoredLabel]]:
-    histories: dict[str, list[StoredLabel]] = {comparison: [] for comparison in comparisons}
-    for row in rows:
-        histories[row["comparison_id"]].append(StoredLabel(**row))
-    return histories
 
 
 def _recent_query(people: Collection[str], since: datetime) -> Select[Any]:

@@ -104,11 +104,11 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
     lengths, values, five = array("q"), array("d"), array("d")
     for operation in run.operations.values():
         names = (run.benchmark_name(operation), operation.name, operation.metric, operation.better)
-        for threads, configuration in operation.configurations.items():
+        for threads, measured in operation.configurations.items():
             series.append(RunSeries(*names, threads))
-            lengths.append(len(configuration.samples))
-            values.extend(configuration.samples)
-            summary = {} if configuration.samples else configuration.summary
+            samples, summary = ([], measured) if isinstance(measured, dict) else (measured, {})
+            lengths.append(len(samples))
+            values.extend(samples)
             five.extend(summary.get(name, np.nan) for name in FIVE_NUMBERS)
     return TimelineRun(
         source,

@@ -61,7 +61,7 @@ class _Operation:
 
 
 def _merge_measurements(
-    measurements: Iterable[Measurement], path: Path
+    measurements: Iterable[Measurement], source: SourceFiles
 ) -> tuple[list[tuple[Measurement, _Values]], list[str]]:
     """Merge measurements by series and version; return them and the versions, by time if all have one.
 
@@ -70,6 +70,10 @@ def _merge_measurements(
     lists: dict[tuple[Any, ...], tuple[Measurement, _Values]] = {}
     times: dict[str, str] = {}
     for measurement in measurements:
+        if measurement.summary is not None:
+            source.problems.add_note(
+                f"{source.path} holds summaries only, without the repetitions behind them"
+            )
         fields: tuple[Any, ...] = measurement
         key = (measurement.operation, *fields[_NAMES])
         first = lists.get(key)
@@ -81,7 +85,7 @@ def _merge_measurements(
         if measurement.when < times.setdefault(measurement.version, measurement.when):
             times[measurement.version] = measurement.when
     if not lists:
-        raise InputError("holds no measurement", file=path)
+        raise InputError("holds no measurement", file=source.path)
     versions = sorted(times, key=times.__getitem__) if all(times.values()) else list(times)
     return [*lists.values()], versions
 
@@ -100,7 +104,7 @@ class Runs:
         InputError, without adding anything, if the source has no measurement, a value is not finite, or
         direction or unit contradict earlier sources.
         """
-        lists, versions = _merge_measurements(measurements, source.path)
+        lists, versions = _merge_measurements(measurements, source)
         orders = {name: order for order, name in enumerate(versions, len(self.versions))}
         new: dict[OperationKey, _Operation] = {}
         added: list[tuple[_Operation, Measurement, _Values]] = []
@@ -151,10 +155,9 @@ class Runs:
         for threads, by_version in operation.values.items():
             series = Series(f"{'/'.join(key)}/{threads}", *common, threads)
             for order, values in by_version.items():
-                if values.samples:
-                    builder.results.add_samples(series, order, self.versions[order], values.samples)
-                else:
-                    builder.results.add_summary(series, order, self.versions[order], values.summary)
+                builder.results.add_values(
+                    series, order, self.versions[order], values.samples or values.summary
+                )
 
     def _add_comparisons(
         self, builder: Builder, key: OperationKey, operation: _Operation, used: set[str]

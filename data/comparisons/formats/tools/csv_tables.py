@@ -15,6 +15,7 @@ from data.comparisons.formats.tools.measurement import (
     delimiter_of,
     parse_time,
 )
+from data.comparisons.formats.tools.recognition import Columns, tool_format
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.deferred import pd
 from data.errors import InputError
@@ -36,6 +37,7 @@ COLUMNS = {
 VALUE, OPERATION = "value", "operation"
 
 
+@tool_format("long-csv", Columns((VALUE,), (OPERATION,)), versions=True)
 def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per file and combination of all columns but ``value``, in the order of first rows.
 
@@ -108,6 +110,7 @@ class _OtavaTest:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+@tool_format("otava-csv", Columns(TIMES), versions=True)
 def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
     """Yield one value per metric and row, metric by metric; rows of the same commit are repetitions.
 

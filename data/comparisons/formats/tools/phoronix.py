@@ -14,11 +14,11 @@ from data.comparisons.formats.tools.measurement import (
     parse_time,
     read_json,
 )
+from data.comparisons.formats.tools.recognition import Keys, tool_format
 from data.errors import InputError
 from data.tables.files import naming_unreadable
 from data.tables.xml_stream import Document, Element, WholeDocument
 
-ROOT = "PhoronixTestSuite"
 _BETTER = {"LIB": "lower", "HIB": "higher"}
 
 
@@ -47,6 +47,13 @@ class _PhoronixFile(msgspec.Struct):
     systems: dict[str, _PhoronixSystem] = {}
 
 
+@tool_format(
+    "phoronix",
+    Keys("results.*.results", "results.*.scale"),
+    Keys("title", "systems", "results"),
+    root="PhoronixTestSuite",
+    versions=True,
+)
 def read_phoronix(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per test and system; the systems of a file are its versions.
 
