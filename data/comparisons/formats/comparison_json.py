@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -68,10 +67,13 @@ def tables_of(
     comparison, or an unknown key or invalid value outside of them; and, unless ``problems.keep_going``, at
     the first invalid comparison, repeated id or repeated threads.
     """
-    used_names, builder = used_names or UsedNames(), Builder()
-    request = _validate_part(JudgeRequest, content, name, "")
-    for place, comparison in _valid_comparisons(request, name, problems or Problems(), used_names):
-        _add_comparison(comparison, f"{name} {place}", used_names, builder)
+    used_names, problems, builder = used_names or UsedNames(), problems or Problems(), Builder()
+    for index, part in enumerate(_validate_part(JudgeRequest, content, name, "").comparisons):
+        place = f"comparisons[{index}]"
+        with problems.collecting():
+            comparison = _validate_part(Comparison, part, name, place)
+            _require_once(comparison, name, place, used_names)
+            _add_comparison(comparison, f"{name} {place}", used_names, builder)
     return builder.take_tables()
 
 
@@ -83,23 +85,10 @@ def checked_request(content: object, name: str) -> JudgeRequest:
     """
     request = _validate_part(JudgeRequest, content, name, "")
     request.comparisons = [
-        comparison for _, comparison in _valid_comparisons(request, name, Problems(), None)
+        _validate_part(Comparison, part, name, f"comparisons[{index}]")
+        for index, part in enumerate(request.comparisons)
     ]
     return request
-
-
-def _valid_comparisons(
-    request: JudgeRequest, name: str, problems: Problems, used_names: UsedNames | None
-) -> Iterator[tuple[str, Comparison]]:
-    """Yield each valid comparison of a request with its place; parameters and errors as of `tables_of`."""
-    for index, content in enumerate(request.comparisons):
-        place = f"comparisons[{index}]"
-        with problems.collecting():
-            comparison = _validate_part(Comparison, content, name, place)
-            # without `used_names`, the caller handles repeated comparisons
-            if used_names is not None:
-                _require_once(comparison, name, place, used_names)
-            yield place, comparison
 
 
 @dataclass
@@ -170,13 +159,9 @@ def _validate_part(kind: type[Part], content: object, name: str, place: str) -> 
     except ValidationError as exc:
         errors = exc.errors(include_url=False)
         first = next(error for error in errors if not _rejects_other_form(error))
-        around = (first["loc"][: len(error["loc"]) - 1] == error["loc"][:-1] for error in errors)
-        unknown_keys = [
-            error
-            for error, is_around in zip(errors, around, strict=True)
-            if is_around and error["type"] == "extra_forbidden"
-        ]
-        worst = min(unknown_keys, key=lambda error: len(error["loc"]), default=first)
+        unknown_keys = [error for error in errors if error["type"] == "extra_forbidden"]
+        near = [error for error in unknown_keys if first["loc"][: len(error["loc"]) - 1] == error["loc"][:-1]]
+        worst = min(near, key=lambda error: len(error["loc"]), default=first)
         raise InputError(_error_message(worst, kind, place), file=name) from exc
 
 
@@ -190,17 +175,15 @@ def _rejects_other_form(error: ErrorDetails) -> bool:
 
 def _error_message(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
     error_type, loc, value = error["type"], error["loc"], error["input"]
+    path, parent = _key_path(place, loc), _key_path(place, loc[:-1])
     if error_type == "missing":
-        return f"{_key_path(place, loc[:-1])} lacks {loc[-1]}".lstrip()
+        return f"{parent} lacks {loc[-1]}".lstrip()
     if error_type == "extra_forbidden":
         key = str(loc[-1])[:_QUOTED]
         inside = PostedLabel if loc[0] == "labels" else Configuration
         parts: dict[int, type[RequestPart]] = {1: kind, 3: inside}
-        part = parts.get(len(loc), FiveNumbers)
-        return f"{_key_path(place, loc[:-1])}.{key} {unknown_message(key, part.model_fields)}".removeprefix(
-            "."
-        )
-    path = _key_path(place, loc)
+        known_keys = parts.get(len(loc), FiveNumbers).model_fields
+        return f"{parent}.{key} {unknown_message(key, known_keys)}".removeprefix(".")
     if error_type in _PROBLEMS and loc[-1:] != ("labelled_at",):
         return f"{path} {_PROBLEMS[error_type]}"
     return f"{path or 'the request'}={_quote_value(value)} is not {_expected_value(error_type, loc, value)}"

@@ -153,10 +153,6 @@ class _Comparison:
     sides: dict[tuple[int, str], _Side] = field(default_factory=dict)
     labels: list[LabelRow] = field(default_factory=list)
 
-    @property
-    def place(self) -> str:
-        return f'operation "{self.operation}"'
-
 
 class _Reader:
     """Reads documents one after another; `names` and `used_names` are those of all documents so far."""
@@ -165,28 +161,21 @@ class _Reader:
         self.builder, self.problems, self.better = builder, problems, better
         self.names, self.used_names = _ReportNames(), UsedNames()
 
-    def _open_document(self, document: Document) -> None:
+    def read_comparisons(self, document: Document) -> Iterator[None]:
         self.document, self.walk = document, Walk(document)
-        self.report: str | None = None
-        self.report_attributes: dict[str, str] = {}
+        self.report, self.report_attributes = "", dict[str, str]()
         self.open: _Comparison | None = None
+        self.place: str | None = None
         self.threads: int | None = None
         self.side: _Side | None = None
-
-    def read_comparisons(self, document: Document) -> Iterator[None]:
-        self._open_document(document)
         root, has_comparison = None, False
         for opened, element in self.walk:
             root = root or str(element.tag)
             try:
                 if opened:
                     self._begin_element(element)
-                elif self.open is not None and element.tag in _PARTS:
-                    text = (element.text or "").strip()
-                    if text:
-                        raise self.walk.error_at(
-                            element, f'<{element.tag}> holds text: "{text[:60]}"', self.open.place
-                        )
+                elif self.open and element.tag in _PARTS and (text := (element.text or "").strip()):
+                    raise self._error_at(element, f'<{element.tag}> holds text: "{text[:60]}"')
             except InputError as error:
                 self.open = self.side = None
                 self.problems.add(error)
@@ -201,96 +190,88 @@ class _Reader:
         if not has_comparison:
             raise InputError(f"<{root}> holds no <comparison_result>", file=document.name)
 
+    def _error_at(self, element: Element, problem: str, kind: type[InputError] = InputError) -> InputError:
+        return self.walk.error_at(element, problem, self.place, kind)
+
     def _begin_element(self, element: Element) -> None:
         if element.tag == "comparison_results":
-            self.report_attributes = {str(name): str(value) for name, value in element.attrib.items()}
-            self.report = self.names.next_name(self.document.stem, self.report_attributes)
+            self.report_attributes = element.attrib
+            self.report = self.names.next_name(self.document.stem, element.attrib)
         elif element.tag == COMPARISON:
-            self.open = self.side = self.threads = None
+            self.open = self.side = self.threads = self.place = None
             self.open = self._begin_comparison(element)
         elif self.open is None:
             return
         elif element.tag == LABEL:
             self.open.labels.append(self._read_label(self.open, element))
         elif element.tag == "result":
-            self.threads = self.walk.whole_attribute(element, "threads_no", self.open.place)
+            self.threads = self.walk.whole_attribute(element, "threads_no", self.place)
         elif element.tag in VERSIONS:
             self.side = self._begin_side(self.open, element)
         elif self.side is not None and element.tag == "samples":
-            order = self.walk.text_attribute(element, "order", self.open.place)
+            order = self.walk.text_attribute(element, "order", self.place)
             if not _ORDER.fullmatch(order):
-                raise self.walk.error_at(element, f'order="{order}" is not a whole number', self.open.place)
-            self.side.samples.append(
-                (int(order), self.walk.numbers_attribute(element, "values", self.open.place))
-            )
+                raise self._error_at(element, f'order="{order}" is not a whole number')
+            values = self.walk.numbers_attribute(element, "values", self.place)
+            self.side.samples.append((int(order), values))
 
     def _begin_comparison(self, element: Element) -> _Comparison:
-        if self.report is None:
-            self.report = self.names.next_name(self.document.stem, {})
+        self.report = self.report or self.names.next_name(self.document.stem, {})
         operation = self.walk.text_attribute(element, "operation_name")
-        place = f'operation "{operation}"'
-        benchmark = self.walk.text_attribute(element, "benchmark_name", place)
-        better = self._read_choice(element, "better", ("higher", "lower"), place)
-        status = self._read_choice(element, "result_status", STATUSES, place)
-        key = comparison_id_of(self.report, {str(name): str(value) for name, value in element.attrib.items()})
+        self.place = f'operation "{operation}"'
+        benchmark = self.walk.text_attribute(element, "benchmark_name", self.place)
+        better = self._read_choice(element, "better", ("higher", "lower"))
+        status = self._read_choice(element, "result_status", STATUSES)
+        key = comparison_id_of(self.report, element.attrib)
         if key in self.used_names.identifiers:
-            repeated = (
-                f'comparison_id="{key}" appears twice'
-                if "comparison_id" in element.attrib
-                else (f'<comparison_result> appears twice in the report "{self.report}"')
-            )
-            raise self.walk.error_at(element, repeated, place, RepeatedError)
+            repeated = f'<comparison_result> appears twice in the report "{self.report}"'
+            if "comparison_id" in element.attrib:
+                repeated = f'comparison_id="{key}" appears twice'
+            raise self._error_at(element, repeated, RepeatedError)
         self.used_names.identifiers.add(key)
         hint = "the attribute better, or --better, says otherwise"
         better = better or self.better or self.problems.assume_higher(self.document.name, hint)
         unit, worse = element.get("unit") or UNKNOWN, None
         if "siblings_worse" in element.attrib:
-            worse = self.walk.number_attribute(element, "siblings_worse", place)
+            worse = self.walk.number_attribute(element, "siblings_worse", self.place)
             if not 0 <= worse <= 1:
-                raise self.walk.error_at(element, f'siblings_worse="{worse:g}" is not between 0 and 1', place)
+                raise self._error_at(element, f'siblings_worse="{worse:g}" is not between 0 and 1')
         return _Comparison(key, benchmark, operation, unit, better, status, worse, self.walk.line)
 
     def _read_label(self, comparison: _Comparison, element: Element) -> LabelRow:
-        status = self.walk.text_attribute(element, "status", comparison.place)
+        status = self.walk.text_attribute(element, "status", self.place)
         if status not in LABEL_STATUSES:
-            expected = ", ".join(LABEL_STATUSES)
-            raise self.walk.error_at(
-                element, f'status="{status[:60]}" is not one of {expected}', comparison.place
-            )
+            raise self._error_at(element, f'status="{status[:60]}" is not one of {", ".join(LABEL_STATUSES)}')
         annotator, time = element.get("annotator", "").strip() or None, element.get("labelled_at", "")
         labelled_at = parse_moment(time)
         if time and labelled_at is None:
-            wrong = f'labelled_at="{time[:60]}" is not a time like {EXAMPLE_MOMENT}'
-            raise self.walk.error_at(element, wrong, comparison.place)
+            raise self._error_at(element, f'labelled_at="{time[:60]}" is not a time like {EXAMPLE_MOMENT}')
         labelled_by = element.get("labelled_by", "").strip() or annotator or UNKNOWN
         return LabelRow(comparison.key, status, labelled_by, annotator, labelled_at)
 
-    def _read_choice(self, element: Element, name: str, allowed: tuple[str, ...], place: str) -> str:
+    def _read_choice(self, element: Element, name: str, allowed: tuple[str, ...]) -> str:
         value = element.get(name, "")
         if value and value not in allowed:
             expected = " or ".join(f'"{word}"' for word in allowed)
-            raise self.walk.error_at(element, f'{name}="{value}" is unknown; expected {expected}', place)
+            raise self._error_at(element, f'{name}="{value}" is unknown; expected {expected}')
         return value
 
     def _begin_side(self, comparison: _Comparison, element: Element) -> _Side:
         tag = str(element.tag)
         if self.threads is None:
-            raise self.walk.error_at(element, f"<{tag}> is not inside a <result>", comparison.place)
+            raise self._error_at(element, f"<{tag}> is not inside a <result>")
         key = (self.threads, tag)
         if key in comparison.sides:
             repeated = f'threads_no="{self.threads}" has a second <{tag}>'
-            raise self.walk.error_at(element, repeated, comparison.place, RepeatedError)
-        summary = (
-            {}
-            if tag in WITHOUT_NUMBERS
-            else summary_statistics(self.walk, element, f"{comparison.place} {tag}")
-        )
+            raise self._error_at(element, repeated, RepeatedError)
+        place = f"{self.place} {tag}"
+        summary = {} if tag in WITHOUT_NUMBERS else summary_statistics(self.walk, element, place)
         comparison.sides[key] = side = _Side(summary)
         return side
 
     def _add_comparison(self, comparison: _Comparison) -> None:
         key, benchmark, operation = comparison.key, comparison.benchmark, comparison.operation
-        machine = self.report_attributes.get("machine") or str(self.report)
+        machine = self.report_attributes.get("machine") or self.report
         machine = self.used_names.reserve_machine(benchmark, operation, machine)
         # consecutive orders of the versions, by their orders in the document; None is a summary
         orders: dict[str, dict[int | None, int]] = {}
@@ -303,16 +284,15 @@ class _Reader:
             orders[tag] = {version: order for order, version in enumerate(versions, next_order)}
             next_order += len(versions)
         common = (benchmark, benchmark, operation, machine, comparison.unit, comparison.better)
-        results = self.builder.results
         for (threads, tag), side in comparison.sides.items():
             series = Series(f"{key}/{threads}", *common, threads)
             for version, values in side.samples:
-                results.add_values(series, orders[tag][version], None, values)
+                self.builder.results.add_values(series, orders[tag][version], None, values)
             if not side.samples and side.numbers:
-                results.add_values(series, min(orders[tag].values()), None, side.numbers)
+                self.builder.results.add_values(series, min(orders[tag].values()), None, side.numbers)
         bounds = (end(orders[tag].values()) for tag in (BASE, TARGET) for end in (min, max))
         later = max(orders[LATER].values(), default=None)
-        source = f"{self.document.name}:{comparison.line} {comparison.place}"
+        source = f"{self.document.name}:{comparison.line} {self.place}"
         uuids = (self.report_attributes.get(name) for name in UUIDS)
         names = (key, benchmark, operation, machine)
         self.builder.comparisons.append((*names, *bounds, later, source, comparison.siblings_worse, *uuids))
