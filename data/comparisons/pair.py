@@ -332,10 +332,8 @@ def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataF
         how = "no unit, taken to be" if pd.isna(unit) else f"{unit}, multiplied by {float(scale):.10g} to"
         operations = rows[OPERATION].drop_duplicates().agg("/".join, axis=1).tolist()
         if scale != 1 or pd.isna(unit):
-            text = (
-                f"{number_with_noun(len(operations), 'operation')} in {how} {into}: {list_names(operations)}"
-            )
-            notes.append(f"{names[order]}: {text}")
+            counted = number_with_noun(len(operations), "operation")
+            notes.append(f"{names[order]}: {counted} in {how} {into}: {list_names(operations)}")
     return results, notes
 
 

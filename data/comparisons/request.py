@@ -77,10 +77,8 @@ def version_orders(comparison: Comparison) -> tuple[int, int, int, int]:
     part takes as many orders as the longest of its configurations has versions: history and later versions
     may take none, baseline and target take at least one each, also without samples or configurations.
     """
-    lists = (
-        (c.history, versions_of(c.baseline), versions_of(c.target), c.later)
-        for c in comparison.configurations
-    )
+    configurations = comparison.configurations
+    lists = [(c.history, versions_of(c.baseline), versions_of(c.target), c.later) for c in configurations]
     longest = [max(map(len, versions)) for versions in zip(*lists, strict=True)] or [0, 1, 1, 0]
     baseline, target, later, stop = accumulate(longest)
     return baseline, target, later, stop

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -29,6 +28,7 @@ from data.tables.specs import Spec, Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 TABLES = ("results", "comparisons", "labels")
 
@@ -45,18 +45,21 @@ def import_tables(
 
     `name` is a key of `data.comparisons.formats.FORMATS`; `paths` are files or directories; `measure` is the
     metric and its direction, where the format does not define them. Existing Parquet files of these names are
-    replaced. With `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not
-    judged are imported, and also counted as skipped. The result also has the errors in ``skipped``, and
-    ``notes``. InputError at the first error, unless `keep_going`; always for the errors that `stream_tables`
-    of the formats never collects, and if a later source has further columns, or columns of another type; and
-    if nothing was skipped, but there are no results or no two versions to compare. OSError if a table cannot
-    be written.
+    replaced. The result has the numbers of rows by table. `keep_going` and errors are those of `read_tables`
+    of the formats; InputError also if a later source has further columns, or columns of another type, OSError
+    if a table cannot be written.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
     chunk_rows = None if name == "result-xml" else CHUNK_ROWS
     chunks = formats.stream_tables(name, paths, problems, measure=measure, chunk_rows=chunk_rows)
-    with _open_writers(directory) as writers:
+    executor, writers = ThreadPoolExecutor(1), dict[str, _Writer]()
+    # files replace existing ones only if all are written
+    with ExitStack() as files, ExitStack() as open_files, executor:
+        for table in TABLES:
+            path = files.enter_context(replacing(directory / f"{table}.parquet"))
+            writers[table] = _Writer(path, executor)
+            open_files.callback(writers[table].close)
         # empty tables if every part is skipped
         first = next(chunks, Builder().take_tables())
         for tables in chain([first], chunks):
@@ -67,9 +70,7 @@ def import_tables(
         for writer in writers.values():
             writer.wait_for_write()
         counts = {table: writer.rows for table, writer in writers.items()}
-        formats.require_content(
-            name, paths, problems, results=counts["results"], comparisons=counts["comparisons"]
-        )
+        formats.require_content(name, paths, problems, counts["results"], counts["comparisons"])
     return Reading(counts, tuple(problems.skipped), tuple(problems.notes))
 
 
@@ -92,8 +93,6 @@ class _Writer:
     """A Parquet file written in chunks by `executor`; the first chunk determines its columns."""
 
     def __init__(self, path: Path, executor: Executor) -> None:
-        import pyarrow.parquet as pq
-
         self.rows = 0
         self._path, self._executor = path, executor
         self._parquet: pq.ParquetWriter | None = None
@@ -112,9 +111,8 @@ class _Writer:
         try:
             table = _arrow_table(frame.reindex(columns=schema.names)).cast(schema)
         except pa.ArrowException as exc:
-            raise InputError(
-                f"has a column of another type than earlier sources ({exc})", file=source
-            ) from exc
+            problem = f"has a column of another type than earlier sources ({exc})"
+            raise InputError(problem, file=source) from exc
         self.wait_for_write()
         self._last = self._executor.submit(self._parquet.write_table, table)
         self.rows += len(frame)
@@ -147,18 +145,6 @@ def _arrow_schema(frame: pd.DataFrame) -> pa.Schema:
         if pa.types.is_null(field.type) or pa.types.is_string(field.type):
             schema = schema.set(index, field.with_type(pa.large_string()))
     return schema
-
-
-@contextmanager
-def _open_writers(directory: Path) -> Iterator[dict[str, _Writer]]:
-    """Provide a writer per table; the files replace existing ones only if the block succeeds."""
-    with ExitStack() as files, ExitStack() as open_files, ThreadPoolExecutor(1) as executor:
-        writers = {}
-        for table in TABLES:
-            path = files.enter_context(replacing(directory / f"{table}.parquet"))
-            writers[table] = _Writer(path, executor)
-            open_files.callback(writers[table].close)
-        yield writers
 
 
 @dataclass(frozen=True)
@@ -201,13 +187,10 @@ def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
 
 
 def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
-    """Return whether the measurements of each comparison are usable, and its training label.
+    """Return whether the measurements of each comparison are usable, and its training label, in order.
 
-    The only table of the result, ``comparisons``, has a row per comparison, in order: ``comparison_id, valid,
-    reason`` (empty if valid) and ``status``: "pass", "fail", or missing in a tie or without such a label.
     ``valid`` does not depend on labels. `rule` ("majority" or "dawid-skene") is how several annotators'
-    labels are aggregated. Comparisons that cannot be judged, or repeat an earlier one, are no error but get a
-    ``reason``.
+    labels are aggregated. Comparisons that cannot be judged, or repeat an earlier one, get a ``reason``.
     """
     reasons = pd.Series(unusable_reasons(tables), dtype="str")
     names = tables.comparisons["comparison_id"]

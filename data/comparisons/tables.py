@@ -24,11 +24,11 @@ RESULT_DTYPES = text_dtypes("series_id", "group", "benchmark", "operation", "mac
     "value": "float64",
     "stat": "str",
 }
-COMPARISON_DTYPES = text_dtypes("comparison_id", "benchmark", "operation", "machine") | {
-    "baseline_from": "int64",
-    "baseline_to": "int64",
-    "target_from": "int64",
-    "target_to": "int64",
+#: Columns with the first and the last order of each side.
+_ORDERS = ("baseline_from", "baseline_to", "target_from", "target_to")
+COMPARISON_DTYPES = {
+    **text_dtypes("comparison_id", "benchmark", "operation", "machine"),
+    **dict.fromkeys(_ORDERS, "int64"),
     "later_to": "Int64",
     "source": "str",
     "siblings_worse": "float64",
@@ -88,13 +88,9 @@ class ComparisonTables(Tables):
             COMPARISON_DTYPES,
             optional=("later_to", "source", "siblings_worse"),
             rules=(
-                Rule("comparison_id"),
-                Rule("benchmark"),
-                Rule("operation"),
-                *(
-                    _between_rule(column, -MAX_ORDER, MAX_ORDER, gaps=column == "later_to")
-                    for column in ("baseline_from", "baseline_to", "target_from", "target_to", "later_to")
-                ),
+                *map(Rule, ("comparison_id", "benchmark", "operation")),
+                *(_between_rule(column, -MAX_ORDER, MAX_ORDER) for column in _ORDERS),
+                _between_rule("later_to", -MAX_ORDER, MAX_ORDER, gaps=True),
                 _between_rule("siblings_worse", 0, 1, gaps=True),
             ),
         ),
@@ -116,13 +112,9 @@ class ComparisonTables(Tables):
         """
         tables = super().without_flaws(problems)
         comparisons = tables.comparisons
-        later = comparisons["later_to"].fillna(comparisons["target_to"])
-        ordered = (
-            (comparisons["baseline_from"] <= comparisons["baseline_to"])
-            & (comparisons["baseline_to"] < comparisons["target_from"])
-            & (comparisons["target_from"] <= comparisons["target_to"])
-            & (comparisons["target_to"] <= later)
-        ).to_numpy(bool)
+        first, last, begin, end = (comparisons[name] for name in _ORDERS)
+        later = comparisons["later_to"].fillna(end)
+        ordered = ((first <= last) & (last < begin) & (begin <= end) & (end <= later)).to_numpy(bool)
         for row in np.flatnonzero(~ordered):
             rule = "must satisfy baseline_from <= baseline_to < target_from <= target_to <= later_to"
             problems.add(InputError(rule, place=f"comparisons row {row}"))

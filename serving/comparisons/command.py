@@ -111,7 +111,7 @@ def read_source(
     )
     print_skipped(problems.skipped)
     if tables.comparisons.empty:
-        formats.require_content(kind, sources, problems, results=len(tables.results), comparisons=0)
+        formats.require_content(kind, sources, problems, len(tables.results), 0)
         raise InputError("holds no comparison that could be read", file=sources[0])
     return tables
 

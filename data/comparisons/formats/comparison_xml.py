@@ -161,13 +161,16 @@ class _Reader:
         self.builder, self.problems, self.better = builder, problems, better
         self.names, self.used_names = _ReportNames(), UsedNames()
 
-    def read_comparisons(self, document: Document) -> Iterator[None]:
+    def _open_document(self, document: Document) -> None:
         self.document, self.walk = document, Walk(document)
         self.report, self.report_attributes = "", dict[str, str]()
         self.open: _Comparison | None = None
         self.place: str | None = None
         self.threads: int | None = None
         self.side: _Side | None = None
+
+    def read_comparisons(self, document: Document) -> Iterator[None]:
+        self._open_document(document)
         root, has_comparison = None, False
         for opened, element in self.walk:
             root = root or str(element.tag)

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.tables import CANNOT_TELL
+from data.tables.specs import with_dtypes
 
 Ints = NDArray[np.int64]
 
@@ -41,12 +42,8 @@ class Votes:
         """
         labels = decided_labels(labels)
         unnamed = pd.Series([f"somebody {row}" for row in range(len(labels))], labels.index, dtype="str")
-        voters = (
-            labels["annotator"]
-            .fillna(labels["labelled_by"])
-            .fillna(unnamed)
-            .mask(_is_sole_unattributed(labels))
-        )
+        authors = labels["annotator"].fillna(labels["labelled_by"]).fillna(unnamed)
+        voters = authors.mask(_is_sole_unattributed(labels))
         last = _last_votes(labels.assign(person=voters).dropna(subset=["person"]))
         comparison, comparisons = pd.factorize(last["comparison_id"], sort=True)
         person, people = pd.factorize(last["person"], sort=True)
@@ -217,12 +214,13 @@ def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFra
     """
     votes = Votes.from_labels(labels)
     if not len(votes.comparisons) or votes.vote_counts.sum(axis=0).max() <= 1:
-        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in ANNOTATOR_COLUMNS.items()})
+        return with_dtypes(None, ANNOTATOR_COLUMNS)
     reliability, n = dawid_skene(votes), len(votes.people)
     settled = status.reindex(votes.comparisons).to_numpy(object)[votes.comparison]
     is_settled = ~pd.isna(settled)
     agrees = is_settled & ((settled == "fail") == votes.fail)
     n_settled = np.bincount(votes.person, is_settled, minlength=n)
+    n_agreed = np.bincount(votes.person, agrees, minlength=n)
     table = pd.DataFrame(
         {
             "annotator": votes.people,
@@ -230,8 +228,7 @@ def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFra
             "fails": np.bincount(votes.person, votes.fail, minlength=n).astype(np.int64),
             "sensitivity": reliability.sensitivity,
             "specificity": reliability.specificity,
-            "agreement": np.bincount(votes.person, agrees, minlength=n)
-            / np.where(n_settled > 0, n_settled, np.nan),
+            "agreement": n_agreed / np.where(n_settled > 0, n_settled, np.nan),
         }
     ).astype(ANNOTATOR_COLUMNS)
     return table.sort_values(["cases", "annotator"], ascending=[False, True], ignore_index=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Literal, Self, cast
@@ -170,6 +170,8 @@ def _use_write_ahead_log(engine: Engine) -> None:
 AT_ONCE = 500
 #: Period in seconds of the limit on an annotator's labels.
 LIMIT_SECONDS = 60.0
+#: Fields in which imported labels differ from each other.
+_IDENTIFYING = ("comparison_id", "status", "labelled_by", "labelled_at")
 _INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
@@ -303,7 +305,7 @@ class LabelStore:
 
     def all_identifying_values(self) -> set[tuple[object, ...]]:
         """Return (comparison_id, status, labelled_by, labelled_at) of all labels, also withdrawals."""
-        columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
+        columns = [LABELS.c[name] for name in _IDENTIFYING]
         return {tuple(row.values()) for row in self._query_rows(select(*columns))}
 
     def _query_rows(self, query: Select[Any]) -> Sequence[RowMapping]:
@@ -319,18 +321,15 @@ class LabelStore:
                 if not self._migrated:
                     migrate_tables(self._engine, self.address.text)
                     self._migrated = True
-            with (
-                self._engine.connect().execution_options(**{WRITES: writes}) as connection,
-                connection.begin(),
-            ):
+            options = {WRITES: writes}
+            with self._engine.connect().execution_options(**options) as connection, connection.begin():
                 yield connection
         except SQLAlchemyError as exc:
             self._unreachable = True
             cause = exc.orig if isinstance(exc, DBAPIError) else exc
             reason = next(iter(str(cause).strip().splitlines()), "") or type(cause).__name__
-            raise UnreachableError(
-                f"the labels cannot be reached ({reason})", place=self.address.text
-            ) from exc
+            problem = f"the labels cannot be reached ({reason})"
+            raise UnreachableError(problem, place=self.address.text) from exc
         self._unreachable = False
 
 
@@ -373,12 +372,8 @@ def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None =
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
-    stored = store.all_identifying_values()
-    new = [
-        label
-        for label in map(_from_row, named.to_dict("records"))
-        if (label.comparison_id, label.status, label.labelled_by, label.labelled_at) not in stored
-    ]
+    stored, identify = store.all_identifying_values(), attrgetter(*_IDENTIFYING)
+    new = [label for label in map(_from_row, named.to_dict("records")) if identify(label) not in stored]
     fresh = 0
     for start in range(0, len(new), AT_ONCE):
         for added in store.add_all(new[start : start + AT_ONCE]):
@@ -391,9 +386,8 @@ def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None =
 def _from_row(row: dict[str, object]) -> NewLabel:
     at = LONG_AGO if pd.isna(row["labelled_at"]) else pd.Timestamp(str(row["labelled_at"])).to_pydatetime()
     if at > datetime.now(UTC):
-        raise InputError(
-            f'labelled_at="{at.isoformat()}" is in the future', place=f'label of "{row["comparison_id"]}"'
-        )
+        problem = f'labelled_at="{at.isoformat()}" is in the future'
+        raise InputError(problem, place=f'label of "{row["comparison_id"]}"')
     values = (str(row["comparison_id"]), str(row["status"]), str(row["annotator"]), at.isoformat())
     key = sha256("\n".join(map(repr, values)).encode()).hexdigest()
     return NewLabel(values[0], cast(Status, values[1]), values[2], f"imported-{key}", labelled_at=at)

@@ -150,12 +150,8 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
     column ``order``, a missing machine, benchmark or unit by "unknown". The time is the earliest of the run.
     Of summaries, only the five numbers (`FIVE_NUMBERS`) are used, and only for series without samples.
     """
-    results = results.assign(
-        version=results["version"].fillna(results["order"].astype(str)),
-        machine=results["machine"].fillna(UNKNOWN),
-        benchmark=results["benchmark"].fillna(UNKNOWN),
-        unit=results["unit"].fillna(UNKNOWN),
-    )
+    results = results.assign(version=results["version"].fillna(results["order"].astype(str)))
+    results = results.fillna(dict.fromkeys(("machine", "benchmark", "unit"), UNKNOWN))
     runs, run_names = pd.factorize(pd.MultiIndex.from_frame(results[["machine", "version", "benchmark"]]))
     series, keys = pd.factorize(pd.MultiIndex.from_frame(results[_KEYS]))
     place = np.lexsort((series, runs))
@@ -194,10 +190,7 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
 
 
 def _with_names(properties: Mapping[str, str], path: Path) -> dict[str, str]:
-    return dict(properties) | {
-        MACHINE: properties.get(MACHINE, UNKNOWN),
-        VERSION: properties.get(VERSION, path.stem),
-    }
+    return {MACHINE: UNKNOWN, VERSION: path.stem, **properties}
 
 
 def _time_measured(properties: Mapping[str, str], source: str, problems: Problems) -> datetime | None:

@@ -141,9 +141,8 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
     ]
     if not timelines:
         of_targets = "a target that is a start" if "start" in rules.roles else "a target"
-        raise InputError(
-            f"no machine has results of a baseline and of {of_targets}", place=f'rules "{rules.title}"'
-        )
+        problem = f"no machine has results of a baseline and of {of_targets}"
+        raise InputError(problem, place=f'rules "{rules.title}"')
     return timelines
 
 
@@ -276,10 +275,8 @@ class MeasuredVersions:
         """
         few = np.where(self.is_measured, self.sample_counts, -1)
         usual = np.array([np.median(row[row >= 0]) if (row >= 0).any() else 0 for row in few])
-        summaries = (self.sample_counts.sum(axis=1) == 0) & (
-            self.is_measured.sum(axis=1) < MIN_WINDOW_VERSIONS
-        )
-        alone = (usual >= FEW_SAMPLES) | summaries
+        has_few_versions = self.is_measured.sum(axis=1) < MIN_WINDOW_VERSIONS
+        alone = (usual >= FEW_SAMPLES) | ((self.sample_counts.sum(axis=1) == 0) & has_few_versions)
         for operation in self.operations:
             alone[operation.row_slice] = alone[operation.row_slice].all()
         return np.asarray(alone)

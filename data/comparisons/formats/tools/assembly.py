@@ -20,8 +20,6 @@ from data.errors import InputError
 from data.parallel import garbage_collection_off
 from data.tables.problems import Problems
 
-#: Positions in a measurement of the fields from the unit to the version.
-_NAMES = slice(2, 8)
 #: Benchmark, operation and machine.
 OperationKey = tuple[str, str, str]
 
@@ -53,11 +51,8 @@ class _Operation:
 
     @property
     def is_zero(self) -> bool:
-        return not any(
-            any(values.samples) or any(values.summary.values())
-            for by_version in self.values.values()
-            for values in by_version.values()
-        )
+        measured = [values for by_version in self.values.values() for values in by_version.values()]
+        return not any(any(values.samples) or any(values.summary.values()) for values in measured)
 
 
 def _merge_measurements(
@@ -74,14 +69,12 @@ def _merge_measurements(
             source.problems.add_note(
                 f"{source.path} holds summaries only, without the repetitions behind them"
             )
-        fields: tuple[Any, ...] = measurement
-        key = (measurement.operation, *fields[_NAMES])
-        first = lists.get(key)
-        if first is None:
-            values = _Values(array("d", measurement.values), measurement.summary or {})
-            lists[key] = measurement._replace(values=(), summary=None), values
-        else:
-            first[1].add_samples(measurement.values, measurement.summary)
+        operation, added, *names, _, summary = measurement
+        key = (operation, *names)
+        if key not in lists:
+            empty = measurement._replace(values=(), summary=None)
+            lists[key] = empty, _Values(array("d"), {})
+        lists[key][1].add_samples(added, summary)
         if measurement.when < times.setdefault(measurement.version, measurement.when):
             times[measurement.version] = measurement.when
     if not lists:

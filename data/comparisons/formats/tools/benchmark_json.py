@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, count, product
 from pathlib import Path
@@ -222,7 +222,8 @@ def read_asv(source: SourceFiles) -> Iterator[Measurement]:
     for path in results:
         content = read_json(path, _AsvFile)
         benchmarks = benchmarks_in(path.parent.parent / BENCHMARKS)
-        version, when = content.commit_hash[:10], parse_time(content.date)
+        machine, when = content.params.machine, parse_time(content.date)
+        names = (content.env_name, machine, 1, content.commit_hash[:10], when)
         for name, raw in content.results.items():
             row = decode_json(raw, list[msgspec.Raw], path, f"results.{name}")
             columns = {
@@ -239,24 +240,23 @@ def read_asv(source: SourceFiles) -> Iterator[Measurement]:
                 unit = _ASV_UNITS.get(benchmark.unit, benchmark.unit)
             for index, combination in enumerate(product(*columns.get("params", []))):
                 numbers = {key: column[index] for key, column in columns.items() if index < len(column)}
-                median, values = numbers.get("result"), numbers.get("samples")
-                if median is None and not values:
+                values, summary = _asv_values(numbers)
+                if not values and summary is None:
                     continue  # failed, or skipped
-                summary = {"median": median, "q1": numbers.get("stats_q_25"), "q3": numbers.get("stats_q_75")}
-                only_median = None in summary.values()
                 # parameters without a name are named by their position, from 1 on
                 all_names = chain(parameter_names, map(str, count(len(parameter_names) + 1)))
-                yield Measurement(
-                    name_with_parameters(name, dict(zip(all_names, combination, strict=False))),
-                    values or ((median,) if only_median else ()),
-                    unit,
-                    "lower",
-                    content.env_name,
-                    content.params.machine,
-                    version=version,
-                    when=when,
-                    summary=None if values or only_median else summary,
-                )
+                operation = name_with_parameters(name, dict(zip(all_names, combination, strict=False)))
+                yield Measurement(operation, values, unit, "lower", *names, summary=summary)
+
+
+def _asv_values(numbers: Mapping[str, Any]) -> tuple[Sequence[float], Mapping[str, float] | None]:
+    """Return the samples, or else median and quartiles as a summary, or the median as the only value."""
+    samples, median, q1, q3 = (numbers.get(key) for key in ("samples", "result", "stats_q_25", "stats_q_75"))
+    if samples or median is None:
+        return samples or (), None
+    if q1 is None or q3 is None:
+        return (median,), None
+    return (), {"median": median, "q1": q1, "q3": q3}
 
 
 def _read_asv_benchmarks(path: Path) -> dict[str, _AsvBenchmark]:

@@ -59,17 +59,9 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
         _refuse_wrong(table, path)
         for key, samples in values.groupby([table[name] for name in COLUMNS], sort=False):
             benchmark, operation, machine, unit, better, threads, version, measured_at = key
-            yield Measurement(
-                operation,
-                samples.tolist(),
-                unit,
-                source.better_direction(better),
-                benchmark,
-                machine,
-                int(threads),
-                version,
-                parse_time(measured_at),
-            )
+            names = (benchmark, machine, int(threads), version, parse_time(measured_at))
+            better = source.better_direction(better)
+            yield Measurement(operation, samples.tolist(), unit, better, *names)
 
 
 def _filled_column(table: pd.DataFrame, name: str) -> pd.Series:

@@ -100,8 +100,6 @@ class Summary(msgspec.Struct):
 
 #: Larger numbers are milliseconds since 1970, not seconds.
 _MILLISECONDS = 1e11
-
-
 _BASIC_DATE = re.compile(r"(?:19|20)\d{6}")
 
 
@@ -115,10 +113,9 @@ def parse_time(text: str | float | None) -> str:
     """
     try:
         if isinstance(text, str) and (_BASIC_DATE.fullmatch(text) or not text.replace(".", "", 1).isdigit()):
-            year, rest = text.strip()[:10].replace(".", "-").replace("/", "-"), text.strip()[10:]
-            at = datetime.fromisoformat(
-                year + rest.replace(" +", "+").replace(" -", "-").replace(" UTC", "Z")
-            )
+            day, clock = text.strip()[:10].replace(".", "-").replace("/", "-"), text.strip()[10:]
+            clock = clock.replace(" +", "+").replace(" -", "-").replace(" UTC", "Z")
+            at = datetime.fromisoformat(day + clock)
             at = at.replace(tzinfo=at.tzinfo or UTC)
         else:
             seconds = float(text or "nan")

@@ -76,9 +76,8 @@ def _read_phoronix_json(source: SourceFiles, path: Path) -> Iterator[Measurement
         better = source.better_direction(_BETTER.get(test.proportion))
         name = _test_name(test.title or test.identifier, test.description)
         for system, entry in test.results.items():
-            values = entry.raw_values or (
-                [float(entry.value)] if isinstance(entry.value, int | float) else []
-            )
+            single = [entry.value] if isinstance(entry.value, float) else []
+            values = entry.raw_values or single
             when = parse_time(content.systems[system].timestamp) if system in content.systems else ""
             if values:
                 yield Measurement(name, values, test.scale, better, version=system, when=when)
@@ -88,9 +87,9 @@ def _read_phoronix_json(source: SourceFiles, path: Path) -> Iterator[Measurement
 
 def _read_phoronix_xml(source: SourceFiles, path: Path) -> Iterator[Measurement]:
     root = WholeDocument(Document.from_path(path)).root
-    systems = root.iter("System")
     times = {
-        _child_text(system, "Identifier"): parse_time(_child_text(system, "TimeStamp")) for system in systems
+        _child_text(part, "Identifier"): parse_time(_child_text(part, "TimeStamp"))
+        for part in root.iter("System")
     }
     for result in root.iter("Result"):
         title = _child_text(result, "Title") or _child_text(result, "Identifier")
