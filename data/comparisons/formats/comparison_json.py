@@ -36,6 +36,7 @@ _EXPECTED = {
     "model_type": "an object",
     "list_type": "a list",
     "string_type": "a string",
+    "bool_type": "true or false",
     "literal_error": '"lower" or "higher"',
     "float_type": "a number",
     "finite_number": "a finite number",
