@@ -28,12 +28,8 @@ _BY_THREADS = attrgetter("threads")
 def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
     """Return the names of decoded comparisons, and their samples as arrays, in the order of `comparisons`.
 
-    ``sides`` has per comparison its configurations, ascending by threads: samples and five numbers (minimum,
-    quartiles, maximum) of baseline and target, and the samples of the newest 40 versions of history and the
-    first 40 versions after the target (those without samples do not count). A configuration that neither side
-    measured is dropped. ``units`` is a function that returns the units. The result equals
-    `NamedSides.from_tables` of the comparisons' tables, but here the first version of the baseline always has
-    the order 0.
+    The result equals `NamedSides.from_tables` of the comparisons' tables, but here the first version of the
+    baseline always has the order 0. Versions without samples do not count.
     """
     worse = stated_of([comparison.siblings_worse for comparison in comparisons])
     return NamedSides(

@@ -60,13 +60,11 @@ def tables_of(
 ) -> ComparisonTables:
     """Return the tables of a request that was loaded from JSON; `problems` receives errors of skipped parts.
 
-    `name` is its file in messages. Versions are unnamed; their orders ascend from history to baseline, target
-    and later versions. The first version of the baseline has, in all configurations, the length of the
-    longest history as its order. `used_names` has the comparison ids and machine names of earlier requests,
-    and receives those of this one. Comparisons share no samples: from the second comparison of an operation
-    on a machine on, the machine is called ``<machine> #2`` and so on. InputError if the request has no
-    comparison, or an unknown key or invalid value outside of them; and, unless ``problems.keep_going``, at
-    the first invalid comparison, repeated id or repeated threads.
+    `name` is its file in messages. Versions are unnamed; their orders are those of `version_orders`.
+    `used_names` has the comparison ids and machine names of earlier requests, and receives those of this one:
+    from the second comparison of an operation on a machine on, the machine is called ``<machine> #2`` and so
+    on. InputError if the request has no comparison, or an unknown key or invalid value outside of them; and,
+    unless ``problems.keep_going``, at the first invalid comparison, repeated id or repeated threads.
     """
     used_names, problems, builder = used_names or UsedNames(), problems or Problems(), Builder()
     for index, part in enumerate(_validate_part(JudgeRequest, content, name, "").comparisons):

@@ -95,15 +95,12 @@ def read_documents(
 ) -> Iterator[ComparisonTables]:
     """Yield the comparisons of comparison XML in chunks; `problems` receives the errors of skipped ones.
 
-    Results are samples. Where a side has no samples, they are its five numbers, with mean and stdev if the
-    side has these. Orders are renumbered from 0: earlier versions, then the baseline's, the target's and
-    later ones, each sorted by ``order``. Where no machine is named, the report's name is used. If several
-    comparisons with different ids are of the same operation on the same machine, the second one's machine
-    name ends in ``#2``, and so on. `better` ("higher" or "lower") is used where an element has none; without
-    `better`, higher is assumed and noted. A ``result_status`` of pass or fail is the label of a comparison
-    without elements ``label``. Comparisons have the additional columns `UUIDS`. A chunk ends with the
-    comparison that reaches `chunk_rows` results; if that is None, there is one chunk. The last chunk is
-    always yielded, even if it is empty.
+    Results are samples, or else the statistics of a side. Orders are renumbered from 0: earlier versions,
+    then the baseline's, the target's and later ones, each sorted by ``order``. Where no machine is named, the
+    report's name is used; further comparisons of an operation on a machine get the machine names ``... #2``
+    and so on. `better` ("higher" or "lower") is used where an element has none; by default, higher is assumed
+    and noted. Comparisons have the additional columns `UUIDS`. A chunk ends with the comparison that reaches
+    `chunk_rows` results (None: one chunk); the last one, maybe empty, is always yielded.
 
     InputError at the first error, also for a document that is malformed or has no comparison, unless
     ``problems.keep_going``. It is an error if an id occurs twice; without ``comparison_id``, the id consists
@@ -121,10 +118,8 @@ def read_documents(
 def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None = None) -> ComparisonTables:
     """Return the tables of a request in comparison XML; `name` is its file in messages.
 
-    InputError at the first error, such as malformed XML or no comparison. With ``problems.keep_going``, no
-    error is raised: all are collected in ``problems.skipped``, and the tables have the comparisons without
-    errors, maybe none. `problems` also receives the note that higher is assumed to be better where ``better``
-    is missing.
+    InputError at the first error, such as malformed XML or no comparison, unless ``problems.keep_going``:
+    then the tables have the comparisons without errors, maybe none.
     """
     return next(read_documents([Document.from_bytes(body, name)], problems or Problems()))
 

@@ -218,9 +218,8 @@ def read_results(
     Settings files are skipped. Results have the additional columns ``real_seconds`` and
     ``out_of_cpu_seconds`` (NaN where not given). The order of a version is its index among the files that are
     not skipped; its name is the property ``kernel``, else the file's stem. Every version but the first is
-    compared with the one before. `measure` is the metric to read and its direction (default: as in
-    `ResultRun`); a chunk ends with the file that reaches `chunk_rows` results (None: one chunk). No row is in
-    two chunks, so the first version of a chunk is compared with one whose results are in the chunk before.
+    compared with the one before. A chunk ends with the file that reaches `chunk_rows` results (None: one
+    chunk); its first version is compared with one whose results are in the chunk before.
 
     InputError if all files are settings; and, unless ``problems.keep_going``, at the first error: an invalid
     file, another machine than before, or an operation that is missing in one of two consecutive versions, or

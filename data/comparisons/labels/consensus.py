@@ -185,12 +185,9 @@ _TIED = 1e-9
 def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
     """Return the status ("pass", "fail") of every labelled comparison, indexed by comparison_id.
 
-    It is missing where votes are tied. If a comparison has exactly one label without annotator, this label
-    decides alone, unless an annotator's label is later (see `settled_labels`); these comparisons come first,
-    in the order of `labels`. The others, sorted by id, get the status of the majority, or with the rule
-    "dawid-skene" the more probable status given the reliability of the voters. Comparisons without a vote are
-    not in the result, which may be empty: all their labels are `CANNOT_TELL`, or their authors gave
-    `CANNOT_TELL` last.
+    It is missing where votes are tied. Comparisons of `settled_labels` come first. The others, sorted by id,
+    get the status of the majority, or with the rule "dawid-skene" the more probable status given the
+    reliability of the voters. Comparisons without a vote (see `decided_labels`) are not in the result.
     """
     votes = Votes.from_labels(labels)
     if rule == "majority":

@@ -50,18 +50,10 @@ class TooManyLabelsError(InputError):
 class NewLabel:
     """An annotator's label of a comparison, to be added to the store.
 
-    Attributes
-    ----------
-    status : {"pass", "fail", "cannot_tell"} or None
-        None withdraws the annotator's earlier label.
-    key : str
-        Chosen by the sender; a second label with the same key and content is the same label.
-    saw_verdict : bool or None
-        Whether the annotator knew the model's verdict; None if unknown.
-    model : str
-        The model of that verdict; empty if there was no verdict.
-    labelled_at : datetime or None
-        None: the time when it is stored.
+    The `status` None withdraws the annotator's earlier label. `key` is chosen by the sender; a second label
+    with the same key and content is the same label. `saw_verdict` is whether the annotator knew the verdict
+    of the `model` (empty without a verdict), None if unknown. `labelled_at` is by default the time when the
+    label is stored.
     """
 
     comparison_id: str

@@ -191,10 +191,9 @@ def read_tool_tables(
     it that measured the operation. The files of a directory are read in the order of their names, character
     by character (10 before 9). Values are converted to the first unit of their operation; operations that are
     always 0 are dropped, with a note. A chunk ends with the operation that reaches `chunk_rows` results
-    (None: one chunk); at least one, maybe empty, is yielded. InputError at the first source that is invalid
-    or contradicts the units or directions of earlier ones, or at a directory without files of measurements;
-    with ``problems.keep_going``, this source or directory is skipped as a whole. `measure` has the user's
-    metric and direction, for formats that do not define them.
+    (None: one chunk). InputError at the first source that is invalid or contradicts the units or directions
+    of earlier ones, or at a directory without files of measurements; with ``problems.keep_going``, it is
+    skipped as a whole.
     """
     runs = Runs(tool.name)
     for path, files in iterate_sources(tool, paths, problems):
@@ -216,9 +215,8 @@ def iterate_sources(
     """Yield each source with its sorted files: a single file, or a directory that is read as a whole.
 
     The files of a directory are those that match ``tool.folder``, else its `measurement_files`. They are one
-    source if `tool` has `versions` or `folder`; else each file is a source, with its own path. A path that is
-    not a directory is yielded even if it is missing. InputError if a directory has no such file, unless
-    ``problems.keep_going``, which skips the directory.
+    source if `tool` has `versions` or `folder`; else each file is a source. InputError if a directory has no
+    such file, unless ``problems.keep_going``.
     """
     for path in paths:
         if not path.is_dir():
