@@ -64,18 +64,6 @@ def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
     return tuple(parts)
 
 
-def comparable_results(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the operations, and of their configurations, that baseline and target both have.
-
-    Benchmark, operation and machine identify an operation; `results` also have the columns threads and
-    ``order`` (0: baseline, 1: target). An operation of one side only is dropped. An operation of both sides
-    without a common configuration keeps all its rows, to be reported as invalid. Rows keep their order.
-    """
-    results = results[_in_both(results, OPERATION)]
-    common = _in_both(results, CONFIGURATION)
-    return results[common | ~common.groupby([results[name] for name in OPERATION]).transform("any")]
-
-
 def describe_missing(parts: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
     """Yield a line per kind of part and side, such as "1 operation only in v1: suite/sort/host".
 
@@ -276,18 +264,20 @@ def paired_runs(
     results[OPERATION] = results[OPERATION].fillna(UNKNOWN)
     parts = missing_parts(results)
     notes = tuple(describe_missing(parts, names))
-    paired = comparable_results(results)
+    paired = results[_in_both(results, OPERATION)]
+    common = _in_both(paired, CONFIGURATION)
+    paired = paired[common | ~common.groupby([paired[name] for name in OPERATION]).transform("any")]
     if paired.empty:
         hint = _match_hint(*(results[results["order"] == side] for side in (0, 1)))
         reasons = "; ".join(filter(None, [*notes, hint]))
         problem = f"have no operation of one benchmark and machine in common: {reasons}"
         raise InputError(problem, file=f"{names[0]} and {names[1]}")
-    require_one_direction(paired, names)
-    paired, converted = in_one_unit(paired, names)
-    common = paired.loc[paired["order"] == 0, OPERATION].drop_duplicates(ignore_index=True)
+    _require_one_direction(paired, names)
+    paired, converted = _in_one_unit(paired, names)
+    operations = paired.loc[paired["order"] == 0, OPERATION].drop_duplicates(ignore_index=True)
     orders = {"baseline_from": len(past), "baseline_to": first - 1}
     orders |= {"target_from": first, "target_to": first + len(target) - 1}
-    comparisons = common.assign(comparison_id=common.agg("/".join, axis=1), **orders, source="")
+    comparisons = operations.assign(comparison_id=operations.agg("/".join, axis=1), **orders, source="")
     paired = paired.assign(order=paired[_RUN]).drop(columns=_RUN)
     return TwoRuns(ComparisonTables.from_rows(paired, comparisons), parts, (*notes, *converted))
 
@@ -296,11 +286,7 @@ def _with_run_numbers(runs: Sequence[pd.DataFrame], first: int, side: int) -> li
     return [run.assign(**{_RUN: number}, order=side) for number, run in enumerate(runs, first)]
 
 
-def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None:
-    """Raise an InputError if the runs of an operation differ in ``better``, or it is not lower or higher.
-
-    `results` has the rows of both sides, ``order`` 0 and 1; `names` are those of the sides in the message.
-    """
+def _require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None:
     first = _first_of_operation(results, results["better"])
     wrong = results.assign(first=first)[(results["better"] != first) | ~first.isin(_BETTER)]
     if len(wrong):
@@ -309,14 +295,10 @@ def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None
         raise _operation_error(f'better="{row["better"]}" is not {expected}', row, names)
 
 
-def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """Convert every operation to the first known unit in its rows; the baseline's rows should come first.
+def _in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
+    """Convert every operation to the first known unit in its rows; return the results, and notes.
 
-    Known units are all but missing, blank and "unknown" ones. Returns a copy of the results with new
-    ``value`` and ``unit``, and notes on conversions and on unknown units. Values in an unknown unit are taken
-    to be in the first known one; if the operation has no known unit, its unit becomes "unknown". `results`
-    has the rows of both sides, ``order`` 0 and 1; `names` are the sides' names in messages. InputError if two
-    known units of an operation cannot be converted to each other.
+    Unknown units are missing, blank or "unknown"; values in one are taken to be in the first known unit.
     """
     units = results["unit"].where(results["unit"].map(is_known_unit))
     first = _first_of_operation(results, units)

@@ -62,12 +62,7 @@ class _ReportNames:
         return stem if count == 1 else f"{stem}#{count}"
 
 
-def comparison_id_of(report: str, attributes: Mapping[str, str]) -> str:
-    """Return the id of a ``comparison_result``: ``comparison_id``, else "report/benchmark/operation".
-
-    `attributes` are those of the element, `report` is the report's name. An empty id counts as missing; in
-    place of a missing ``benchmark_name`` or ``operation_name`` the id has "None".
-    """
+def _comparison_id(report: str, attributes: Mapping[str, str]) -> str:
     default = f"{report}/{attributes.get('benchmark_name')}/{attributes.get('operation_name')}"
     return attributes.get("comparison_id") or default
 
@@ -220,7 +215,7 @@ class _Reader:
         benchmark = self.walk.text_attribute(element, "benchmark_name", self.place)
         better = self._read_choice(element, "better", ("higher", "lower"))
         status = self._read_choice(element, "result_status", STATUSES)
-        key = comparison_id_of(self.report, element.attrib)
+        key = _comparison_id(self.report, element.attrib)
         if key in self.used_names.identifiers:
             repeated = f'<comparison_result> appears twice in the report "{self.report}"'
             if "comparison_id" in element.attrib:
@@ -360,7 +355,7 @@ def _status_edits(
             report = names.next_name(document.stem, element.attrib)
         elif element.tag == COMPARISON:
             report = report or names.next_name(document.stem, {})
-            key = comparison_id_of(report, element.attrib)
+            key = _comparison_id(report, element.attrib)
             verdict = "invalid" if key in seen else verdicts.get(key, otherwise)
             attributes, stop, is_empty = _start_tag(content, walk.offset)
             if verdict is not None:

@@ -18,18 +18,12 @@ from data.tables.problems import Problems
 from data.tables.xml_stream import Document, Element, WholeDocument
 
 SETTINGS_TAG = "settings"
-
-
 #: Names of the properties that the tables use, in lower case.
 MACHINE, VERSION, BENCHMARK = "hostname", "kernel", "benchmarkname"
 
 
-def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
-    """Return the properties below an element ``settings``: attributes ``value`` by tag in lower case.
-
-    Of a repeated property, the last value counts, even if it is empty. Values are stripped, and empty ones
-    dropped. InputError if an element at any depth below it has no attribute ``value``.
-    """
+def _properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
+    """Return the attributes ``value`` by tag in lower case; of a repeated property the last, maybe empty."""
     texts = {
         str(element.tag).lower(): tree.text_attribute(element, "value", SETTINGS_TAG).strip()
         for element in list(settings.iter())[1:]
@@ -45,7 +39,7 @@ def properties_beside(path: Path) -> dict[str, str]:
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
             tree = WholeDocument(Document.from_path(candidate))
-            parts = (properties_in(tree, settings).items() for settings in tree.root.iter(SETTINGS_TAG))
+            parts = (_properties_in(tree, settings).items() for settings in tree.root.iter(SETTINGS_TAG))
             return dict(chain.from_iterable(parts))
     return {}
 
@@ -131,7 +125,7 @@ class ResultRun:
             tag = str(element.tag)
             with self._problems.collecting():
                 if tag == SETTINGS_TAG:
-                    self.properties |= properties_in(self._tree, element)
+                    self.properties |= _properties_in(self._tree, element)
                 elif tag.endswith("_result") and tag not in WRAPPERS:
                     self._read_operation(tag.removesuffix("_result"), element)
                 else:

@@ -77,11 +77,10 @@ def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def settled_labels(labels: pd.DataFrame) -> pd.Series:
-    """Return the status ("pass", "fail"), by comparison_id, where the only label without annotator decides.
+    """Return the status, by comparison_id, where the only label without annotator decides, in their order.
 
-    If a comparison has exactly one label without annotator, this label decides unless an annotator's label is
-    later; a missing time is the earliest. Labels that `decided_labels` removes do not count. Comparisons that
-    are not in the result are decided by votes. The order is that of `labels`.
+    It decides unless an annotator's label is later; a missing time is the earliest. Labels that
+    `decided_labels` removes do not count. All other comparisons are decided by votes.
     """
     labels = decided_labels(labels)
     times = labels["labelled_at"].fillna(_LONG_AGO)

@@ -95,13 +95,8 @@ _LOCK = 0x7065_7266_6C61_626C
 _MIGRATION_PATIENCE = 15.0
 
 
-def migrate_tables(engine: Engine, address: str) -> None:
-    """Create or upgrade the tables of labels; do nothing if they are current.
-
-    Several processes may do so at once. IncompatibleStoreError, with `address`, if the database was written
-    by a newer perfjudge, or by an older one that was never released. SQLAlchemyError if it is unreachable, or
-    an SQLite file stays locked for 15 s.
-    """
+def _migrate_tables(engine: Engine, address: str) -> None:
+    """Create or upgrade the tables of labels; several processes may do so at once."""
     version = None
     with engine.connect() as connection:
         if inspect(connection).has_table(VERSION):
@@ -311,7 +306,7 @@ class LabelStore:
         try:
             with self._lock:
                 if not self._migrated:
-                    migrate_tables(self._engine, self.address.text)
+                    _migrate_tables(self._engine, self.address.text)
                     self._migrated = True
             options = {WRITES: writes}
             with self._engine.connect().execution_options(**options) as connection, connection.begin():
