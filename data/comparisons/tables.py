@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
@@ -210,7 +210,7 @@ class Results:
         series: Series,
         order: int,
         version: str | None,
-        values: Sequence[float] | Mapping[str, float],
+        values: Sequence[float] | dict[str, float],
         *extra_values: Sequence[float],
     ) -> None:
         """Add the samples of one series at one version, or its statistics by their names in `STATS`.
@@ -218,7 +218,7 @@ class Results:
         `order` sorts the versions of an operation. `extra_values` has a list as long as `values` for each of
         the `extra_columns`; without them, these are NaN.
         """
-        if isinstance(values, Mapping):
+        if isinstance(values, dict):
             self._values.extend(values.values())
             self._stats.extend(map(STATS.index, values))
         else:

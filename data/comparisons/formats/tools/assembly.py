@@ -27,7 +27,7 @@ OperationKey = tuple[str, str, str]
 @dataclass(slots=True)
 class _Values:
     samples: array[float]
-    summary: Mapping[str, float]
+    summary: dict[str, float]
 
     def add_samples(self, samples: Sequence[float], summary: Mapping[str, float] | None) -> None:
         self.samples.extend(samples)
