@@ -59,7 +59,7 @@ class Project:
                 name = f"operation {place}"
                 series = Series(name, "b", "b", name, "machine", "ms", "lower", 1)
                 values = level * (1 + circumstances.scatter * self.scatter(circumstances.samples))
-                builder.results.add_samples(series, order, str(order), values.tolist())
+                builder.results.add_values(series, order, str(order), values.tolist())
         return [run for _, run in builder.take_tables().results.groupby("order")]
 
     def next_levels(self) -> Floats:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -211,19 +212,13 @@ class MeasurementSession:
 
     def load_or_run_trial(self, operation: SuiteOperation) -> Trial:
         """Return the trial of an operation; run it, and write it to the journal, if the journal has none."""
-        notes: list[Trial] = self.journal.notes
-        for note in notes:
-            if (note.operation, note.change) == (operation.name, ""):
-                return note
-        return self._note_trial(self.workshop.choose_work_per_sample(operation))
+        notes = (note for note in self.journal.notes if note.operation == operation.name and not note.change)
+        return next(notes, None) or self._note_trial(self.workshop.choose_work_per_sample(operation))
 
     def cannot_measure(self, variant: Variant) -> bool:
         """Return whether a trial or run of the build (or the unchanged one) has failed here before."""
-        operation = variant.operation.name
-        return any(
-            note.operation == operation and note.change in {"", variant.change} and note.problem
-            for note in self.journal.notes
-        )
+        notes = (note for note in self.journal.notes if note.operation == variant.operation.name)
+        return any(note.change in {"", variant.change} and note.problem for note in notes)
 
     def measure_tasks(self, tasks: Sequence[PlannedBuildRun]) -> tuple[list[BuildRun], float]:
         """Measure planned runs; return their results and the largest processor share of other processes.
@@ -244,10 +239,9 @@ class MeasurementSession:
             if task.purpose == "reference":
                 unchanged, values = self._measure_pairs(task, trial.work)
             else:
-                samples = range(task.draw_sample_count(self.suite, trial.samples))
-                values = [
-                    self.workshop.measure_sample(task.variant, trial.work, task.threads) for _ in samples
-                ]
+                n_samples = task.draw_sample_count(self.suite, trial.samples)
+                measure = partial(self.workshop.measure_sample, task.variant, trial.work, task.threads)
+                values = [measure() for _ in range(n_samples)]
         except TimedOutError:
             raise
         except InputError as exc:
@@ -288,16 +282,13 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """
     suite = suites.load_suite(path)
     session = Session.begin_or_resume(directory, suite, screen, "runs", BuildRun, note=Trial)
-    measurement = MeasurementSession(
-        suite, Workshop(suite, directory, session.limits), session.journal, screen
-    )
+    workshop = Workshop(suite, directory, session.limits)
+    measurement = MeasurementSession(suite, workshop, session.journal, screen)
     with Pinned(suite.processor, suite.nice) as pinned, session:
         for setting, value in pinned.settings.items():
             screen.print_note(f"{setting}: {value}")
-        session.measure_missing(
-            [task for task in plan_runs(suite) if not measurement.cannot_measure(task.variant)],
-            measurement.measure_tasks,
-        )
+        tasks = [task for task in plan_runs(suite) if not measurement.cannot_measure(task.variant)]
+        session.measure_missing(tasks, measurement.measure_tasks)
     measured, reference = tables_of_journal(suite, session.journal)
     with replacing(directory / "reference.parquet") as temporary:
         reference.to_parquet(temporary, index=False, compression="zstd")

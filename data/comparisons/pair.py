@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from fractions import Fraction
 from itertools import groupby, product
@@ -64,18 +64,6 @@ def missing_parts(results: pd.DataFrame) -> tuple[Missing, ...]:
     return tuple(parts)
 
 
-def comparable_results(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the operations, and of their configurations, that baseline and target both have.
-
-    Benchmark, operation and machine identify an operation; `results` also have the columns threads and
-    ``order`` (0: baseline, 1: target). An operation of one side only is dropped. An operation of both sides
-    without a common configuration keeps all its rows, to be reported as invalid. Rows keep their order.
-    """
-    results = results[_in_both(results, OPERATION)]
-    common = _in_both(results, CONFIGURATION)
-    return results[common | ~common.groupby([results[name] for name in OPERATION]).transform("any")]
-
-
 def describe_missing(parts: Sequence[Missing], names: tuple[str, str]) -> Iterator[str]:
     """Yield a line per kind of part and side, such as "1 operation only in v1: suite/sort/host".
 
@@ -121,34 +109,6 @@ class TwoRuns:
     tables: ComparisonTables
     missing: tuple[Missing, ...]
     notes: tuple[str, ...]
-
-
-def pair_results(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] = SIDES) -> TwoRuns:
-    """Compare every operation that both runs measured, over the configurations that both measured.
-
-    `baseline` and `target` are results with the columns of ``RESULT_DTYPES``, whose orders are replaced by 0
-    and 1; `names` are those of the sides in messages, such as their files. A missing benchmark, operation or
-    machine becomes "unknown". In the result, comparisons are in the order of the baseline, their ids are
-    ``benchmark/operation/machine``, values are in the unit of the baseline (else of the target), and parts
-    that one run lacks are in ``missing`` and the notes. An operation without a common configuration keeps all
-    its rows, so that its verdict is ``invalid``. InputError if no operation is common, or if ``better`` of
-    one is not lower or higher or differs between the runs, or units are incompatible.
-    """
-    results = pd.concat([baseline.assign(order=0), target.assign(order=1)], ignore_index=True)
-    results[OPERATION] = results[OPERATION].fillna("unknown")
-    parts = missing_parts(results)
-    notes = tuple(describe_missing(parts, names))
-    results = comparable_results(results)
-    if results.empty:
-        reasons = "; ".join(filter(None, [*notes, _match_hint(baseline, target)]))
-        problem = f"have no operation of one benchmark and machine in common: {reasons}"
-        raise InputError(problem, file=f"{names[0]} and {names[1]}")
-    require_one_direction(results, names)
-    results, converted = in_one_unit(results, names)
-    common = results.loc[results["order"] == 0, OPERATION].drop_duplicates(ignore_index=True)
-    orders = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
-    comparisons = common.assign(comparison_id=common.agg("/".join, axis=1), **orders, source="")
-    return TwoRuns(ComparisonTables.from_rows(results, comparisons), parts, (*notes, *converted))
 
 
 @dataclass(frozen=True)
@@ -286,39 +246,47 @@ def paired_runs(
 
     Each run is a table with the columns of ``RESULT_DTYPES``; `earlier` must be sorted, oldest first. The
     column ``order`` is replaced by the index of the run, from 0, among the runs of `earlier`, then of
-    `baseline`, then of `target`. `names` are the sides' names in messages. Values of an operation are
-    converted to its unit in the first run of `baseline`, else of `earlier`, else of `target` that states one.
-    Of `earlier`, only configurations of the baseline are used. Machines, operations and configurations that
-    only one side has are in ``missing`` and in the notes. A missing benchmark, operation or machine becomes
-    "unknown". InputError if no operation is common, or if ``better`` of one is not lower or higher or differs
-    between runs, or units are incompatible; ValueError if `baseline` or `target` is empty.
+    `baseline`, then of `target`. `names` are the sides' names in messages, such as their files. Comparisons
+    are in the order of the baseline; their ids are ``benchmark/operation/machine``, where a missing name is
+    "unknown". Values of an operation are converted to its unit in the first run of `baseline`, else of
+    `earlier`, else of `target` that states one. Of `earlier`, only configurations of the baseline are used.
+    Machines, operations and configurations that only one side has are in ``missing`` and in the notes; an
+    operation without a common configuration keeps all its rows, so that its verdict is ``invalid``.
+    InputError if no operation is common, or if ``better`` of one is not lower or higher or differs between
+    runs, or units are incompatible; ValueError if `baseline` or `target` is empty.
     """
     configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]
     first = len(past) + len(baseline)
     # the baseline comes first, because its order and units are used
-    before = pd.concat([*_with_run_numbers(baseline, len(past)), *_with_run_numbers(past, 0)])
-    pair = pair_results(before, pd.concat(_with_run_numbers(target, first)), names)
-    results, comparisons = pair.tables.results, pair.tables.comparisons
+    before = [*_with_run_numbers(baseline, len(past), 0), *_with_run_numbers(past, 0, 0)]
+    results = pd.concat([*before, *_with_run_numbers(target, first, 1)], ignore_index=True)
+    results[OPERATION] = results[OPERATION].fillna(UNKNOWN)
+    parts = missing_parts(results)
+    notes = tuple(describe_missing(parts, names))
+    paired = results[_in_both(results, OPERATION)]
+    common = _in_both(paired, CONFIGURATION)
+    paired = paired[common | ~common.groupby([paired[name] for name in OPERATION]).transform("any")]
+    if paired.empty:
+        hint = _match_hint(*(results[results["order"] == side] for side in (0, 1)))
+        reasons = "; ".join(filter(None, [*notes, hint]))
+        problem = f"have no operation of one benchmark and machine in common: {reasons}"
+        raise InputError(problem, file=f"{names[0]} and {names[1]}")
+    _require_one_direction(paired, names)
+    paired, converted = _in_one_unit(paired, names)
+    operations = paired.loc[paired["order"] == 0, OPERATION].drop_duplicates(ignore_index=True)
     orders = {"baseline_from": len(past), "baseline_to": first - 1}
     orders |= {"target_from": first, "target_to": first + len(target) - 1}
-    tables = replace(
-        pair.tables,
-        results=results.assign(order=results[_RUN].astype("int64")).drop(columns=_RUN),
-        comparisons=comparisons.assign(**orders),
-    )
-    return replace(pair, tables=tables)
+    comparisons = operations.assign(comparison_id=operations.agg("/".join, axis=1), **orders, source="")
+    paired = paired.assign(order=paired[_RUN]).drop(columns=_RUN)
+    return TwoRuns(ComparisonTables.from_rows(paired, comparisons), parts, (*notes, *converted))
 
 
-def _with_run_numbers(runs: Sequence[pd.DataFrame], first: int) -> list[pd.DataFrame]:
-    return [run.assign(**{_RUN: number}) for number, run in enumerate(runs, first)]
+def _with_run_numbers(runs: Sequence[pd.DataFrame], first: int, side: int) -> list[pd.DataFrame]:
+    return [run.assign(**{_RUN: number}, order=side) for number, run in enumerate(runs, first)]
 
 
-def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None:
-    """Raise an InputError if the runs of an operation differ in ``better``, or it is not lower or higher.
-
-    `results` has the rows of both sides, ``order`` 0 and 1; `names` are those of the sides in the message.
-    """
+def _require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None:
     first = _first_of_operation(results, results["better"])
     wrong = results.assign(first=first)[(results["better"] != first) | ~first.isin(_BETTER)]
     if len(wrong):
@@ -327,14 +295,10 @@ def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None
         raise _operation_error(f'better="{row["better"]}" is not {expected}', row, names)
 
 
-def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """Convert every operation to the first known unit in its rows; the baseline's rows should come first.
+def _in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
+    """Convert every operation to the first known unit in its rows; return the results, and notes.
 
-    Known units are all but missing, blank and "unknown" ones. Returns a copy of the results with new
-    ``value`` and ``unit``, and notes on conversions and on unknown units. Values in an unknown unit are taken
-    to be in the first known one; if the operation has no known unit, its unit becomes "unknown". `results`
-    has the rows of both sides, ``order`` 0 and 1; `names` are the sides' names in messages. InputError if two
-    known units of an operation cannot be converted to each other.
+    Unknown units are missing, blank or "unknown"; values in one are taken to be in the first known unit.
     """
     units = results["unit"].where(results["unit"].map(is_known_unit))
     first = _first_of_operation(results, units)
@@ -350,10 +314,8 @@ def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataF
         how = "no unit, taken to be" if pd.isna(unit) else f"{unit}, multiplied by {float(scale):.10g} to"
         operations = rows[OPERATION].drop_duplicates().agg("/".join, axis=1).tolist()
         if scale != 1 or pd.isna(unit):
-            text = (
-                f"{number_with_noun(len(operations), 'operation')} in {how} {into}: {list_names(operations)}"
-            )
-            notes.append(f"{names[order]}: {text}")
+            counted = number_with_noun(len(operations), "operation")
+            notes.append(f"{names[order]}: {counted} in {how} {into}: {list_names(operations)}")
     return results, notes
 
 

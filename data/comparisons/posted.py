@@ -21,24 +21,22 @@ from data.comparisons.sides import (
 )
 from data.comparisons.tables import FIVE_NUMBERS
 
+_FIVE = attrgetter(*FIVE_NUMBERS)
+_BY_THREADS = attrgetter("threads")
+
 
 def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
     """Return the names of decoded comparisons, and their samples as arrays, in the order of `comparisons`.
 
-    ``sides`` has per comparison its configurations, ascending by threads: samples and five numbers (minimum,
-    quartiles, maximum) of baseline and target, and the samples of the newest 40 versions of history and the
-    first 40 versions after the target (those without samples do not count). A configuration that neither side
-    measured is dropped. ``units`` is a function that returns the units. The result equals
-    `NamedSides.from_tables` of the comparisons' tables, but here the first version of the baseline always has
-    the order 0.
+    The result equals `NamedSides.from_tables` of the comparisons' tables, but here the first version of the
+    baseline always has the order 0. Versions without samples do not count.
     """
+    worse = stated_of([comparison.siblings_worse for comparison in comparisons])
     return NamedSides(
         [comparison.comparison_id for comparison in comparisons],
         [comparison.benchmark for comparison in comparisons],
         [comparison.operation for comparison in comparisons],
-        _SampleLists(comparisons).build_sides(
-            stated_of([comparison.siblings_worse for comparison in comparisons])
-        ),
+        _SampleLists(comparisons).build_sides(worse),
         lambda: [comparison.unit for comparison in comparisons],
     )
 
@@ -55,16 +53,9 @@ def version_ranges(comparisons: Sequence[Comparison]) -> list[str]:
 
 def repeat_names(comparisons: Sequence[Comparison]) -> bool:
     """Return whether two comparisons have the same id, or one has two configurations with equal threads."""
-    identifiers = {comparison.comparison_id for comparison in comparisons}
-    return len(identifiers) < len(comparisons) or any(
-        len({configuration.threads for configuration in comparison.configurations})
-        < len(comparison.configurations)
-        for comparison in comparisons
-    )
-
-
-_FIVE = attrgetter(*FIVE_NUMBERS)
-_BY_THREADS = attrgetter("threads")
+    lists = [[comparison.comparison_id for comparison in comparisons]]
+    lists += [list(map(_BY_THREADS, comparison.configurations)) for comparison in comparisons]
+    return any(len({*names}) < len(names) for names in lists)
 
 
 class _SampleLists:

@@ -6,6 +6,7 @@ validated by pydantic (`data.comparisons.formats.comparison_json`), which explai
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 from itertools import accumulate
@@ -76,10 +77,8 @@ def version_orders(comparison: Comparison) -> tuple[int, int, int, int]:
     part takes as many orders as the longest of its configurations has versions: history and later versions
     may take none, baseline and target take at least one each, also without samples or configurations.
     """
-    lists = (
-        (c.history, versions_of(c.baseline), versions_of(c.target), c.later)
-        for c in comparison.configurations
-    )
+    configurations = comparison.configurations
+    lists = [(c.history, versions_of(c.baseline), versions_of(c.target), c.later) for c in configurations]
     longest = [max(map(len, versions)) for versions in zip(*lists, strict=True)] or [0, 1, 1, 0]
     baseline, target, later, stop = accumulate(longest)
     return baseline, target, later, stop
@@ -134,30 +133,17 @@ class Comparison(RequestPart):
 AsGiven = PlainValidator(lambda content: content, json_schema_input_type=Comparison)
 
 
-_ONE: JsonDict = {
-    "comparison_id": "bt_C_x-42",
-    "benchmark": "NASParallel",
-    "operation": "bt_C_x",
-    "machine": "m1",
-    "unit": "Mop/s",
-    "better": "higher",
-    "configurations": [
-        {
-            "threads": 4,
-            "baseline": [7406.4, 7409.2, 7456.5, 7479.3, 7507.0],
-            "target": [6604.8, 6703.0, 6722.2, 6737.8, 6797.5],
-        },
-        {
-            "threads": 8,
-            "baseline": {"min": 14325.9, "q1": 14330.8, "median": 14469.1, "q3": 14517.2, "max": 14740.1},
-            "target": [12833.7, 13044.4, 13071.6, 13086.5, 13219.3],
-        },
-    ],
-}
 #: Example of a request in OpenAPI.
-EXAMPLE: JsonDict = {"comparisons": [_ONE]}
-
-
+EXAMPLE: JsonDict = json.loads("""
+{"comparisons": [{"comparison_id": "bt_C_x-42", "benchmark": "NASParallel", "operation": "bt_C_x",
+  "machine": "m1", "unit": "Mop/s", "better": "higher", "configurations": [
+    {"threads": 4,
+     "baseline": [7406.4, 7409.2, 7456.5, 7479.3, 7507.0],
+     "target": [6604.8, 6703.0, 6722.2, 6737.8, 6797.5]},
+    {"threads": 8,
+     "baseline": {"min": 14325.9, "q1": 14330.8, "median": 14469.1, "q3": 14517.2, "max": 14740.1},
+     "target": [12833.7, 13044.4, 13071.6, 13086.5, 13219.3]}]}]}
+""")
 _Cost = Annotated[FiniteFloat, Field(gt=0)]
 ErrorLimit = Annotated[FiniteFloat, Field(gt=0, lt=1)]
 

@@ -153,8 +153,11 @@ class Samples:
         else:
             values, orders = np.append(self.values, other.values), np.append(self.orders, other.orders)
             behind = len(self.values)
-        starts, stops = (self.starts, other.starts + behind), (self.stops, other.stops + behind)
-        return Samples(values, orders, np.concatenate(starts), np.concatenate(stops))
+        starts, stops = (
+            np.append(self.starts, other.starts + behind),
+            np.append(self.stops, other.stops + behind),
+        )
+        return Samples(values, orders, starts, stops)
 
     def shares_values(self, other: Samples) -> bool:
         """Return whether `other` has the identical (not only an equal) array of values."""
@@ -309,31 +312,26 @@ class Sides:
         last_later = comparisons["later_to"].fillna(comparisons["target_to"]).to_numpy(np.int64)[comparison]
         samples = raw.samples_between(series, first, last), raw.samples_between(series, begin, end)
         around = raw.samples_before(series, first), raw.samples_after(series, end, last_later)
-        baseline, target = map(five_numbers, samples)
+        fives = list(map(five_numbers, samples))
         if summary.any():
             rows = results[summary].assign(series=result_series[summary])
             stated = rows.groupby(["series", "order", "stat"])["value"].first().unstack("stat")
             stated = stated.reindex(columns=list(FIVE_NUMBERS))
-            baseline = _with_stated(baseline, stated, series, first)
-            target = _with_stated(target, stated, series, begin)
+            for side, order in enumerate((first, begin)):
+                keys = pd.MultiIndex.from_arrays([series, order])
+                numbers = stated.reindex(keys).to_numpy(np.float64)
+                fives[side] = np.where(np.isnan(fives[side]), numbers, fives[side])
         lower = np.unique(result_key[results["better"].to_numpy() == "lower"])
         sign = np.where(np.isin(comparison_key, lower), -1.0, 1.0)[comparison]
         present = (samples[0].lengths > 0) | (samples[1].lengths > 0)
-        present |= ~np.isnan(np.c_[baseline, target]).all(axis=1)
+        present |= ~np.isnan(np.concatenate(fives, axis=1)).all(axis=1)
+        baseline, target, history, later = (part.select_rows(present) for part in (*samples, *around))
+        siblings = None if named is None else named.locate_targets(comparison, samples[1], len(comparisons))
+        worse = stated_of(comparisons["siblings_worse"]) if "siblings_worse" in comparisons else None
         return cls(
-            comparison[present],
-            len(comparisons),
-            series[present] % _THREADS,
-            sign[present],
-            samples[0].select_rows(present),
-            samples[1].select_rows(present),
-            around[0].select_rows(present),
-            around[1].select_rows(present),
-            baseline[present],
-            target[present],
-            None if named is None else named.locate_targets(comparison, samples[1], len(comparisons)),
-            stated_of(comparisons["siblings_worse"]) if "siblings_worse" in comparisons else None,
-        )
+            comparison[present], len(comparisons), series[present] % _THREADS, sign[present],
+            baseline, target, history, later, fives[0][present], fives[1][present], siblings, worse,
+        )  # fmt: skip
 
     @cached_property
     def per_comparison(self) -> Ints:
@@ -355,17 +353,17 @@ class Sides:
         lists = (self.baseline, self.target, self.history, self.later)
         arrays = {id(samples.values): samples.values for samples in lists}.values()
         siblings = None if self.siblings is None else self.siblings.overflow_safe
-        if siblings is self.siblings and all(
-            map(are_squarable, (*arrays, self.baseline_five, self.target_five))
-        ):
+        numbers = (*arrays, self.baseline_five, self.target_five)
+        if siblings is self.siblings and all(map(are_squarable, numbers)):
             return self
         exponents = exponents_of(self.baseline_five[:, 2])
+        baseline, target, history, later = (samples.divided_by_powers(exponents) for samples in lists)
         return replace(
             self,
-            baseline=self.baseline.divided_by_powers(exponents),
-            target=self.target.divided_by_powers(exponents),
-            history=self.history.divided_by_powers(exponents),
-            later=self.later.divided_by_powers(exponents),
+            baseline=baseline,
+            target=target,
+            history=history,
+            later=later,
             baseline_five=divide_by_powers(self.baseline_five, exponents[:, None]),
             target_five=divide_by_powers(self.target_five, exponents[:, None]),
             siblings=siblings,
@@ -393,9 +391,8 @@ class NamedSides:
         identifiers, benchmarks, operations = (
             tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")
         )
-        return cls(
-            identifiers, benchmarks, operations, Sides.from_tables(tables), partial(comparison_units, tables)
-        )
+        sides, units = Sides.from_tables(tables), partial(comparison_units, tables)
+        return cls(identifiers, benchmarks, operations, sides, units)
 
 
 def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
@@ -492,12 +489,8 @@ class _OrderedSamples:
         return self.series[begins], low, span, (np.cumsum(begins) - 1) * span + (self.orders - low)
 
     def samples_between(self, series: Ints, first: Ints, last: Ints) -> Samples:
-        return Samples(
-            self.values,
-            self.orders,
-            self._first_position(series, first),
-            self._first_position(series, last + 1),
-        )
+        starts, stops = self._first_position(series, first), self._first_position(series, last + 1)
+        return Samples(self.values, self.orders, starts, stops)
 
     def samples_before(self, series: Ints, first: Ints) -> Samples:
         """Return the samples of the last `HISTORY_VERSIONS` versions before `first`."""
@@ -521,11 +514,6 @@ class _OrderedSamples:
         """Consecutive number of each sample's version over all series, shape (n_samples,)."""
         begins = (np.diff(self.orders, prepend=0) != 0) | (np.diff(self.series, prepend=-1) != 0)
         return np.cumsum(begins)
-
-
-def _with_stated(five: Floats, stated: pd.DataFrame, series: Ints, order: Ints) -> Floats:
-    numbers = stated.reindex(pd.MultiIndex.from_arrays([series, order])).to_numpy(np.float64)
-    return np.where(np.isnan(five), numbers, five)
 
 
 def _match_configurations(series: Ints, comparison_key: Ints) -> tuple[Ints, Ints]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -14,7 +13,6 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from data import stages
 from data.comparisons import formats
@@ -30,19 +28,9 @@ from data.tables.specs import Spec, Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 TABLES = ("results", "comparisons", "labels")
-
-
-@dataclass(frozen=True)
-class Imported:
-    """Numbers of rows per table, errors of skipped or unusable parts, and notes on assumptions."""
-
-    results: int
-    comparisons: int
-    labels: int
-    skipped: tuple[InputError, ...]
-    notes: tuple[str, ...] = ()
 
 
 def import_tables(
@@ -52,23 +40,26 @@ def import_tables(
     *,
     keep_going: bool = False,
     measure: Measure | None = None,
-) -> Imported:
+) -> Reading[dict[str, int]]:
     """Write the results, comparisons and labels in `paths` to `directory`, all or none; return their counts.
 
     `name` is a key of `data.comparisons.formats.FORMATS`; `paths` are files or directories; `measure` is the
     metric and its direction, where the format does not define them. Existing Parquet files of these names are
-    replaced. With `keep_going`, parts that cannot be read are skipped; comparisons that can be read but not
-    judged are imported, and also counted as skipped. The result also has the errors in ``skipped``, and
-    ``notes``. InputError at the first error, unless `keep_going`; always for the errors that `stream_tables`
-    of the formats never collects, and if a later source has further columns, or columns of another type; and
-    if nothing was skipped, but there are no results or no two versions to compare. OSError if a table cannot
-    be written.
+    replaced. The result has the numbers of rows by table. `keep_going` and errors are those of `read_tables`
+    of the formats; InputError also if a later source has further columns, or columns of another type, OSError
+    if a table cannot be written.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
     chunk_rows = None if name == "result-xml" else CHUNK_ROWS
     chunks = formats.stream_tables(name, paths, problems, measure=measure, chunk_rows=chunk_rows)
-    with _open_writers(directory) as writers:
+    executor, writers = ThreadPoolExecutor(1), dict[str, _Writer]()
+    # files replace existing ones only if all are written
+    with ExitStack() as files, ExitStack() as open_files, executor:
+        for table in TABLES:
+            path = files.enter_context(replacing(directory / f"{table}.parquet"))
+            writers[table] = _Writer(path, executor)
+            open_files.callback(writers[table].close)
         # empty tables if every part is skipped
         first = next(chunks, Builder().take_tables())
         for tables in chain([first], chunks):
@@ -79,38 +70,29 @@ def import_tables(
         for writer in writers.values():
             writer.wait_for_write()
         counts = {table: writer.rows for table, writer in writers.items()}
-        formats.require_content(
-            name, paths, problems, results=counts["results"], comparisons=counts["comparisons"]
-        )
-    return Imported(**counts, skipped=tuple(problems.skipped), notes=tuple(problems.notes))
+        formats.require_content(name, paths, problems, counts["results"], counts["comparisons"])
+    return Reading(counts, tuple(problems.skipped), tuple(problems.notes))
 
 
 class _Earlier:
     """Hashes of the comparisons of earlier chunks, by identifier and by content."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, NDArray[np.uint64]] = {
-            name: np.zeros(0, np.uint64) for name in ("identifier", "content")
-        }
+        self._seen = [np.zeros(0, np.uint64)] * 2
 
-    def find_repeated(self, comparisons: pd.DataFrame) -> Iterator[InputError]:
-        keys = {
-            "identifier": pd.util.hash_array(comparisons["comparison_id"].to_numpy(object)),
-            "content": pd.util.hash_pandas_object(comparisons[CONTENT], index=False).to_numpy(np.uint64),
-        }
-        is_repeated = [np.isin(hashes, self._seen[name]) for name, hashes in keys.items()]
-        for comparison in comparisons[np.logical_or(*is_repeated)].itertuples():
-            yield comparison_error(REPEATED, comparison)
-        for name, hashes in keys.items():
-            self._seen[name] = np.concatenate([self._seen[name], hashes])
+    def find_repeated(self, comparisons: pd.DataFrame) -> list[InputError]:
+        identifiers = pd.util.hash_array(comparisons["comparison_id"].to_numpy(object))
+        content = pd.util.hash_pandas_object(comparisons[CONTENT], index=False).to_numpy(np.uint64)
+        hashes = [identifiers, content]
+        is_repeated = np.logical_or(*map(np.isin, hashes, self._seen))
+        self._seen = list(map(np.append, self._seen, hashes))
+        return [comparison_error(REPEATED, row) for row in comparisons[is_repeated].itertuples()]
 
 
 class _Writer:
     """A Parquet file written in chunks by `executor`; the first chunk determines its columns."""
 
     def __init__(self, path: Path, executor: Executor) -> None:
-        import pyarrow.parquet as pq
-
         self.rows = 0
         self._path, self._executor = path, executor
         self._parquet: pq.ParquetWriter | None = None
@@ -129,9 +111,8 @@ class _Writer:
         try:
             table = _arrow_table(frame.reindex(columns=schema.names)).cast(schema)
         except pa.ArrowException as exc:
-            raise InputError(
-                f"has a column of another type than earlier sources ({exc})", file=source
-            ) from exc
+            problem = f"has a column of another type than earlier sources ({exc})"
+            raise InputError(problem, file=source) from exc
         self.wait_for_write()
         self._last = self._executor.submit(self._parquet.write_table, table)
         self.rows += len(frame)
@@ -166,18 +147,6 @@ def _arrow_schema(frame: pd.DataFrame) -> pa.Schema:
     return schema
 
 
-@contextmanager
-def _open_writers(directory: Path) -> Iterator[dict[str, _Writer]]:
-    """Provide a writer per table; the files replace existing ones only if the block succeeds."""
-    with ExitStack() as files, ExitStack() as open_files, ThreadPoolExecutor(1) as executor:
-        writers = {}
-        for table in TABLES:
-            path = files.enter_context(replacing(directory / f"{table}.parquet"))
-            writers[table] = _Writer(path, executor)
-            open_files.callback(writers[table].close)
-        yield writers
-
-
 @dataclass(frozen=True)
 class Valid(Tables):
     """Table of validity: a row per comparison, with its training label.
@@ -202,11 +171,7 @@ class Valid(Tables):
 
 
 def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
-    """Return the tables of the source in params.yaml, the errors of skipped parts and notes on assumptions.
-
-    InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; always for the
-    other errors of `data.comparisons.formats.read_tables`, such as a missing source.
-    """
+    """Return the tables of the source in params.yaml; errors are those of `formats.read_tables`."""
     source = section.ingest
     return formats.read_tables(
         source.format,
@@ -218,13 +183,10 @@ def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
 
 
 def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
-    """Return whether the measurements of each comparison are usable, and its training label.
+    """Return whether the measurements of each comparison are usable, and its training label, in order.
 
-    The only table of the result, ``comparisons``, has a row per comparison, in order: ``comparison_id, valid,
-    reason`` (empty if valid) and ``status``: "pass", "fail", or missing in a tie or without such a label.
     ``valid`` does not depend on labels. `rule` ("majority" or "dawid-skene") is how several annotators'
-    labels are aggregated. Comparisons that cannot be judged, or repeat an earlier one, are no error but get a
-    ``reason``.
+    labels are aggregated. Comparisons that cannot be judged, or repeat an earlier one, get a ``reason``.
     """
     reasons = pd.Series(unusable_reasons(tables), dtype="str")
     names = tables.comparisons["comparison_id"]

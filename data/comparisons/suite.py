@@ -102,15 +102,12 @@ class Suite(measured.Suite):
     def changed_builds(self, operation: SuiteOperation) -> tuple[Variant, ...]:
         """Return the changed builds of an operation: its changes, then injected work drawn with the seed."""
         changes = operation.changes | {name: self.shared[name] for name in operation.also}
-        builds = [
-            Variant(operation, name, operation.settings | settings) for name, settings in changes.items()
-        ]
+        usual = operation.settings
+        builds = [Variant(operation, name, usual | settings) for name, settings in changes.items()]
         generator = random.Random(f"{self.seed} {operation.name}")
         n_injected = min(max(0, self.changes - len(builds)), len(self.injected))
-        builds += [
-            Variant(operation, f"work{extra:+.0%}", operation.settings, extra)
-            for extra in sorted(generator.sample(self.injected, n_injected))
-        ]
+        injected = sorted(generator.sample(self.injected, n_injected))
+        builds += [Variant(operation, f"work{extra:+.0%}", usual, extra) for extra in injected]
         return tuple(builds)
 
 
@@ -125,10 +122,8 @@ def load_suite(path: Path) -> Suite:
     for operation in suite.operations:
         for name in operation.also:
             if name not in suite.shared:
-                place = f'operation "{operation.name}"'
-                raise InputError(
-                    f"also={name!r}: expected {' or '.join(suite.shared)}", file=path, place=place
-                )
+                problem = f"also={name!r}: expected {' or '.join(suite.shared)}"
+                raise InputError(problem, file=path, place=f'operation "{operation.name}"')
     return suite
 
 
@@ -177,11 +172,7 @@ def plan_runs(suite: Suite) -> list[PlannedBuildRun]:
     unchanged = [operation.unchanged_build for operation in suite.operations]
     changed = [variant for operation in suite.operations for variant in suite.changed_builds(operation)]
     references = [(variant, "reference", 0) for variant in changed]
-    runs = [
-        (variant, "run", number)
-        for variant in changed
-        for number in range(shuffle.choice(RUNS))
-    ]  # fmt: skip
+    runs = [(variant, "run", number) for variant in changed for number in range(shuffle.choice(RUNS))]
     shuffle.shuffle(references)
     shuffle.shuffle(runs)
     before = min(suite.history, suite.passes)

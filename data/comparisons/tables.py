@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
@@ -24,11 +24,11 @@ RESULT_DTYPES = text_dtypes("series_id", "group", "benchmark", "operation", "mac
     "value": "float64",
     "stat": "str",
 }
-COMPARISON_DTYPES = text_dtypes("comparison_id", "benchmark", "operation", "machine") | {
-    "baseline_from": "int64",
-    "baseline_to": "int64",
-    "target_from": "int64",
-    "target_to": "int64",
+#: Columns with the first and the last order of each side.
+_ORDERS = ("baseline_from", "baseline_to", "target_from", "target_to")
+COMPARISON_DTYPES = {
+    **text_dtypes("comparison_id", "benchmark", "operation", "machine"),
+    **dict.fromkeys(_ORDERS, "int64"),
     "later_to": "Int64",
     "source": "str",
     "siblings_worse": "float64",
@@ -88,13 +88,9 @@ class ComparisonTables(Tables):
             COMPARISON_DTYPES,
             optional=("later_to", "source", "siblings_worse"),
             rules=(
-                Rule("comparison_id"),
-                Rule("benchmark"),
-                Rule("operation"),
-                *(
-                    _between_rule(column, -MAX_ORDER, MAX_ORDER, gaps=column == "later_to")
-                    for column in ("baseline_from", "baseline_to", "target_from", "target_to", "later_to")
-                ),
+                *map(Rule, ("comparison_id", "benchmark", "operation")),
+                *(_between_rule(column, -MAX_ORDER, MAX_ORDER) for column in _ORDERS),
+                _between_rule("later_to", -MAX_ORDER, MAX_ORDER, gaps=True),
                 _between_rule("siblings_worse", 0, 1, gaps=True),
             ),
         ),
@@ -116,13 +112,9 @@ class ComparisonTables(Tables):
         """
         tables = super().without_flaws(problems)
         comparisons = tables.comparisons
-        later = comparisons["later_to"].fillna(comparisons["target_to"])
-        ordered = (
-            (comparisons["baseline_from"] <= comparisons["baseline_to"])
-            & (comparisons["baseline_to"] < comparisons["target_from"])
-            & (comparisons["target_from"] <= comparisons["target_to"])
-            & (comparisons["target_to"] <= later)
-        ).to_numpy(bool)
+        first, last, begin, end = (comparisons[name] for name in _ORDERS)
+        later = comparisons["later_to"].fillna(end)
+        ordered = ((first <= last) & (last < begin) & (begin <= end) & (end <= later)).to_numpy(bool)
         for row in np.flatnonzero(~ordered):
             rule = "must satisfy baseline_from <= baseline_to < target_from <= target_to <= later_to"
             problems.add(InputError(rule, place=f"comparisons row {row}"))
@@ -200,50 +192,45 @@ class Results:
     """Compact rows of the results under construction; `extra_columns` names additional columns of numbers."""
 
     def __init__(self, extra_columns: Sequence[str] = ()) -> None:
-        self._extra_columns = tuple(extra_columns)
+        self._extra_columns = extra_columns
         self.clear()
 
     def clear(self) -> None:
         """Remove all rows."""
         self._series: dict[Series, int] = {}
         self._versions: dict[str, int] = {}
-        self._lists = array("q")
-        self._values = array("d")
-        self._stats = array("b")
+        self._lists, self._values, self._stats = array("q"), array("d"), array("b")
         self._columns = {name: array("d") for name in self._extra_columns}
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def add_samples(
+    def add_values(
         self,
         series: Series,
         order: int,
         version: str | None,
-        values: Sequence[float],
+        values: Sequence[float] | dict[str, float],
         *extra_values: Sequence[float],
     ) -> None:
-        """Add the samples of one series at one version; `order` sorts the versions of an operation.
+        """Add the samples of one series at one version, or its statistics by their names in `STATS`.
 
-        `extra_values` has a list as long as `values` for each of the `extra_columns`.
+        `order` sorts the versions of an operation. `extra_values` has a list as long as `values` for each of
+        the `extra_columns`; without them, these are NaN.
         """
-        length = len(values)
-        self._values.extend(values)
-        self._stats.frombytes(_RAW * length)
-        if extra_values or self._columns:
-            for column, numbers in zip(self._columns.values(), extra_values, strict=True):
+        if isinstance(values, dict):
+            self._values.extend(values.values())
+            self._stats.extend(map(STATS.index, values))
+        else:
+            self._values.extend(values)
+            self._stats.frombytes(_RAW * len(values))
+        series_code = self._series.setdefault(series, len(self._series))
+        version_code = -1 if version is None else self._versions.setdefault(version, len(self._versions))
+        self._lists.extend((series_code, order, version_code, len(values)))
+        if self._columns:
+            unknown = [(np.nan,) * len(values)] * len(self._columns)
+            for column, numbers in zip(self._columns.values(), extra_values or unknown, strict=True):
                 column.extend(numbers)
-        self._add_list(series, order, version, length)
-
-    def add_summary(
-        self, series: Series, order: int, version: str | None, numbers: Mapping[str, float]
-    ) -> None:
-        """Add statistics of one series at one version; the keys of `numbers` are names of `STATS`."""
-        self._values.extend(numbers.values())
-        self._stats.extend(map(STATS.index, numbers))
-        for column in self._columns.values():
-            column.extend((np.nan,) * len(numbers))
-        self._add_list(series, order, version, len(numbers))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a table with columns `RESULT_DTYPES`, then the additional ones."""
@@ -259,11 +246,6 @@ class Results:
         frame = pd.DataFrame(columns)
         frame["measured_at"] = frame["measured_at"].dt.tz_localize("UTC")
         return frame[[*RESULT_DTYPES, *self._extra_columns]]
-
-    def _add_list(self, series: Series, order: int, version: str | None, length: int) -> None:
-        series_code = self._series.setdefault(series, len(self._series))
-        version_code = -1 if version is None else self._versions.setdefault(version, len(self._versions))
-        self._lists.extend((series_code, order, version_code, length))
 
 
 class Builder:

@@ -99,13 +99,8 @@ def find_errors(tables: ComparisonTables) -> list[InputError]:
     "ID"`` if that is missing. It names no file and no line.
     """
     reasons = unusable_reasons(tables)
-    return list(
-        map(
-            comparison_error,
-            reasons[reasons != ""],
-            tables.comparisons[reasons != ""].itertuples(),
-        )
-    )
+    is_wrong = reasons != ""
+    return list(map(comparison_error, reasons[is_wrong], tables.comparisons[is_wrong].itertuples()))
 
 
 def comparison_error(reason: str, comparison: Any) -> InputError:

@@ -107,7 +107,7 @@ def read_source(
     )
     print_skipped(problems.skipped)
     if tables.comparisons.empty:
-        formats.require_content(kind, sources, problems, results=len(tables.results), comparisons=0)
+        formats.require_content(kind, sources, problems, len(tables.results), 0)
         raise InputError("holds no comparison that could be read", file=sources[0])
     return tables
 
@@ -124,6 +124,6 @@ def imported(
     from data.comparisons.stages import import_tables
 
     measure = Measure.model_validate({"better": better})
-    tables = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
-    rows = {name: getattr(tables, name) for name in ("comparisons", "results", "labels")}
-    return Counts(rows, tables.skipped, tables.notes)
+    counts = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
+    rows = {name: counts.tables[name] for name in ("comparisons", "results", "labels")}
+    return Counts(rows, counts.skipped, counts.notes)

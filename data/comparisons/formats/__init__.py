@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from data.comparisons.formats.tools import TOOLS, assembly, recognition
+from data.comparisons.formats.tools.benchmark_json import BENCHMARKS
 from data.comparisons.formats.tools.recognition import ToolFormat
-from data.comparisons.formats.tools.tracking_json import BENCHMARKS
 from data.comparisons.labels.label_csv import with_csv_labels
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
@@ -46,10 +46,8 @@ def _comparison_xml(request: Request) -> Iterator[ComparisonTables]:
     from data.tables.xml_stream import Document
 
     documents = map(Document.from_path, _files_in(request.paths, ".xml"))
-    better = request.measure.better
-    return comparison_xml.read_documents(
-        documents, request.problems, better=better, chunk_rows=request.chunk_rows
-    )
+    better, chunk_rows = request.measure.better, request.chunk_rows
+    return comparison_xml.read_documents(documents, request.problems, better=better, chunk_rows=chunk_rows)
 
 
 def _result_xml(request: Request) -> Iterator[ComparisonTables]:
@@ -76,9 +74,8 @@ def _sap_hana(request: Request) -> Iterator[ComparisonTables]:
 
 
 def _tool_output(tool: ToolFormat, request: Request) -> Iterator[ComparisonTables]:
-    return assembly.read_tool_tables(
-        tool, request.paths, request.problems, request.measure, request.chunk_rows
-    )
+    chunk_rows = request.chunk_rows
+    return assembly.read_tool_tables(tool, request.paths, request.problems, request.measure, chunk_rows)
 
 
 FORMATS: dict[str, Format[Reader]] = {
@@ -146,28 +143,27 @@ def read_tables(
     tables = ComparisonTables.join_tables(list(chunks))
     for error in find_errors(tables):
         problems.add(error)
-    require_content(name, paths, problems, results=len(tables.results), comparisons=len(tables.comparisons))
+    require_content(name, paths, problems, len(tables.results), len(tables.comparisons))
     return Reading(tables, tuple(problems.skipped), tuple(problems.notes))
 
 
 def require_content(
-    name: str, paths: list[Path], problems: Problems, *, results: int, comparisons: int
+    name: str, paths: list[Path], problems: Problems, n_results: int, n_comparisons: int
 ) -> None:
     """Raise an InputError if there is nothing to judge, unless `problems` has skipped parts.
 
-    `name` is the format; `paths` are the sources, of which messages name the first. `results` and
-    `comparisons` are counts: 0 results are always an error, 0 comparisons only if the format is result-xml or
-    that of a benchmark tool.
+    `name` is the format; `paths` are the sources, of which messages name the first. No results are always an
+    error, no comparisons only if the format is result-xml or that of a benchmark tool.
     """
     if problems.skipped:
         return
-    if name == "result-xml" and not comparisons:
+    if name == "result-xml" and not n_comparisons:
         raise InputError("is one result file; two are needed, the older version's first", file=paths[0])
-    if name in TOOLS and results and not comparisons:
+    if name in TOOLS and n_results and not n_comparisons:
         hint = "`perfjudge compare`, which also compares two operations of one file"
         problem = f"is one version ({name}); two are needed, the older one first, or {hint}"
         raise InputError(problem, file=paths[0])
-    if not results:
+    if not n_results:
         raise InputError("holds no comparison", file=paths[0] if paths else None)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,6 +36,7 @@ _EXPECTED = {
     "model_type": "an object",
     "list_type": "a list",
     "string_type": "a string",
+    "bool_type": "true or false",
     "literal_error": '"lower" or "higher"',
     "float_type": "a number",
     "finite_number": "a finite number",
@@ -61,18 +60,19 @@ def tables_of(
 ) -> ComparisonTables:
     """Return the tables of a request that was loaded from JSON; `problems` receives errors of skipped parts.
 
-    `name` is its file in messages. Versions are unnamed; their orders ascend from history to baseline, target
-    and later versions. The first version of the baseline has, in all configurations, the length of the
-    longest history as its order. `used_names` has the comparison ids and machine names of earlier requests,
-    and receives those of this one. Comparisons share no samples: from the second comparison of an operation
-    on a machine on, the machine is called ``<machine> #2`` and so on. InputError if the request has no
-    comparison, or an unknown key or invalid value outside of them; and, unless ``problems.keep_going``, at
-    the first invalid comparison, repeated id or repeated threads.
+    `name` is its file in messages. Versions are unnamed; their orders are those of `version_orders`.
+    `used_names` has the comparison ids and machine names of earlier requests, and receives those of this one:
+    from the second comparison of an operation on a machine on, the machine is called ``<machine> #2`` and so
+    on. InputError if the request has no comparison, or an unknown key or invalid value outside of them; and,
+    unless ``problems.keep_going``, at the first invalid comparison, repeated id or repeated threads.
     """
-    used_names, builder = used_names or UsedNames(), Builder()
-    request = _validate_part(JudgeRequest, content, name, "")
-    for place, comparison in _valid_comparisons(request, name, problems or Problems(), used_names):
-        _add_comparison(comparison, f"{name} {place}", used_names, builder)
+    used_names, problems, builder = used_names or UsedNames(), problems or Problems(), Builder()
+    for index, part in enumerate(_validate_part(JudgeRequest, content, name, "").comparisons):
+        place = f"comparisons[{index}]"
+        with problems.collecting():
+            comparison = _validate_part(Comparison, part, name, place)
+            _require_once(comparison, name, place, used_names)
+            _add_comparison(comparison, f"{name} {place}", used_names, builder)
     return builder.take_tables()
 
 
@@ -84,23 +84,10 @@ def checked_request(content: object, name: str) -> JudgeRequest:
     """
     request = _validate_part(JudgeRequest, content, name, "")
     request.comparisons = [
-        comparison for _, comparison in _valid_comparisons(request, name, Problems(), None)
+        _validate_part(Comparison, part, name, f"comparisons[{index}]")
+        for index, part in enumerate(request.comparisons)
     ]
     return request
-
-
-def _valid_comparisons(
-    request: JudgeRequest, name: str, problems: Problems, used_names: UsedNames | None
-) -> Iterator[tuple[str, Comparison]]:
-    """Yield each valid comparison of a request with its place; parameters and errors as of `tables_of`."""
-    for index, content in enumerate(request.comparisons):
-        place = f"comparisons[{index}]"
-        with problems.collecting():
-            comparison = _validate_part(Comparison, content, name, place)
-            # without `used_names`, the caller handles repeated comparisons
-            if used_names is not None:
-                _require_once(comparison, name, place, used_names)
-            yield place, comparison
 
 
 @dataclass
@@ -150,10 +137,8 @@ def _add_comparison(comparison: Comparison, source: str, used_names: UsedNames, 
         )
         for versions, first in parts:
             for order, samples in enumerate(versions, first):
-                if isinstance(samples, list):
-                    builder.results.add_samples(series, order, None, array("d", samples))
-                else:
-                    builder.results.add_summary(series, order, None, samples.model_dump(exclude_unset=True))
+                values = samples if isinstance(samples, list) else samples.model_dump(exclude_unset=True)
+                builder.results.add_values(series, order, None, values)
     orders = (baseline, target - 1, target, later - 1, stop - 1 if stop > later else None)
     worse = comparison.siblings_worse
     builder.comparisons.append((identifier, benchmark, operation, machine, *orders, source, worse))
@@ -173,13 +158,9 @@ def _validate_part(kind: type[Part], content: object, name: str, place: str) -> 
     except ValidationError as exc:
         errors = exc.errors(include_url=False)
         first = next(error for error in errors if not _rejects_other_form(error))
-        around = (first["loc"][: len(error["loc"]) - 1] == error["loc"][:-1] for error in errors)
-        unknown_keys = [
-            error
-            for error, is_around in zip(errors, around, strict=True)
-            if is_around and error["type"] == "extra_forbidden"
-        ]
-        worst = min(unknown_keys, key=lambda error: len(error["loc"]), default=first)
+        unknown_keys = [error for error in errors if error["type"] == "extra_forbidden"]
+        near = [error for error in unknown_keys if first["loc"][: len(error["loc"]) - 1] == error["loc"][:-1]]
+        worst = min(near, key=lambda error: len(error["loc"]), default=first)
         raise InputError(_error_message(worst, kind, place), file=name) from exc
 
 
@@ -193,17 +174,15 @@ def _rejects_other_form(error: ErrorDetails) -> bool:
 
 def _error_message(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
     error_type, loc, value = error["type"], error["loc"], error["input"]
+    path, parent = _key_path(place, loc), _key_path(place, loc[:-1])
     if error_type == "missing":
-        return f"{_key_path(place, loc[:-1])} lacks {loc[-1]}".lstrip()
+        return f"{parent} lacks {loc[-1]}".lstrip()
     if error_type == "extra_forbidden":
         key = str(loc[-1])[:_QUOTED]
         inside = PostedLabel if loc[0] == "labels" else Configuration
         parts: dict[int, type[RequestPart]] = {1: kind, 3: inside}
-        part = parts.get(len(loc), FiveNumbers)
-        return f"{_key_path(place, loc[:-1])}.{key} {unknown_message(key, part.model_fields)}".removeprefix(
-            "."
-        )
-    path = _key_path(place, loc)
+        known_keys = parts.get(len(loc), FiveNumbers).model_fields
+        return f"{parent}.{key} {unknown_message(key, known_keys)}".removeprefix(".")
     if error_type in _PROBLEMS and loc[-1:] != ("labelled_at",):
         return f"{path} {_PROBLEMS[error_type]}"
     return f"{path or 'the request'}={_quote_value(value)} is not {_expected_value(error_type, loc, value)}"

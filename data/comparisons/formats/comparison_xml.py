@@ -62,12 +62,7 @@ class _ReportNames:
         return stem if count == 1 else f"{stem}#{count}"
 
 
-def comparison_id_of(report: str, attributes: Mapping[str, str]) -> str:
-    """Return the id of a ``comparison_result``: ``comparison_id``, else "report/benchmark/operation".
-
-    `attributes` are those of the element, `report` is the report's name. An empty id counts as missing; in
-    place of a missing ``benchmark_name`` or ``operation_name`` the id has "None".
-    """
+def _comparison_id(report: str, attributes: Mapping[str, str]) -> str:
     default = f"{report}/{attributes.get('benchmark_name')}/{attributes.get('operation_name')}"
     return attributes.get("comparison_id") or default
 
@@ -95,15 +90,12 @@ def read_documents(
 ) -> Iterator[ComparisonTables]:
     """Yield the comparisons of comparison XML in chunks; `problems` receives the errors of skipped ones.
 
-    Results are samples. Where a side has no samples, they are its five numbers, with mean and stdev if the
-    side has these. Orders are renumbered from 0: earlier versions, then the baseline's, the target's and
-    later ones, each sorted by ``order``. Where no machine is named, the report's name is used. If several
-    comparisons with different ids are of the same operation on the same machine, the second one's machine
-    name ends in ``#2``, and so on. `better` ("higher" or "lower") is used where an element has none; without
-    `better`, higher is assumed and noted. A ``result_status`` of pass or fail is the label of a comparison
-    without elements ``label``. Comparisons have the additional columns `UUIDS`. A chunk ends with the
-    comparison that reaches `chunk_rows` results; if that is None, there is one chunk. The last chunk is
-    always yielded, even if it is empty.
+    Results are samples, or else the statistics of a side. Orders are renumbered from 0: earlier versions,
+    then the baseline's, the target's and later ones, each sorted by ``order``. Where no machine is named, the
+    report's name is used; further comparisons of an operation on a machine get the machine names ``... #2``
+    and so on. `better` ("higher" or "lower") is used where an element has none; by default, higher is assumed
+    and noted. Comparisons have the additional columns `UUIDS`. A chunk ends with the comparison that reaches
+    `chunk_rows` results (None: one chunk); the last one, maybe empty, is always yielded.
 
     InputError at the first error, also for a document that is malformed or has no comparison, unless
     ``problems.keep_going``. It is an error if an id occurs twice; without ``comparison_id``, the id consists
@@ -121,10 +113,8 @@ def read_documents(
 def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None = None) -> ComparisonTables:
     """Return the tables of a request in comparison XML; `name` is its file in messages.
 
-    InputError at the first error, such as malformed XML or no comparison. With ``problems.keep_going``, no
-    error is raised: all are collected in ``problems.skipped``, and the tables have the comparisons without
-    errors, maybe none. `problems` also receives the note that higher is assumed to be better where ``better``
-    is missing.
+    InputError at the first error, such as malformed XML or no comparison, unless ``problems.keep_going``:
+    then the tables have the comparisons without errors, maybe none.
     """
     return next(read_documents([Document.from_bytes(body, name)], problems or Problems()))
 
@@ -153,10 +143,6 @@ class _Comparison:
     sides: dict[tuple[int, str], _Side] = field(default_factory=dict)
     labels: list[LabelRow] = field(default_factory=list)
 
-    @property
-    def place(self) -> str:
-        return f'operation "{self.operation}"'
-
 
 class _Reader:
     """Reads documents one after another; `names` and `used_names` are those of all documents so far."""
@@ -167,9 +153,9 @@ class _Reader:
 
     def _open_document(self, document: Document) -> None:
         self.document, self.walk = document, Walk(document)
-        self.report: str | None = None
-        self.report_attributes: dict[str, str] = {}
+        self.report, self.report_attributes = "", dict[str, str]()
         self.open: _Comparison | None = None
+        self.place: str | None = None
         self.threads: int | None = None
         self.side: _Side | None = None
 
@@ -181,12 +167,8 @@ class _Reader:
             try:
                 if opened:
                     self._begin_element(element)
-                elif self.open is not None and element.tag in _PARTS:
-                    text = (element.text or "").strip()
-                    if text:
-                        raise self.walk.error_at(
-                            element, f'<{element.tag}> holds text: "{text[:60]}"', self.open.place
-                        )
+                elif self.open and element.tag in _PARTS and (text := (element.text or "").strip()):
+                    raise self._error_at(element, f'<{element.tag}> holds text: "{text[:60]}"')
             except InputError as error:
                 self.open = self.side = None
                 self.problems.add(error)
@@ -201,96 +183,88 @@ class _Reader:
         if not has_comparison:
             raise InputError(f"<{root}> holds no <comparison_result>", file=document.name)
 
+    def _error_at(self, element: Element, problem: str, kind: type[InputError] = InputError) -> InputError:
+        return self.walk.error_at(element, problem, self.place, kind)
+
     def _begin_element(self, element: Element) -> None:
         if element.tag == "comparison_results":
-            self.report_attributes = {str(name): str(value) for name, value in element.attrib.items()}
-            self.report = self.names.next_name(self.document.stem, self.report_attributes)
+            self.report_attributes = element.attrib
+            self.report = self.names.next_name(self.document.stem, element.attrib)
         elif element.tag == COMPARISON:
-            self.open = self.side = self.threads = None
+            self.open = self.side = self.threads = self.place = None
             self.open = self._begin_comparison(element)
         elif self.open is None:
             return
         elif element.tag == LABEL:
             self.open.labels.append(self._read_label(self.open, element))
         elif element.tag == "result":
-            self.threads = self.walk.whole_attribute(element, "threads_no", self.open.place)
+            self.threads = self.walk.whole_attribute(element, "threads_no", self.place)
         elif element.tag in VERSIONS:
             self.side = self._begin_side(self.open, element)
         elif self.side is not None and element.tag == "samples":
-            order = self.walk.text_attribute(element, "order", self.open.place)
+            order = self.walk.text_attribute(element, "order", self.place)
             if not _ORDER.fullmatch(order):
-                raise self.walk.error_at(element, f'order="{order}" is not a whole number', self.open.place)
-            self.side.samples.append(
-                (int(order), self.walk.numbers_attribute(element, "values", self.open.place))
-            )
+                raise self._error_at(element, f'order="{order}" is not a whole number')
+            values = self.walk.numbers_attribute(element, "values", self.place)
+            self.side.samples.append((int(order), values))
 
     def _begin_comparison(self, element: Element) -> _Comparison:
-        if self.report is None:
-            self.report = self.names.next_name(self.document.stem, {})
+        self.report = self.report or self.names.next_name(self.document.stem, {})
         operation = self.walk.text_attribute(element, "operation_name")
-        place = f'operation "{operation}"'
-        benchmark = self.walk.text_attribute(element, "benchmark_name", place)
-        better = self._read_choice(element, "better", ("higher", "lower"), place)
-        status = self._read_choice(element, "result_status", STATUSES, place)
-        key = comparison_id_of(self.report, {str(name): str(value) for name, value in element.attrib.items()})
+        self.place = f'operation "{operation}"'
+        benchmark = self.walk.text_attribute(element, "benchmark_name", self.place)
+        better = self._read_choice(element, "better", ("higher", "lower"))
+        status = self._read_choice(element, "result_status", STATUSES)
+        key = _comparison_id(self.report, element.attrib)
         if key in self.used_names.identifiers:
-            repeated = (
-                f'comparison_id="{key}" appears twice'
-                if "comparison_id" in element.attrib
-                else (f'<comparison_result> appears twice in the report "{self.report}"')
-            )
-            raise self.walk.error_at(element, repeated, place, RepeatedError)
+            repeated = f'<comparison_result> appears twice in the report "{self.report}"'
+            if "comparison_id" in element.attrib:
+                repeated = f'comparison_id="{key}" appears twice'
+            raise self._error_at(element, repeated, RepeatedError)
         self.used_names.identifiers.add(key)
         hint = "the attribute better, or --better, says otherwise"
         better = better or self.better or self.problems.assume_higher(self.document.name, hint)
         unit, worse = element.get("unit") or UNKNOWN, None
         if "siblings_worse" in element.attrib:
-            worse = self.walk.number_attribute(element, "siblings_worse", place)
+            worse = self.walk.number_attribute(element, "siblings_worse", self.place)
             if not 0 <= worse <= 1:
-                raise self.walk.error_at(element, f'siblings_worse="{worse:g}" is not between 0 and 1', place)
+                raise self._error_at(element, f'siblings_worse="{worse:g}" is not between 0 and 1')
         return _Comparison(key, benchmark, operation, unit, better, status, worse, self.walk.line)
 
     def _read_label(self, comparison: _Comparison, element: Element) -> LabelRow:
-        status = self.walk.text_attribute(element, "status", comparison.place)
+        status = self.walk.text_attribute(element, "status", self.place)
         if status not in LABEL_STATUSES:
-            expected = ", ".join(LABEL_STATUSES)
-            raise self.walk.error_at(
-                element, f'status="{status[:60]}" is not one of {expected}', comparison.place
-            )
+            raise self._error_at(element, f'status="{status[:60]}" is not one of {", ".join(LABEL_STATUSES)}')
         annotator, time = element.get("annotator", "").strip() or None, element.get("labelled_at", "")
         labelled_at = parse_moment(time)
         if time and labelled_at is None:
-            wrong = f'labelled_at="{time[:60]}" is not a time like {EXAMPLE_MOMENT}'
-            raise self.walk.error_at(element, wrong, comparison.place)
+            raise self._error_at(element, f'labelled_at="{time[:60]}" is not a time like {EXAMPLE_MOMENT}')
         labelled_by = element.get("labelled_by", "").strip() or annotator or UNKNOWN
         return LabelRow(comparison.key, status, labelled_by, annotator, labelled_at)
 
-    def _read_choice(self, element: Element, name: str, allowed: tuple[str, ...], place: str) -> str:
+    def _read_choice(self, element: Element, name: str, allowed: tuple[str, ...]) -> str:
         value = element.get(name, "")
         if value and value not in allowed:
             expected = " or ".join(f'"{word}"' for word in allowed)
-            raise self.walk.error_at(element, f'{name}="{value}" is unknown; expected {expected}', place)
+            raise self._error_at(element, f'{name}="{value}" is unknown; expected {expected}')
         return value
 
     def _begin_side(self, comparison: _Comparison, element: Element) -> _Side:
         tag = str(element.tag)
         if self.threads is None:
-            raise self.walk.error_at(element, f"<{tag}> is not inside a <result>", comparison.place)
+            raise self._error_at(element, f"<{tag}> is not inside a <result>")
         key = (self.threads, tag)
         if key in comparison.sides:
             repeated = f'threads_no="{self.threads}" has a second <{tag}>'
-            raise self.walk.error_at(element, repeated, comparison.place, RepeatedError)
-        summary = (
-            {}
-            if tag in WITHOUT_NUMBERS
-            else summary_statistics(self.walk, element, f"{comparison.place} {tag}")
-        )
+            raise self._error_at(element, repeated, RepeatedError)
+        place = f"{self.place} {tag}"
+        summary = {} if tag in WITHOUT_NUMBERS else summary_statistics(self.walk, element, place)
         comparison.sides[key] = side = _Side(summary)
         return side
 
     def _add_comparison(self, comparison: _Comparison) -> None:
         key, benchmark, operation = comparison.key, comparison.benchmark, comparison.operation
-        machine = self.report_attributes.get("machine") or str(self.report)
+        machine = self.report_attributes.get("machine") or self.report
         machine = self.used_names.reserve_machine(benchmark, operation, machine)
         # consecutive orders of the versions, by their orders in the document; None is a summary
         orders: dict[str, dict[int | None, int]] = {}
@@ -303,16 +277,15 @@ class _Reader:
             orders[tag] = {version: order for order, version in enumerate(versions, next_order)}
             next_order += len(versions)
         common = (benchmark, benchmark, operation, machine, comparison.unit, comparison.better)
-        results = self.builder.results
         for (threads, tag), side in comparison.sides.items():
             series = Series(f"{key}/{threads}", *common, threads)
             for version, values in side.samples:
-                results.add_samples(series, orders[tag][version], None, values)
+                self.builder.results.add_values(series, orders[tag][version], None, values)
             if not side.samples and side.numbers:
-                results.add_summary(series, min(orders[tag].values()), None, side.numbers)
+                self.builder.results.add_values(series, min(orders[tag].values()), None, side.numbers)
         bounds = (end(orders[tag].values()) for tag in (BASE, TARGET) for end in (min, max))
         later = max(orders[LATER].values(), default=None)
-        source = f"{self.document.name}:{comparison.line} {comparison.place}"
+        source = f"{self.document.name}:{comparison.line} {self.place}"
         uuids = (self.report_attributes.get(name) for name in UUIDS)
         names = (key, benchmark, operation, machine)
         self.builder.comparisons.append((*names, *bounds, later, source, comparison.siblings_worse, *uuids))
@@ -382,7 +355,7 @@ def _status_edits(
             report = names.next_name(document.stem, element.attrib)
         elif element.tag == COMPARISON:
             report = report or names.next_name(document.stem, {})
-            key = comparison_id_of(report, element.attrib)
+            key = _comparison_id(report, element.attrib)
             verdict = "invalid" if key in seen else verdicts.get(key, otherwise)
             attributes, stop, is_empty = _start_tag(content, walk.offset)
             if verdict is not None:

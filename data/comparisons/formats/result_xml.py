@@ -18,18 +18,12 @@ from data.tables.problems import Problems
 from data.tables.xml_stream import Document, Element, WholeDocument
 
 SETTINGS_TAG = "settings"
-
-
 #: Names of the properties that the tables use, in lower case.
 MACHINE, VERSION, BENCHMARK = "hostname", "kernel", "benchmarkname"
 
 
-def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
-    """Return the properties below an element ``settings``: attributes ``value`` by tag in lower case.
-
-    Of a repeated property, the last value counts, even if it is empty. Values are stripped, and empty ones
-    dropped. InputError if an element at any depth below it has no attribute ``value``.
-    """
+def _properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
+    """Return the attributes ``value`` by tag in lower case; of a repeated property the last, maybe empty."""
     texts = {
         str(element.tag).lower(): tree.text_attribute(element, "value", SETTINGS_TAG).strip()
         for element in list(settings.iter())[1:]
@@ -45,7 +39,7 @@ def properties_beside(path: Path) -> dict[str, str]:
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
             tree = WholeDocument(Document.from_path(candidate))
-            parts = (properties_in(tree, settings).items() for settings in tree.root.iter(SETTINGS_TAG))
+            parts = (_properties_in(tree, settings).items() for settings in tree.root.iter(SETTINGS_TAG))
             return dict(chain.from_iterable(parts))
     return {}
 
@@ -63,24 +57,20 @@ IS_TIME = re.compile(r"(^|_)(time|seconds|secs?|ms)$")
 
 
 @dataclass
-class _RunConfiguration:
-    threads: int
-    samples: list[float] = field(default_factory=list)
-    times: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in TIMES})
-    summary: dict[str, float] = field(default_factory=dict)
+class RunOperation:
+    """The results of an operation by number of threads: its samples or their summary, and the `TIMES`."""
 
-
-@dataclass
-class _RunOperation:
     name: str
     suite: str
     element: Element
     metric: str = ""
     better: str = ""
-    configurations: dict[int, _RunConfiguration] = field(default_factory=dict)
+    configurations: dict[int, list[float] | dict[str, float]] = field(default_factory=dict)
+    times: dict[int, list[list[float]]] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
+        """The position of the operation in messages."""
         return f'operation "{self.name}"'
 
 
@@ -106,7 +96,7 @@ class ResultRun:
         self.path, self._problems, self._measure, self._times = path, problems, measure, times
         self._tree = WholeDocument(Document.from_path(path))
         self.properties: dict[str, str] = {}
-        self.operations: dict[str, _RunOperation] = {}
+        self.operations: dict[str, RunOperation] = {}
         self.broken: set[str] = set()
         root = self._tree.root
         if root.tag != RUN_TAG:
@@ -126,7 +116,7 @@ class ResultRun:
         """Return the number of the line where an operation begins."""
         return self._tree.line_of(self.operations[name].element)
 
-    def benchmark_name(self, operation: _RunOperation) -> str:
+    def benchmark_name(self, operation: RunOperation) -> str:
         """Return the benchmark of an operation: that of the settings, else the suite of its element."""
         return self.properties.get(BENCHMARK, operation.suite)
 
@@ -135,7 +125,7 @@ class ResultRun:
             tag = str(element.tag)
             with self._problems.collecting():
                 if tag == SETTINGS_TAG:
-                    self.properties |= properties_in(self._tree, element)
+                    self.properties |= _properties_in(self._tree, element)
                 elif tag.endswith("_result") and tag not in WRAPPERS:
                     self._read_operation(tag.removesuffix("_result"), element)
                 else:
@@ -143,13 +133,12 @@ class ResultRun:
 
     def _read_operation(self, suite: str, element: Element) -> None:
         name = self._tree.text_attribute(element, "benchmark_name")
-        operation = _RunOperation(name, suite, element)
-        repeated = name in self.operations or name in self.broken
+        operation = RunOperation(name, suite, element)
         try:
-            if repeated:
+            if name in self.operations or name in self.broken:
                 raise self._tree.error_at(element, f"<{element.tag}> appears twice", operation.place)
-            for threads in element.iter("threads"):
-                self._read_configuration(operation, threads)
+            for configuration in element.iter("threads"):
+                self._read_configuration(operation, configuration)
             if not operation.configurations:
                 raise self._tree.error_at(element, "has no <threads>", operation.place)
         except InputError:
@@ -158,60 +147,56 @@ class ResultRun:
             raise
         self.operations[name] = operation
 
-    def _read_configuration(self, operation: _RunOperation, element: Element) -> None:
+    def _read_configuration(self, operation: RunOperation, element: Element) -> None:
         threads = self._tree.whole_attribute(element, "number", operation.place)
         if threads in operation.configurations:
             raise self._tree.error_at(element, f'<threads number="{threads}"> appears twice', operation.place)
-        configuration = operation.configurations[threads] = _RunConfiguration(threads)
-        self._read_samples(operation, configuration, list(element.iter("result")))
-        if not configuration.samples:
-            for part in list(element.iter())[1:]:
-                if "median" in part.attrib:
-                    self._read_summary(operation, configuration, part)
-            if not configuration.summary:
-                problem = f'<threads number="{threads}"> holds no measurement'
-                raise self._tree.error_at(element, problem, operation.place)
+        place, results = f'{operation.place} threads="{threads}"', list(element.iter("result"))
+        if results:
+            operation.configurations[threads] = self._read_samples(operation, results, place)
+            times = [self._read_times(results, names, place) for names in self._times.values()]
+            operation.times[threads] = times
+        elif summary := self._read_summary(operation, element, place):
+            operation.configurations[threads] = summary
+        else:
+            problem = f'<threads number="{threads}"> holds no measurement'
+            raise self._tree.error_at(element, problem, operation.place)
 
-    def _read_samples(
-        self, operation: _RunOperation, configuration: _RunConfiguration, results: Sequence[Element]
-    ) -> None:
-        if results and not operation.metric:
-            metric = self._measure.metric
-            if metric is None:
-                attributes = list(map(str, results[0].attrib))
-                candidates = [name for name in attributes if not IS_TIME.search(name)]
-                candidates += [name for name in TIMES["real_seconds"] if name in attributes]
-                if not candidates:
-                    problem = f"<result> holds no measurement; found {attributes}"
-                    raise self._tree.error_at(results[0], problem, operation.place)
-                metric = candidates[0]
+    def _read_samples(self, operation: RunOperation, results: list[Element], place: str) -> list[float]:
+        if not operation.metric:
+            attributes = list(map(str, results[0].attrib))
+            candidates = [name for name in attributes if not IS_TIME.search(name)]
+            candidates += [name for name in TIMES["real_seconds"] if name in attributes]
+            if self._measure.metric is None and not candidates:
+                problem = f"<result> holds no measurement; found {attributes}"
+                raise self._tree.error_at(results[0], problem, operation.place)
+            metric = candidates[0] if self._measure.metric is None else self._measure.metric
             self._set_metric(operation, metric)
-        place = f'{operation.place} threads="{configuration.threads}"'
-        configuration.samples += self._tree.number_attributes(results, operation.metric, place)
-        for column, names in self._times.items():
-            configuration.times[column] += self._read_times(results, names, place)
+        return self._tree.number_attributes(results, operation.metric, place)
 
-    def _read_times(self, results: Sequence[Element], names: Sequence[str], place: str) -> list[float]:
+    def _read_times(self, results: list[Element], names: Sequence[str], place: str) -> list[float]:
         """Return, for each result, the first of the attributes `names` that it has; NaN without any."""
-        first = [next((name for name in names if name in result.attrib), "") for result in results]
-        if len({*first}) == 1 and first[0]:
-            return self._tree.number_attributes(results, first[0], place)
+        present = [next((name for name in names if name in result.attrib), "") for result in results]
+        if present[0] and len({*present}) == 1:
+            return self._tree.number_attributes(results, present[0], place)
         return [
             self._tree.number_attribute(result, name, place) if name else math.nan
-            for result, name in zip(results, first, strict=True)
+            for result, name in zip(results, present, strict=True)
         ]
 
-    def _read_summary(
-        self, operation: _RunOperation, configuration: _RunConfiguration, element: Element
-    ) -> None:
-        tag, metric = str(element.tag), self._measure.metric
-        if not operation.metric and (not IS_TIME.search(tag) if metric is None else tag == metric):
-            self._set_metric(operation, tag)
-        if tag == operation.metric:
-            place = f'{operation.place} threads="{configuration.threads}" {tag}'
-            configuration.summary = summary_statistics(self._tree, element, place)
+    def _read_summary(self, operation: RunOperation, configuration: Element, place: str) -> dict[str, float]:
+        wanted, summary = self._measure.metric, dict[str, float]()
+        for element in list(configuration.iter())[1:]:
+            tag = str(element.tag)
+            if "median" not in element.attrib:
+                continue
+            if not operation.metric and (not IS_TIME.search(tag) if wanted is None else tag == wanted):
+                self._set_metric(operation, tag)
+            if tag == operation.metric:
+                summary = summary_statistics(self._tree, element, f"{place} {tag}")
+        return summary
 
-    def _set_metric(self, operation: _RunOperation, metric: str) -> None:
+    def _set_metric(self, operation: RunOperation, metric: str) -> None:
         operation.metric = metric
         if IS_TIME.search(metric):
             operation.better = "lower"
@@ -227,9 +212,8 @@ def read_results(
     Settings files are skipped. Results have the additional columns ``real_seconds`` and
     ``out_of_cpu_seconds`` (NaN where not given). The order of a version is its index among the files that are
     not skipped; its name is the property ``kernel``, else the file's stem. Every version but the first is
-    compared with the one before. `measure` is the metric to read and its direction (default: as in
-    `ResultRun`); a chunk ends with the file that reaches `chunk_rows` results (None: one chunk). No row is in
-    two chunks, so the first version of a chunk is compared with one whose results are in the chunk before.
+    compared with the one before. A chunk ends with the file that reaches `chunk_rows` results (None: one
+    chunk); its first version is compared with one whose results are in the chunk before.
 
     InputError if all files are settings; and, unless ``problems.keep_going``, at the first error: an invalid
     file, another machine than before, or an operation that is missing in one of two consecutive versions, or
@@ -271,18 +255,14 @@ class _Versions:
             self._add_comparisons(self.last, run)
         self.last = run
 
-    def _add_results(self, run: ResultRun, operation: _RunOperation) -> None:
+    def _add_results(self, run: ResultRun, operation: RunOperation) -> None:
         benchmark, name = run.benchmark_name(operation), operation.name
         machine, version = run.machine or UNKNOWN, run.properties.get(VERSION, run.path.stem)
         common = (benchmark, benchmark, name, machine, operation.metric, operation.better)
         results = self.builder.results
-        for threads, configuration in operation.configurations.items():
+        for threads, values in operation.configurations.items():
             series = Series(f"{benchmark}/{name}/{threads}", *common, threads)
-            if configuration.samples:
-                times = configuration.times.values()
-                results.add_samples(series, self.order, version, configuration.samples, *times)
-            else:
-                results.add_summary(series, self.order, version, configuration.summary)
+            results.add_values(series, self.order, version, values, *operation.times.get(threads, ()))
 
     def _add_comparisons(self, baseline: ResultRun, target: ResultRun) -> None:
         scope = target.path.stem

@@ -185,10 +185,9 @@ def read_data_set(
     versions. Each inspector has a label: fail if this person marked the boundary and the target's median is
     worse than the baseline's (lower for units of `THROUGHPUT`, else higher), else pass. A consensus without
     annotator is a further label: pass where nobody marked a change, and where at least ``min_annotators``
-    marked one, fail or pass by the medians, even if other inspectors did not mark it. A chunk has at least
-    ten times `chunk_rows` results (None: all); the last may have fewer, or none. InputError if the
-    annotations cannot be read or there is no series, and at the first invalid entry of the annotations or
-    series unless ``problems.keep_going``, which skips it.
+    marked one, fail or pass by the medians. A chunk has at least ten times `chunk_rows` results (None: all);
+    the last may have fewer, or none. InputError if the annotations cannot be read or there is no series, and
+    at the first invalid entry of the annotations or series unless ``problems.keep_going``.
     """
     annotations = annotations_of(path / "annotations.json", problems)
     files = sorted(path.rglob("*__*__*.csv"))

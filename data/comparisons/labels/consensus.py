@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.tables import CANNOT_TELL
+from data.tables.specs import with_dtypes
 
 Ints = NDArray[np.int64]
 
@@ -41,12 +42,8 @@ class Votes:
         """
         labels = decided_labels(labels)
         unnamed = pd.Series([f"somebody {row}" for row in range(len(labels))], labels.index, dtype="str")
-        voters = (
-            labels["annotator"]
-            .fillna(labels["labelled_by"])
-            .fillna(unnamed)
-            .mask(_is_sole_unattributed(labels))
-        )
+        authors = labels["annotator"].fillna(labels["labelled_by"]).fillna(unnamed)
+        voters = authors.mask(_is_sole_unattributed(labels))
         last = _last_votes(labels.assign(person=voters).dropna(subset=["person"]))
         comparison, comparisons = pd.factorize(last["comparison_id"], sort=True)
         person, people = pd.factorize(last["person"], sort=True)
@@ -80,11 +77,10 @@ def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def settled_labels(labels: pd.DataFrame) -> pd.Series:
-    """Return the status ("pass", "fail"), by comparison_id, where the only label without annotator decides.
+    """Return the status, by comparison_id, where the only label without annotator decides, in their order.
 
-    If a comparison has exactly one label without annotator, this label decides unless an annotator's label is
-    later; a missing time is the earliest. Labels that `decided_labels` removes do not count. Comparisons that
-    are not in the result are decided by votes. The order is that of `labels`.
+    It decides unless an annotator's label is later; a missing time is the earliest. Labels that
+    `decided_labels` removes do not count. All other comparisons are decided by votes.
     """
     labels = decided_labels(labels)
     times = labels["labelled_at"].fillna(_LONG_AGO)
@@ -188,12 +184,9 @@ _TIED = 1e-9
 def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
     """Return the status ("pass", "fail") of every labelled comparison, indexed by comparison_id.
 
-    It is missing where votes are tied. If a comparison has exactly one label without annotator, this label
-    decides alone, unless an annotator's label is later (see `settled_labels`); these comparisons come first,
-    in the order of `labels`. The others, sorted by id, get the status of the majority, or with the rule
-    "dawid-skene" the more probable status given the reliability of the voters. Comparisons without a vote are
-    not in the result, which may be empty: all their labels are `CANNOT_TELL`, or their authors gave
-    `CANNOT_TELL` last.
+    It is missing where votes are tied. Comparisons of `settled_labels` come first. The others, sorted by id,
+    get the status of the majority, or with the rule "dawid-skene" the more probable status given the
+    reliability of the voters. Comparisons without a vote (see `decided_labels`) are not in the result.
     """
     votes = Votes.from_labels(labels)
     if rule == "majority":
@@ -217,12 +210,13 @@ def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFra
     """
     votes = Votes.from_labels(labels)
     if not len(votes.comparisons) or votes.vote_counts.sum(axis=0).max() <= 1:
-        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in ANNOTATOR_COLUMNS.items()})
+        return with_dtypes(None, ANNOTATOR_COLUMNS)
     reliability, n = dawid_skene(votes), len(votes.people)
     settled = status.reindex(votes.comparisons).to_numpy(object)[votes.comparison]
     is_settled = ~pd.isna(settled)
     agrees = is_settled & ((settled == "fail") == votes.fail)
     n_settled = np.bincount(votes.person, is_settled, minlength=n)
+    n_agreed = np.bincount(votes.person, agrees, minlength=n)
     table = pd.DataFrame(
         {
             "annotator": votes.people,
@@ -230,8 +224,7 @@ def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFra
             "fails": np.bincount(votes.person, votes.fail, minlength=n).astype(np.int64),
             "sensitivity": reliability.sensitivity,
             "specificity": reliability.specificity,
-            "agreement": np.bincount(votes.person, agrees, minlength=n)
-            / np.where(n_settled > 0, n_settled, np.nan),
+            "agreement": n_agreed / np.where(n_settled > 0, n_settled, np.nan),
         }
     ).astype(ANNOTATOR_COLUMNS)
     return table.sort_values(["cases", "annotator"], ascending=[False, True], ignore_index=True)

@@ -10,20 +10,18 @@ from typing import Any
 
 from sqlalchemy import (
     URL,
-    BigInteger,
     Boolean,
-    Column,
     Connection,
     DateTime,
     Dialect,
     Engine,
     Integer,
-    MetaData,
-    Table,
     Text,
+    column,
     create_engine,
     event,
     make_url,
+    table,
 )
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.types import TypeDecorator
@@ -49,18 +47,13 @@ class UtcTime(TypeDecorator[datetime]):
         return value and (value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC))
 
 
-LABELS = Table(
+#: The columns of the table, which the migrations define.
+LABELS = table(
     NAME,
-    MetaData(),
-    # SQLite numbers rows automatically only with its type INTEGER
-    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("comparison_id", Text, nullable=False),
-    Column("status", Text),
-    Column("labelled_by", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("saw_verdict", Boolean),
-    Column("model", Text, nullable=False),
-    Column("labelled_at", UtcTime, nullable=False),
+    *(column(name, Text) for name in ("comparison_id", "status", "labelled_by", "key", "model")),
+    column("number", Integer),
+    column("saw_verdict", Boolean),
+    column("labelled_at", UtcTime),
 )
 
 

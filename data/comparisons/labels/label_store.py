@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Literal, Self, cast
@@ -50,18 +50,10 @@ class TooManyLabelsError(InputError):
 class NewLabel:
     """An annotator's label of a comparison, to be added to the store.
 
-    Attributes
-    ----------
-    status : {"pass", "fail", "cannot_tell"} or None
-        None withdraws the annotator's earlier label.
-    key : str
-        Chosen by the sender; a second label with the same key and content is the same label.
-    saw_verdict : bool or None
-        Whether the annotator knew the model's verdict; None if unknown.
-    model : str
-        The model of that verdict; empty if there was no verdict.
-    labelled_at : datetime or None
-        None: the time when it is stored.
+    The `status` None withdraws the annotator's earlier label. `key` is chosen by the sender; a second label
+    with the same key and content is the same label. `saw_verdict` is whether the annotator knew the verdict
+    of the `model` (empty without a verdict), None if unknown. `labelled_at` is by default the time when the
+    label is stored.
     """
 
     comparison_id: str
@@ -103,13 +95,8 @@ _LOCK = 0x7065_7266_6C61_626C
 _MIGRATION_PATIENCE = 15.0
 
 
-def migrate_tables(engine: Engine, address: str) -> None:
-    """Create or upgrade the tables of labels; do nothing if they are current.
-
-    Several processes may do so at once. IncompatibleStoreError, with `address`, if the database was written
-    by a newer perfjudge, or by an older one that was never released. SQLAlchemyError if it is unreachable, or
-    an SQLite file stays locked for 15 s.
-    """
+def _migrate_tables(engine: Engine, address: str) -> None:
+    """Create or upgrade the tables of labels; several processes may do so at once."""
     version = None
     with engine.connect() as connection:
         if inspect(connection).has_table(VERSION):
@@ -170,6 +157,8 @@ def _use_write_ahead_log(engine: Engine) -> None:
 AT_ONCE = 500
 #: Period in seconds of the limit on an annotator's labels.
 LIMIT_SECONDS = 60.0
+#: Fields in which imported labels differ from each other.
+_IDENTIFYING = ("comparison_id", "status", "labelled_by", "labelled_at")
 _INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
@@ -268,9 +257,9 @@ class LabelStore:
                 insert = _INSERT[connection.dialect.name](LABELS).values(sorted(rows, key=itemgetter("key")))
                 insert = insert.on_conflict_do_nothing(index_elements=["key"]).returning(LABELS.c.key)
                 inserted = {*connection.scalars(insert)}
-            comparisons = {label.comparison_id for label in labels}
-            rows_of_histories = connection.execute(_history_query(comparisons)).mappings()
-            histories = _histories_by_comparison(rows_of_histories, comparisons)
+            histories: dict[str, list[StoredLabel]] = {label.comparison_id: [] for label in labels}
+            for row in connection.execute(_history_query(histories)).mappings():
+                histories[row["comparison_id"]].append(StoredLabel(**row))
         return [
             TooManyLabelsError(f"{label.labelled_by} labels too quickly")
             if label.key in late
@@ -280,9 +269,7 @@ class LabelStore:
 
     def label_history(self, comparison_id: str) -> list[StoredLabel]:
         """Return all labels of a comparison, oldest first, also withdrawals; empty without labels."""
-        return _histories_by_comparison(self._query_rows(_history_query([comparison_id])), [comparison_id])[
-            comparison_id
-        ]
+        return [StoredLabel(**row) for row in self._query_rows(_history_query([comparison_id]))]
 
     def current_labels(self) -> pd.DataFrame:
         """Return `last_labels` (each annotator's last label per comparison) without withdrawn labels."""
@@ -305,7 +292,7 @@ class LabelStore:
 
     def all_identifying_values(self) -> set[tuple[object, ...]]:
         """Return (comparison_id, status, labelled_by, labelled_at) of all labels, also withdrawals."""
-        columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
+        columns = [LABELS.c[name] for name in _IDENTIFYING]
         return {tuple(row.values()) for row in self._query_rows(select(*columns))}
 
     def _query_rows(self, query: Select[Any]) -> Sequence[RowMapping]:
@@ -319,35 +306,23 @@ class LabelStore:
         try:
             with self._lock:
                 if not self._migrated:
-                    migrate_tables(self._engine, self.address.text)
+                    _migrate_tables(self._engine, self.address.text)
                     self._migrated = True
-            with (
-                self._engine.connect().execution_options(**{WRITES: writes}) as connection,
-                connection.begin(),
-            ):
+            options = {WRITES: writes}
+            with self._engine.connect().execution_options(**options) as connection, connection.begin():
                 yield connection
         except SQLAlchemyError as exc:
             self._unreachable = True
             cause = exc.orig if isinstance(exc, DBAPIError) else exc
             reason = next(iter(str(cause).strip().splitlines()), "") or type(cause).__name__
-            raise UnreachableError(
-                f"the labels cannot be reached ({reason})", place=self.address.text
-            ) from exc
+            problem = f"the labels cannot be reached ({reason})"
+            raise UnreachableError(problem, place=self.address.text) from exc
         self._unreachable = False
 
 
 def _history_query(comparisons: Collection[str]) -> Select[Any]:
     oldest = LABELS.c.labelled_at, LABELS.c.number
     return select(LABELS).where(LABELS.c.comparison_id.in_(comparisons)).order_by(*oldest)
-
-
-def _histories_by_comparison(
-    rows: Iterable[RowMapping], comparisons: Iterable[str]
-) -> dict[str, list[StoredLabel]]:
-    histories: dict[str, list[StoredLabel]] = {comparison: [] for comparison in comparisons}
-    for row in rows:
-        histories[row["comparison_id"]].append(StoredLabel(**row))
-    return histories
 
 
 def _recent_query(people: Collection[str], since: datetime) -> Select[Any]:
@@ -384,12 +359,8 @@ def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None =
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
-    stored = store.all_identifying_values()
-    new = [
-        label
-        for label in map(_from_row, named.to_dict("records"))
-        if (label.comparison_id, label.status, label.labelled_by, label.labelled_at) not in stored
-    ]
+    stored, identify = store.all_identifying_values(), attrgetter(*_IDENTIFYING)
+    new = [label for label in map(_from_row, named.to_dict("records")) if identify(label) not in stored]
     fresh = 0
     for start in range(0, len(new), AT_ONCE):
         for added in store.add_all(new[start : start + AT_ONCE]):
@@ -402,9 +373,8 @@ def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None =
 def _from_row(row: dict[str, object]) -> NewLabel:
     at = LONG_AGO if pd.isna(row["labelled_at"]) else pd.Timestamp(str(row["labelled_at"])).to_pydatetime()
     if at > datetime.now(UTC):
-        raise InputError(
-            f'labelled_at="{at.isoformat()}" is in the future', place=f'label of "{row["comparison_id"]}"'
-        )
+        problem = f'labelled_at="{at.isoformat()}" is in the future'
+        raise InputError(problem, place=f'label of "{row["comparison_id"]}"')
     values = (str(row["comparison_id"]), str(row["status"]), str(row["annotator"]), at.isoformat())
     key = sha256("\n".join(map(repr, values)).encode()).hexdigest()
     return NewLabel(values[0], cast(Status, values[1]), values[2], f"imported-{key}", labelled_at=at)

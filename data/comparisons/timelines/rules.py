@@ -13,12 +13,7 @@ from data.tables.xml_stream import Document, Element, WholeDocument
 Role = Literal["baseline", "target", "start"]
 ROLES: tuple[Role, ...] = ("baseline", "target", "start")
 #: Roles by name of a node; the thesis uses the plural of target.
-NODES: Mapping[str, Role] = {
-    "baseline": "baseline",
-    "target": "target",
-    "targets": "target",
-    "start": "start",
-}
+NODES: dict[str, Role] = {**{role: role for role in ROLES}, "targets": "target"}
 #: Maximum length of a pattern and of a property's value.
 MAX_LENGTH = 1_000
 #: Maximum number of sets of rules in one file.
@@ -119,19 +114,17 @@ def _read_rules(tree: WholeDocument, node: Element, role: Role, place: str) -> l
     import pyarrow.compute as pc
 
     rules: dict[str, TimelineRule] = {}
+    role_place = f"{place} {role}"
     for element in node:
         name = str(element.tag)
-        pattern = tree.text_attribute(element, "value", f"{place} {role}")
+        pattern = tree.text_attribute(element, "value", role_place)
         if name.lower() in rules:
-            raise tree.error_at(
-                element, f"<{name}> appears twice; expected each property once", f"{place} {role}"
-            )
+            raise tree.error_at(element, f"<{name}> appears twice; expected each property once", role_place)
         rules[name.lower()] = rule = TimelineRule(role, name, pattern)
-        rule_place = f"{place} {role} <{name}>"
+        rule_place = f"{role_place} <{name}>"
         if len(pattern) > MAX_LENGTH:
-            raise tree.error_at(
-                element, f"value has {len(pattern)} characters; expected {MAX_LENGTH} at most", rule_place
-            )
+            problem = f"value has {len(pattern)} characters; expected {MAX_LENGTH} at most"
+            raise tree.error_at(element, problem, rule_place)
         try:
             pc.match_substring_regex(pa.array([""]), pattern)
             rule.matching_values([""])
@@ -140,7 +133,6 @@ def _read_rules(tree: WholeDocument, node: Element, role: Role, place: str) -> l
             problem = f'value="{pattern[:60]}" is not a regular expression of RE2 ({reason})'
             raise tree.error_at(element, problem, rule_place) from exc
     if not rules:
-        raise tree.error_at(
-            node, f'<{node.tag}> holds no rule; expected elements like <Kernel value="..."/>', place
-        )
+        problem = f'<{node.tag}> holds no rule; expected elements like <Kernel value="..."/>'
+        raise tree.error_at(node, problem, place)
     return list(rules.values())

@@ -88,12 +88,9 @@ class TimelineRun:
 def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> TimelineRun:
     """Return the run in a result file (the scheduler thesis, figures 4.1 and 4.2).
 
-    `source` names the run; `problems` receives notes and errors of skipped operations; `measure` has the
-    metric and direction if the file does not define them. A file that names neither machine, version nor
-    benchmark uses the settings file in its directory (`properties_beside`). A missing machine is "unknown", a
-    missing version the file's stem; a time without zone is in UTC, one that is not ISO 8601 is ignored, with
-    a note. Summaries are used only for series without samples. InputError if the file is not a result or has
-    no operation, or for the first invalid operation unless ``problems.keep_going``, which skips it.
+    `source` names the run; the other parameters and errors are those of `result_xml.ResultRun`. A missing
+    machine is "unknown", a missing version the file's stem; a time without zone is in UTC, one that is not
+    ISO 8601 is ignored, with a note.
     """
     run = result_xml.ResultRun(path, problems, measure, times={})
     properties = _with_names(run.properties, path)
@@ -104,11 +101,11 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
     lengths, values, five = array("q"), array("d"), array("d")
     for operation in run.operations.values():
         names = (run.benchmark_name(operation), operation.name, operation.metric, operation.better)
-        for threads, configuration in operation.configurations.items():
+        for threads, measured in operation.configurations.items():
             series.append(RunSeries(*names, threads))
-            lengths.append(len(configuration.samples))
-            values.extend(configuration.samples)
-            summary = {} if configuration.samples else configuration.summary
+            samples, summary = ([], measured) if isinstance(measured, dict) else (measured, {})
+            lengths.append(len(samples))
+            values.extend(samples)
             five.extend(summary.get(name, np.nan) for name in FIVE_NUMBERS)
     return TimelineRun(
         source,
@@ -126,9 +123,7 @@ def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> It
 
     Machine, version and time are those of ``<stem>.settings.xml``, else ``settings.xml``, in the directory.
     If that does not state them, the machine is the file's, the version the file's stem, and the time None.
-    `source` names the runs; `measure` is the metric and direction if the file does not define them.
-    InputError if the file cannot be read, has no results, or holds comparisons or several versions; and at
-    the first invalid part, unless ``problems.keep_going``.
+    `source` names the runs; the other parameters and errors are those of `results_of_run`.
     """
     properties = _with_names(result_xml.properties_beside(path), path)
     results = results_of_run(path, problems, measure)
@@ -150,12 +145,8 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
     column ``order``, a missing machine, benchmark or unit by "unknown". The time is the earliest of the run.
     Of summaries, only the five numbers (`FIVE_NUMBERS`) are used, and only for series without samples.
     """
-    results = results.assign(
-        version=results["version"].fillna(results["order"].astype(str)),
-        machine=results["machine"].fillna(UNKNOWN),
-        benchmark=results["benchmark"].fillna(UNKNOWN),
-        unit=results["unit"].fillna(UNKNOWN),
-    )
+    results = results.assign(version=results["version"].fillna(results["order"].astype(str)))
+    results = results.fillna(dict.fromkeys(("machine", "benchmark", "unit"), UNKNOWN))
     runs, run_names = pd.factorize(pd.MultiIndex.from_frame(results[["machine", "version", "benchmark"]]))
     series, keys = pd.factorize(pd.MultiIndex.from_frame(results[_KEYS]))
     place = np.lexsort((series, runs))
@@ -194,10 +185,7 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
 
 
 def _with_names(properties: Mapping[str, str], path: Path) -> dict[str, str]:
-    return dict(properties) | {
-        MACHINE: properties.get(MACHINE, UNKNOWN),
-        VERSION: properties.get(VERSION, path.stem),
-    }
+    return {MACHINE: UNKNOWN, VERSION: path.stem, **properties}
 
 
 def _time_measured(properties: Mapping[str, str], source: str, problems: Problems) -> datetime | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
@@ -141,9 +141,8 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
     ]
     if not timelines:
         of_targets = "a target that is a start" if "start" in rules.roles else "a target"
-        raise InputError(
-            f"no machine has results of a baseline and of {of_targets}", place=f'rules "{rules.title}"'
-        )
+        problem = f"no machine has results of a baseline and of {of_targets}"
+        raise InputError(problem, place=f'rules "{rules.title}"')
     return timelines
 
 
@@ -276,48 +275,39 @@ class MeasuredVersions:
         """
         few = np.where(self.is_measured, self.sample_counts, -1)
         usual = np.array([np.median(row[row >= 0]) if (row >= 0).any() else 0 for row in few])
-        summaries = (self.sample_counts.sum(axis=1) == 0) & (
-            self.is_measured.sum(axis=1) < MIN_WINDOW_VERSIONS
-        )
-        alone = (usual >= FEW_SAMPLES) | summaries
+        has_few_versions = self.is_measured.sum(axis=1) < MIN_WINDOW_VERSIONS
+        alone = (usual >= FEW_SAMPLES) | ((self.sample_counts.sum(axis=1) == 0) & has_few_versions)
         for operation in self.operations:
             alone[operation.row_slice] = alone[operation.row_slice].all()
         return np.asarray(alone)
 
 
-class _Rows:
-    """Assigns rows to series: `row` and unit conversion factor by series, None for skipped series."""
+def _series_scales(
+    runs: Iterable[TimelineRun], chosen: ChosenRuns, problems: Problems
+) -> tuple[dict[RunSeries, float | None], list[RunSeries], dict[str, None]]:
+    """Return the unit conversion factor of each selected series, the first series per operation, and notes.
 
-    def __init__(self, chosen: ChosenRuns, problems: Problems) -> None:
-        self.chosen, self.problems = chosen, problems
-        #: Unit, better direction and source of the first run of every operation.
-        self.firsts: dict[tuple[str, str], tuple[str, str, str]] = {}
-        self.rows: dict[tuple[str, str, int], int] = {}
-        self.notes: dict[str, None] = {}
-        self._by_series: dict[RunSeries, tuple[int, float] | None] = {}
-
-    def row_and_scale(self, run: TimelineRun, series: RunSeries) -> tuple[int, float] | None:
-        if series not in self._by_series:
-            self._by_series[series] = self._new_row(run, series)
-        return self._by_series[series]
-
-    def _new_row(self, run: TimelineRun, series: RunSeries) -> tuple[int, float] | None:
-        if series.operation not in self.chosen.operations:
-            return None
-        operation = series.benchmark, series.operation
-        unit, better, source = self.firsts.setdefault(operation, (series.unit, series.better, run.source))
-        place, problem = f'operation "{series.operation}"', None
-        scale = scale_to(series.unit, unit)
-        if series.better != better:
-            problem = f'better="{series.better}" is not "{better}" as in {source}'
-        elif scale is None:
-            problem = f'unit "{series.unit}" cannot be converted to "{unit}" of {source}'
-        if problem is not None or scale is None:
-            self.problems.add(InputError(problem or "", file=run.source, place=place))
-            return None
-        if scale != 1:
-            self.notes[f"{run.source}: {place} in {series.unit}, converted to {unit}"] = None
-        return self.rows.setdefault((*operation, series.threads), len(self.rows)), scale
+    The factor converts to the first unit of the operation; it is None for series that cannot be converted or
+    have the opposite direction, which are added to `problems`.
+    """
+    scales: dict[RunSeries, float | None] = {}
+    firsts: dict[tuple[str, str], tuple[RunSeries, str]] = {}
+    notes: dict[str, None] = {}
+    for run in runs:
+        for series in run.series:
+            if series in scales or series.operation not in chosen.operations:
+                continue
+            first, source = firsts.setdefault(series[:2], (series, run.source))
+            place, same_direction = f'operation "{series.operation}"', series.better == first.better
+            scales[series] = scale = scale_to(series.unit, first.unit) if same_direction else None
+            if scale is None:
+                problem = f'better="{series.better}" is not "{first.better}" as in {source}'
+                if same_direction:
+                    problem = f'unit "{series.unit}" cannot be converted to "{first.unit}" of {source}'
+                problems.add(InputError(problem, file=run.source, place=place))
+            elif scale != 1:
+                notes[f"{run.source}: {place} in {series.unit}, converted to {first.unit}"] = None
+    return scales, [first for first, _ in firsts.values()], notes
 
 
 def gather_measurements(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
@@ -329,43 +319,42 @@ def gather_measurements(chosen: ChosenRuns, problems: Problems) -> MeasuredVersi
     in ``five``. InputError if no operation is left, or if an operation was measured in opposite directions or
     incompatible units; with ``problems.keep_going``, such a measurement is skipped instead.
     """
-    rows = _Rows(chosen, problems)
+    runs = [(column, run) for column, name in enumerate(chosen.versions) for run in chosen.runs[name]]
+    scales, firsts, notes = _series_scales((run for _, run in runs), chosen, problems)
+    if not firsts:
+        raise InputError("no operation is left", place=f'rules "{chosen.rules.title}"')
+    operations: list[MeasuredOperation] = []
+    rows: dict[tuple[str, str, int], int] = {}
+    threads_of = defaultdict[tuple[str, str], set[int]](set)
+    for series, scale in scales.items():
+        if scale is not None:
+            threads_of[series[:2]].add(series.threads)
+    for first in firsts:
+        threads = tuple(sorted(threads_of[first[:2]]))
+        operations.append(MeasuredOperation(*first[:4], threads, len(rows)))
+        rows |= {(*first[:2], number): row for row, number in enumerate(threads, len(rows))}
     latest: dict[tuple[int, int], tuple[Floats, Floats]] = {}
     count = 0
-    for column, version in enumerate(chosen.versions):
-        for run in chosen.runs[version]:
-            edges = np.append(0, np.cumsum(run.lengths))
-            for place, series in enumerate(run.series):
-                row = rows.row_and_scale(run, series)
-                if row is not None:
-                    samples = run.values[edges[place] : edges[place + 1]]
-                    latest[row[0], column] = samples * row[1], run.five[place] * row[1]
-                    count += 1
-    if not rows.rows:
-        raise InputError("no operation is left", place=f'rules "{chosen.rules.title}"')
-    # final rows are sorted by operation, then threads
-    names = {name: place for place, name in enumerate(rows.firsts)}
-    keys = sorted(rows.rows, key=lambda key: (names[key[:2]], key[2]))
-    operations: list[MeasuredOperation] = []
-    for (benchmark, operation), group in groupby(keys, key=lambda key: key[:2]):
-        unit, better, _ = rows.firsts[benchmark, operation]
-        threads = tuple(key[2] for key in group)
-        first = sum(len(earlier.threads) for earlier in operations)
-        operations.append(MeasuredOperation(benchmark, operation, unit, better, threads, first))
-    final = {rows.rows[key]: place for place, key in enumerate(keys)}
-    height, width = len(keys), len(chosen.versions)
+    for column, run in runs:
+        edges = np.append(0, np.cumsum(run.lengths))
+        for place, series in enumerate(run.series):
+            scale = scales.get(series)
+            if scale is not None:
+                samples = run.values[edges[place] : edges[place + 1]]
+                cell = rows[series.benchmark, series.operation, series.threads], column
+                latest[cell] = samples * scale, run.five[place] * scale
+                count += 1
+    height, width = len(rows), len(chosen.versions)
     counts = np.zeros((height, width), np.int64)
     five = np.full((height, width, 5), np.nan)
-    by_place = sorted((final[index], column, *data) for (index, column), data in latest.items())
-    for place, column, samples, summary in by_place:
-        counts[place, column], five[place, column] = len(samples), summary
-    values = np.concatenate([samples for _, _, samples, _ in by_place])
+    for cell, (samples, summary) in latest.items():
+        counts[cell], five[cell] = len(samples), summary
+    values = np.concatenate([latest[cell][0] for cell in sorted(latest)])
     edges = np.concatenate([[0], counts.cumsum()])
     sampled = five_numbers(Samples(values, np.zeros(len(values), np.int64), edges[:-1], edges[1:]))
     five = np.where(counts[..., None] > 0, sampled.reshape(five.shape), five)
-    notes = [*rows.notes]
     if count > len(latest):
         repeated = f"{count - len(latest)} configurations were measured again of the same version"
-        notes.append(f"{repeated}: the newest counts")
+        notes[f"{repeated}: the newest counts"] = None
     cells = np.arange(height)[:, None] * width + np.arange(width + 1)
     return MeasuredVersions(tuple(operations), values, edges[cells], five, tuple(notes))

@@ -49,7 +49,7 @@ def run(levels, seed, samples=6):
     for name, level in levels.items():
         series = Series(name, "b", "b", name, "m", "ms", "lower", 1)
         values = level * (1 + 0.01 * rng.standard_normal(samples))
-        builder.results.add_samples(series, 0, str(seed), values.tolist())
+        builder.results.add_values(series, 0, str(seed), values.tolist())
     return builder.take_tables().results
 
 

@@ -199,7 +199,7 @@ def test_importing_series_in_chunks_gives_the_same_tables(data_set, monkeypatch,
         path = data_set(rows([10] * 4 + [20 + number] * 6, number), f"0{number}__load__ms.csv")
     imported = import_tables("sap-hana", [path], tmp_path / "out")
     whole = formats.read_tables("sap-hana", [path]).tables
-    assert imported.results == len(whole.results) == 80
+    assert imported.tables["results"] == len(whole.results) == 80
     found = ComparisonTables.read(tmp_path / "out")
     for name in TABLES:
         assert getattr(found, name).astype(object).equals(getattr(whole, name).astype(object)), name

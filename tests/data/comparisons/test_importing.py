@@ -35,7 +35,7 @@ def small_pieces(monkeypatch):
 
 def test_many_chunks_make_the_same_tables_as_one(source, small_pieces, tmp_path):
     imported = import_tables("comparison-xml", [source], tmp_path / "out")
-    assert (imported.results, imported.comparisons, imported.labels) == (50, 5, 5)
+    assert imported.tables == {"results": 50, "comparisons": 5, "labels": 5}
     whole = formats.read_tables("comparison-xml", [source]).tables
     whole.write(tmp_path / "whole")
     for name in TABLES:
@@ -65,7 +65,7 @@ def test_a_failing_import_neither_writes_nor_changes_tables(source, small_pieces
 def test_an_import_without_readable_parts_writes_empty_tables(kind, content, tmp_path):
     (tmp_path / "bad.json").write_text(content)
     imported = import_tables(kind, [tmp_path / "bad.json"], tmp_path / "out", keep_going=True)
-    assert (imported.comparisons, imported.results, len(imported.skipped)) == (0, 0, 1)
+    assert (imported.tables["comparisons"], imported.tables["results"], len(imported.skipped)) == (0, 0, 1)
     assert ComparisonTables.read(tmp_path / "out").comparisons.empty
 
 
@@ -82,7 +82,7 @@ def test_the_sides_of_result_xml_may_be_distant(small_pieces, tmp_path):
     for name in ("a.xml", "b.xml"):
         (tmp_path / name).write_text(f"<beaker_run_result>{inner}</beaker_run_result>")
     imported = import_tables("result-xml", [tmp_path], tmp_path / "out")
-    assert (imported.comparisons, imported.results, imported.skipped) == (1, 78, ())
+    assert (imported.tables["comparisons"], imported.tables["results"], imported.skipped) == (1, 78, ())
 
 
 @pytest.mark.slow

@@ -93,6 +93,7 @@ def test_samples_of_different_files_are_kept_separate(tmp_path):
         ({"comparisons": [None]}, "r.json: comparisons[0]=null is not an object"),
         ({"comparisons": [{}]}, "r.json: comparisons[0] lacks comparison_id"),
         (request(comparison_id=7), "r.json: comparisons[0].comparison_id=7 is not a string"),
+        ({**request(configuration()), "explain": "x"}, 'r.json: explain="x" is not true or false'),
         (request(operation=" "), "r.json: comparisons[0].operation is empty"),
         (request(unit="\ud800"), "r.json: comparisons[0].unit holds half a surrogate pair"),
         (request(better="up"), 'r.json: comparisons[0].better="up" is not "lower" or "higher"'),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data.comparisons.pair import Missing, pair_results
+from data.comparisons.pair import Missing, paired_runs
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from tests.comparison_rows import result
@@ -25,14 +25,14 @@ def values(pair, order):
 
 def refusal(before, after):
     with pytest.raises(InputError) as caught:
-        pair_results(before, after, NAMES)
+        paired_runs([before], [after], names=NAMES)
     return str(caught.value)
 
 
 def test_two_runs_are_compared_in_common_operations_and_configurations():
     before = run(rows("x", [1.0, 2.0]), rows("x", [9.0], threads=8), rows("gone", [1.0]))
     after = run(rows("new", [1.0]), rows("x", [3.0, 4.0]))
-    both = pair_results(before, after)
+    both = paired_runs([before], [after])
     assert both.tables.comparisons["comparison_id"].tolist() == ["b/x/m"]
     assert (values(both, 0), values(both, 1)) == ([1.0, 2.0], [3.0, 4.0])
 
@@ -47,7 +47,7 @@ def test_runs_without_a_common_operation_are_refused():
 
 def test_target_units_are_converted_to_the_baselines():
     after = run(rows("x", [101000.0, 99000.0], unit="us"), rows("y", [1.0]))
-    both = pair_results(run(rows("x", [101.0])), after, NAMES)
+    both = paired_runs([run(rows("x", [101.0]))], [after], names=NAMES)
     assert values(both, 1) == [101.0, 99.0]
     assert set(both.tables.results["unit"]) == {"ms"}
     assert both.notes[-1] == "after.json: 1 operation in us, multiplied by 0.001 to ms: b/x/m"
@@ -57,7 +57,7 @@ def test_target_units_are_converted_to_the_baselines():
 def test_units_are_also_converted_within_a_file(kind):
     before = run(rows("x", [1.0], **kind), rows("x", [2000.0], unit="us", threads=2, **kind))
     after = run(rows("x", [0.003], unit="s", **kind), rows("x", [0.004], unit="s", threads=2, **kind))
-    both = pair_results(before, after, NAMES)
+    both = paired_runs([before], [after], names=NAMES)
     assert (values(both, 0), values(both, 1)) == ([1.0, 2.0], [3.0, 4.0])
 
 
@@ -71,14 +71,14 @@ def test_units_of_different_kinds_are_refused():
 def test_a_missing_unit_is_taken_from_the_other_file(unit, silent):
     runs = [run(rows("x", [1.0])), run(rows("x", [1.0]))]
     runs[silent] = runs[silent].assign(unit=unit).astype({"unit": "str"})
-    both = pair_results(*runs, NAMES)
+    both = paired_runs(runs[:1], runs[1:], names=NAMES)
     assert both.notes == (f"{NAMES[silent]}: 1 operation in no unit, taken to be ms: b/x/m",)
     assert set(both.tables.results["unit"]) == {"ms"}
 
 
 @pytest.mark.parametrize("units", [("unknown", "unknown"), ("ms", "msec")])
 def test_missing_or_equally_meant_units_give_no_note(units):
-    both = pair_results(*(run(rows("x", [1.0], unit=unit)) for unit in units))
+    both = paired_runs(*([run(rows("x", [1.0], unit=unit))] for unit in units))
     assert (both.notes, set(both.tables.results["unit"])) == ((), {units[0]})
 
 
@@ -96,14 +96,14 @@ def test_an_invalid_better_direction_is_refused():
 
 def test_directions_and_units_of_unmatched_operations_are_ignored():
     after = run(rows("x", [1.0]), rows("y", [1.0], better="higher", unit="MB/s"))
-    assert len(pair_results(run(rows("x", [1.0])), after).missing) == 1
+    assert len(paired_runs([run(rows("x", [1.0]))], [after]).missing) == 1
 
 
 def test_unmatched_machines_operations_and_configurations_are_listed():
     elsewhere = rows("x", [1.0], machine="n")
     before = run(rows("x", [1.0]), rows("x", [1.0], threads=8), rows("gone", [1.0]), elsewhere)
     after = run(rows("x", [1.0]), rows("x", [1.0], threads=2), rows("new", [1.0]), rows("newer", [1.0]))
-    both = pair_results(before, after, NAMES)
+    both = paired_runs([before], [after], names=NAMES)
     assert both.missing == (
         Missing("baseline", "n"),
         Missing("baseline", "m", "b", "gone"),
@@ -122,17 +122,17 @@ def test_unmatched_machines_operations_and_configurations_are_listed():
 
 
 def test_an_operation_without_common_configuration_is_kept_as_invalid():
-    both = pair_results(run(rows("x", [1.0])), run(rows("x", [2.0], threads=2)))
+    both = paired_runs([run(rows("x", [1.0]))], [run(rows("x", [2.0], threads=2))])
     assert (values(both, 0), values(both, 1), len(both.missing)) == ([1.0], [2.0], 2)
 
 
 def test_long_lists_of_unmatched_operations_are_shortened():
     before = run(*(rows(f"x{number}", [1.0]) for number in range(13)))
-    (note,) = pair_results(before, run(rows("x0", [1.0]))).notes
+    (note,) = paired_runs([before], [run(rows("x0", [1.0]))]).notes
     assert note.startswith("12 operations only in baseline: b/x1/m, b/x2/m, ")
     assert note.endswith("b/x10/m and 2 more")
 
 
 def test_operations_without_a_machine_get_an_unknown_machine():
     nameless = run(rows("x", [1.0])).assign(machine=np.nan).astype({"machine": "str"})
-    assert pair_results(nameless, nameless).tables.comparisons["machine"].tolist() == ["unknown"]
+    assert paired_runs([nameless], [nameless]).tables.comparisons["machine"].tolist() == ["unknown"]

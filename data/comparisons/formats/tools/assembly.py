@@ -20,8 +20,6 @@ from data.errors import InputError
 from data.parallel import garbage_collection_off
 from data.tables.problems import Problems
 
-#: Positions in a measurement of the fields from the unit to the version.
-_NAMES = slice(2, 8)
 #: Benchmark, operation and machine.
 OperationKey = tuple[str, str, str]
 
@@ -29,7 +27,7 @@ OperationKey = tuple[str, str, str]
 @dataclass(slots=True)
 class _Values:
     samples: array[float]
-    summary: Mapping[str, float]
+    summary: dict[str, float]
 
     def add_samples(self, samples: Sequence[float], summary: Mapping[str, float] | None) -> None:
         self.samples.extend(samples)
@@ -53,15 +51,12 @@ class _Operation:
 
     @property
     def is_zero(self) -> bool:
-        return not any(
-            any(values.samples) or any(values.summary.values())
-            for by_version in self.values.values()
-            for values in by_version.values()
-        )
+        measured = [values for by_version in self.values.values() for values in by_version.values()]
+        return not any(any(values.samples) or any(values.summary.values()) for values in measured)
 
 
 def _merge_measurements(
-    measurements: Iterable[Measurement], path: Path
+    measurements: Iterable[Measurement], source: SourceFiles
 ) -> tuple[list[tuple[Measurement, _Values]], list[str]]:
     """Merge measurements by series and version; return them and the versions, by time if all have one.
 
@@ -70,18 +65,20 @@ def _merge_measurements(
     lists: dict[tuple[Any, ...], tuple[Measurement, _Values]] = {}
     times: dict[str, str] = {}
     for measurement in measurements:
-        fields: tuple[Any, ...] = measurement
-        key = (measurement.operation, *fields[_NAMES])
-        first = lists.get(key)
-        if first is None:
-            values = _Values(array("d", measurement.values), measurement.summary or {})
-            lists[key] = measurement._replace(values=(), summary=None), values
-        else:
-            first[1].add_samples(measurement.values, measurement.summary)
+        if measurement.summary is not None:
+            source.problems.add_note(
+                f"{source.path} holds summaries only, without the repetitions behind them"
+            )
+        operation, added, *names, _, summary = measurement
+        key = (operation, *names)
+        if key not in lists:
+            empty = measurement._replace(values=(), summary=None)
+            lists[key] = empty, _Values(array("d"), {})
+        lists[key][1].add_samples(added, summary)
         if measurement.when < times.setdefault(measurement.version, measurement.when):
             times[measurement.version] = measurement.when
     if not lists:
-        raise InputError("holds no measurement", file=path)
+        raise InputError("holds no measurement", file=source.path)
     versions = sorted(times, key=times.__getitem__) if all(times.values()) else list(times)
     return [*lists.values()], versions
 
@@ -100,7 +97,7 @@ class Runs:
         InputError, without adding anything, if the source has no measurement, a value is not finite, or
         direction or unit contradict earlier sources.
         """
-        lists, versions = _merge_measurements(measurements, source.path)
+        lists, versions = _merge_measurements(measurements, source)
         orders = {name: order for order, name in enumerate(versions, len(self.versions))}
         new: dict[OperationKey, _Operation] = {}
         added: list[tuple[_Operation, Measurement, _Values]] = []
@@ -151,10 +148,9 @@ class Runs:
         for threads, by_version in operation.values.items():
             series = Series(f"{'/'.join(key)}/{threads}", *common, threads)
             for order, values in by_version.items():
-                if values.samples:
-                    builder.results.add_samples(series, order, self.versions[order], values.samples)
-                else:
-                    builder.results.add_summary(series, order, self.versions[order], values.summary)
+                builder.results.add_values(
+                    series, order, self.versions[order], values.samples or values.summary
+                )
 
     def _add_comparisons(
         self, builder: Builder, key: OperationKey, operation: _Operation, used: set[str]
@@ -195,10 +191,9 @@ def read_tool_tables(
     it that measured the operation. The files of a directory are read in the order of their names, character
     by character (10 before 9). Values are converted to the first unit of their operation; operations that are
     always 0 are dropped, with a note. A chunk ends with the operation that reaches `chunk_rows` results
-    (None: one chunk); at least one, maybe empty, is yielded. InputError at the first source that is invalid
-    or contradicts the units or directions of earlier ones, or at a directory without files of measurements;
-    with ``problems.keep_going``, this source or directory is skipped as a whole. `measure` has the user's
-    metric and direction, for formats that do not define them.
+    (None: one chunk). InputError at the first source that is invalid or contradicts the units or directions
+    of earlier ones, or at a directory without files of measurements; with ``problems.keep_going``, it is
+    skipped as a whole.
     """
     runs = Runs(tool.name)
     for path, files in iterate_sources(tool, paths, problems):
@@ -220,9 +215,8 @@ def iterate_sources(
     """Yield each source with its sorted files: a single file, or a directory that is read as a whole.
 
     The files of a directory are those that match ``tool.folder``, else its `measurement_files`. They are one
-    source if `tool` has `versions` or `folder`; else each file is a source, with its own path. A path that is
-    not a directory is yielded even if it is missing. InputError if a directory has no such file, unless
-    ``problems.keep_going``, which skips the directory.
+    source if `tool` has `versions` or `folder`; else each file is a source. InputError if a directory has no
+    such file, unless ``problems.keep_going``.
     """
     for path in paths:
         if not path.is_dir():

@@ -1,11 +1,15 @@
-"""Read the JSON of pytest-benchmark, pyperf, Google Benchmark, hyperfine and JMH."""
+"""Read the JSON of pytest-benchmark, Google Benchmark, pyperf, asv, hyperfine and JMH."""
 
 from __future__ import annotations
 
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain, count, product
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -14,11 +18,14 @@ from data.comparisons.formats.tools.measurement import (
     SourceFiles,
     Summary,
     decode_each,
+    decode_json,
     name_with_parameters,
+    parse_time,
     read_json,
-    without_gaps,
 )
+from data.comparisons.formats.tools.recognition import Keys, tool_format
 from data.comparisons.units import UNKNOWN
+from data.errors import InputError
 
 _UNITS = {"second": "s", "byte": "B", "integer": ""}
 
@@ -42,13 +49,13 @@ class _PytestEntry(msgspec.Struct):
 _TEST = re.compile(r"(.*?)::((?:(?!::)[^\[])+(?:\[.*)?)", re.DOTALL)
 
 
+@tool_format("pytest-benchmark", Keys("machine_info", "benchmarks.stats", "benchmarks.fullname"))
 def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per test: its rounds in seconds, or its summary if it has no rounds.
 
-    A summary has those of min, q1, median, q3, max, mean and stdev that the file has, and gives a note. The
-    benchmark is the part of the test's full name before the last ``::`` outside of the parameters (empty
-    without it), the operation the part after it, with its parameters. Lower is better. InputError if a file
-    cannot be read or is not JSON of pytest-benchmark.
+    A summary has those of min, q1, median, q3, max, mean and stdev that the file has. The benchmark is the
+    part of the test's full name before the last ``::`` outside of the parameters (empty without it), the
+    operation the part after it, with its parameters. Lower is better.
     """
     for path in source.files:
         entries = read_json(path, _BenchmarksFile).benchmarks
@@ -56,52 +63,9 @@ def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
             match = _TEST.fullmatch(entry.fullname)
             file, test = match.groups() if match else ("", entry.fullname)
             rounds = entry.stats.data or ()
-            if not rounds:
-                source.note_summaries()
-            summary = None if rounds else entry.stats.present_numbers
-            yield Measurement(test, rounds, "s", "lower", file, summary=summary)
-
-
-class _PyperfMetadata(msgspec.Struct, frozen=True):
-    """Name and unit of a benchmark; fields that all benchmarks share are in the file's metadata."""
-
-    name: str = ""
-    unit: str = ""
-
-
-class _PyperfProcess(msgspec.Struct):
-    values: list[float] = []
-
-
-class _PyperfBenchmark(msgspec.Struct):
-    runs: list[_PyperfProcess]
-    metadata: _PyperfMetadata = _PyperfMetadata()
-
-
-class _PyperfFile(_BenchmarksFile):
-    metadata: _PyperfMetadata = _PyperfMetadata()
-
-
-def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per benchmark: its values without warm-ups and calibration; lower is better.
-
-    The operation is the name of the benchmark, else that of all benchmarks in the file's metadata, else the
-    file's stem; the field ``benchmark`` stays empty, which stands for the tool's name. The unit is s unless
-    the file names another. Benchmarks without values are skipped, with a note. InputError if a file cannot be
-    read or is not JSON of pyperf.
-    """
-    for path in source.files:
-        content = read_json(path, _PyperfFile)
-        for place, benchmark in decode_each(content.benchmarks, _PyperfBenchmark, path, "benchmarks"):
-            values = array("d")
-            for run in benchmark.runs:
-                values.extend(run.values)
-            name = benchmark.metadata.name or content.metadata.name or path.stem
-            if not values:
-                source.note_omission(f"{place} ({name})", "it has no values")
-                continue
-            unit = benchmark.metadata.unit or content.metadata.unit or "second"
-            yield Measurement(name, values, _UNITS.get(unit, unit), "lower")
+            yield Measurement(
+                test, rounds, "s", "lower", file, summary=None if rounds else entry.stats.present_numbers
+            )
 
 
 _THREADS = re.compile(r"/threads:(\d+)")
@@ -132,14 +96,18 @@ class _GoogleEntry(msgspec.Struct):
         return suffix if suffix in {*_AGGREGATES, *_COMPLEXITY, "cv"} else None
 
 
+@tool_format(
+    "google-benchmark",
+    Keys("context", "benchmarks.real_time"),
+    Keys("context.library_build_type", "benchmarks"),
+)
 def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per repetition, its real time; then summaries of benchmarks without repetitions.
 
-    Summaries are of the aggregates mean, median, stdev, min and max that are present, and give a note. Other
-    aggregates, also those of the complexity (BigO, RMS), CPU times and counters are ignored. Entries that are
-    marked as skipped or failed, or have no real time, are left out, with a note unless they are of the
-    complexity. The unit is the file's (default: ns), lower is better; operations contain the arguments except
-    ``/threads:``. InputError if a file cannot be read or is not JSON of Google Benchmark.
+    Summaries are of the aggregates mean, median, stdev, min and max that are present. Other aggregates, also
+    those of the complexity (BigO, RMS), CPU times and counters are ignored. Entries that are marked as
+    skipped or failed, or have no real time, are left out, with a note unless they are of the complexity. The
+    unit is the file's (default: ns), lower is better; operations contain the arguments except ``/threads:``.
     """
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()
@@ -161,8 +129,140 @@ def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
                 aggregates[name, threads, entry.time_unit][_AGGREGATES[kind]] = entry.real_time
         for (name, threads, unit), summary in aggregates.items():
             if (name, threads) not in raw:
-                source.note_summaries()
                 yield Measurement(name, (), unit, "lower", threads=threads, summary=summary)
+
+
+class _PyperfMetadata(msgspec.Struct, frozen=True):
+    """Name and unit of a benchmark; fields that all benchmarks share are in the file's metadata."""
+
+    name: str = ""
+    unit: str = ""
+
+
+class _PyperfProcess(msgspec.Struct):
+    values: list[float] = []
+
+
+class _PyperfBenchmark(msgspec.Struct):
+    runs: list[_PyperfProcess]
+    metadata: _PyperfMetadata = _PyperfMetadata()
+
+
+class _PyperfFile(_BenchmarksFile):
+    metadata: _PyperfMetadata = _PyperfMetadata()
+
+
+@tool_format("pyperf", Keys("benchmarks.runs", "version"))
+def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield a measurement per benchmark: its values without warm-ups and calibration; lower is better.
+
+    The operation is the name of the benchmark, else that of all benchmarks in the file's metadata, else the
+    file's stem; the field ``benchmark`` stays empty, which stands for the tool's name. The unit is s unless
+    the file names another. Benchmarks without values are skipped, with a note.
+    """
+    for path in source.files:
+        content = read_json(path, _PyperfFile)
+        for place, benchmark in decode_each(content.benchmarks, _PyperfBenchmark, path, "benchmarks"):
+            values = array("d", chain.from_iterable(run.values for run in benchmark.runs))
+            name = benchmark.metadata.name or content.metadata.name or path.stem
+            if not values:
+                source.note_omission(f"{place} ({name})", "it has no values")
+                continue
+            unit = benchmark.metadata.unit or content.metadata.unit or "second"
+            yield Measurement(name, values, _UNITS.get(unit, unit), "lower")
+
+
+#: asv's file in the directory of results with units and names of parameters.
+BENCHMARKS = "benchmarks.json"
+_ASV_UNITS = {"seconds": "s", "bytes": "B"}
+#: Units by the first word of a benchmark's name, which asv's naming convention implies.
+_ASV_UNITS_OF_NAMES = {"time": "s", "timeraw": "s", "mem": "B", "peakmem": "B"}
+#: Types of the columns of a benchmark that are used; the last two are quartiles.
+_ASV_COLUMNS: dict[str, Any] = {
+    "params": list[list[str]],
+    "samples": list[list[float] | None] | None,
+    **dict.fromkeys(("result", "stats_q_25", "stats_q_75"), list[float | None] | None),
+}
+
+
+class _AsvMachine(msgspec.Struct, frozen=True):
+    machine: str = UNKNOWN
+
+
+class _AsvFile(msgspec.Struct):
+    """The results of one commit in one environment: a list of columns for every benchmark."""
+
+    commit_hash: str
+    result_columns: list[str]
+    results: dict[str, msgspec.Raw]
+    env_name: str = ""
+    date: float | None = None
+    params: _AsvMachine = _AsvMachine()
+
+
+class _AsvBenchmark(msgspec.Struct):
+    param_names: list[str] = []
+    unit: str = "seconds"
+
+
+@tool_format("asv", Keys("commit_hash", "result_columns", "results"), folder="*/*-*.json", versions=True)
+def read_asv(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the samples of every combination of parameters, by commit (10 digits); lower is better.
+
+    Results that were recorded without ``--record-samples`` are summaries (median, q1, q3), or the median as
+    the only value if quartiles are missing. Failed and skipped results are dropped. The benchmark is the
+    environment's name. If ``benchmarks.json``, one directory above, does not list a name in the results, its
+    prefix, such as ``time_``, gives the unit, and parameters are named by position, from 1. InputError if
+    there are no files of results.
+    """
+    results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
+    if not results:
+        raise InputError("holds no results of a commit", file=source.path)
+    benchmarks_in = cache(_read_asv_benchmarks)
+    for path in results:
+        content = read_json(path, _AsvFile)
+        benchmarks = benchmarks_in(path.parent.parent / BENCHMARKS)
+        machine, when = content.params.machine, parse_time(content.date)
+        names = (content.env_name, machine, 1, content.commit_hash[:10], when)
+        for name, raw in content.results.items():
+            row = decode_json(raw, list[msgspec.Raw], path, f"results.{name}")
+            columns = {
+                key: decode_json(column, _ASV_COLUMNS[key], path, f"results.{name}.{key}") or []
+                for key, column in zip(content.result_columns, row, strict=False)
+                if key in _ASV_COLUMNS
+            }
+            benchmark = benchmarks.get(name)
+            if benchmark is None:
+                prefix = name.rpartition(".")[2].partition("_")[0]
+                parameter_names, unit = [], _ASV_UNITS_OF_NAMES.get(prefix, UNKNOWN)
+            else:
+                parameter_names = benchmark.param_names
+                unit = _ASV_UNITS.get(benchmark.unit, benchmark.unit)
+            for index, combination in enumerate(product(*columns.get("params", []))):
+                numbers = {key: column[index] for key, column in columns.items() if index < len(column)}
+                values, summary = _asv_values(numbers)
+                if not values and summary is None:
+                    continue  # failed, or skipped
+                # parameters without a name are named by their position, from 1 on
+                all_names = chain(parameter_names, map(str, count(len(parameter_names) + 1)))
+                operation = name_with_parameters(name, dict(zip(all_names, combination, strict=False)))
+                yield Measurement(operation, values, unit, "lower", *names, summary=summary)
+
+
+def _asv_values(numbers: Mapping[str, Any]) -> tuple[Sequence[float], Mapping[str, float] | None]:
+    """Return the samples, or else median and quartiles as a summary, or the median as the only value."""
+    samples, median, q1, q3 = (numbers.get(key) for key in ("samples", "result", "stats_q_25", "stats_q_75"))
+    if samples or median is None:
+        return samples or (), None
+    if q1 is None or q3 is None:
+        return (median,), None
+    return (), {"median": median, "q1": q1, "q3": q3}
+
+
+def _read_asv_benchmarks(path: Path) -> dict[str, _AsvBenchmark]:
+    entries = read_json(path, dict[str, msgspec.Raw]) if path.is_file() else {}
+    entries.pop("version", None)
+    return {name: decode_json(raw, _AsvBenchmark, path, name) for name, raw in entries.items()}
 
 
 class _HyperfineQuantity(msgspec.Struct):
@@ -191,46 +291,35 @@ class _HyperfineFile(msgspec.Struct):
     primary_metric: str = "time_wall_clock"
 
 
+@tool_format(
+    "hyperfine",
+    *(Keys("results.command", f"results.{key}") for key in ("mean", "times", "measurements")),
+)
 def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per command: its times, or in version 2 the primary metric, or else a summary.
 
     Versions are those of the JSON format. Times of version 1 are in s; version 2 names the unit. A summary
-    has those of min, q1, median, q3, max, mean and stdev that are present; the source gets a note. Without
-    these, the measurement is empty. Lower is better. The operation is the command's name, else the command,
-    with parameters in brackets. InputError if a file cannot be read, or its JSON is invalid or not that of
-    hyperfine.
+    has those of min, q1, median, q3, max, mean and stdev that are present. Without these, the measurement is
+    empty. Lower is better. The operation is the command's name, else the command, with parameters in
+    brackets.
     """
     for path in source.files:
         content = read_json(path, _HyperfineFile)
+        metric = content.primary_metric
         for _, command in decode_each(content.results, _HyperfineCommand, path, "results"):
-            measurement = _hyperfine_measurement(command, content.primary_metric)
-            if measurement.summary:
-                source.note_summaries()
-            yield measurement
-
-
-def _hyperfine_measurement(command: _HyperfineCommand, metric: str) -> Measurement:
-    parameters = command.parameters | ({"parameter": command.parameter} if command.parameter else {})
-    name = name_with_parameters(command.name or command.command, parameters)
-    if command.measurements:
-        quantities = [
-            quantity
-            for run in command.measurements
-            if isinstance(quantity := run.get(metric), _HyperfineQuantity)
-        ]
-        unit = quantities[0].unit if quantities else ""
-        return Measurement(name, [quantity.value for quantity in quantities], _UNITS.get(unit, unit), "lower")
-    summary = command.summary.get(metric)
-    if summary is not None:
-        return Measurement(
-            name, (), _UNITS.get(summary.unit, summary.unit), "lower", summary=summary.present_numbers
-        )
-    return Measurement(
-        name, command.times or (), "s", "lower", summary=None if command.times else command.present_numbers
-    )
-
-
-_PERCENTILES = {"0.0": "min", "50.0": "median", "100.0": "max"}
+            parameters = command.parameters | ({"parameter": command.parameter} if command.parameter else {})
+            name = name_with_parameters(command.name or command.command, parameters)
+            values, unit, summary = command.times or [], "s", command.present_numbers
+            if command.measurements:
+                runs = [run.get(metric) for run in command.measurements]
+                quantities = [quantity for quantity in runs if isinstance(quantity, _HyperfineQuantity)]
+                values, summary = [quantity.value for quantity in quantities], {}
+                unit = quantities[0].unit if quantities else ""
+            elif metric in command.summary:
+                stated = command.summary[metric]
+                values, unit, summary = [], stated.unit, stated.present_numbers
+            unit = _UNITS.get(unit, unit)
+            yield Measurement(name, values, unit, "lower", summary=None if values else summary or None)
 
 
 class _JmhMetric(msgspec.Struct):
@@ -250,26 +339,22 @@ class _JmhEntry(msgspec.Struct):
     params: dict[str, str] = {}
 
 
+@tool_format("jmh", Keys("benchmark", "mode", "primaryMetric"))
 def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per benchmark: the scores of all iterations of all forks, in the unit of the score.
 
-    Benchmarks without scores (sampled times) have a summary instead, with a note: those of min, median, max
-    and mean that are numbers. The class is the benchmark, the method with its parameters the operation.
-    Higher is better in mode ``thrpt`` only. InputError if a file cannot be read or is not JSON of JMH.
+    Benchmarks without scores (sampled times) have a summary instead: those of min, median, max and mean that
+    are numbers. The class is the benchmark, the method with its parameters the operation. Higher is better in
+    mode ``thrpt`` only.
     """
     for path in source.files:
         for _, entry in decode_each(read_json(path, list[msgspec.Raw]), _JmhEntry, path, ""):
             benchmark, _, method = entry.benchmark.rpartition(".")
-            metric, values, summary = entry.primaryMetric, array("d"), None
-            for fork in metric.rawData:
-                values.extend(fork)
-            if not values:
-                source.note_summaries()
-                scores = {stat: metric.scorePercentiles.get(key) for key, stat in _PERCENTILES.items()}
-                scores["mean"] = metric.score
-                summary = without_gaps(
-                    {stat: score for stat, score in scores.items() if not isinstance(score, str)}
-                )
+            metric = entry.primaryMetric
+            values = array("d", chain.from_iterable(metric.rawData))
+            minimum, median, maximum = map(metric.scorePercentiles.get, ("0.0", "50.0", "100.0"))
+            scores = {"min": minimum, "median": median, "max": maximum, "mean": metric.score}
+            numbers = {stat: score for stat, score in scores.items() if isinstance(score, float)}
             yield Measurement(
                 name_with_parameters(method, entry.params),
                 values,
@@ -278,5 +363,5 @@ def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
                 "higher" if entry.mode == "thrpt" else "lower",
                 benchmark,
                 threads=max(entry.threads, 1),
-                summary=summary,
+                summary=None if values else numbers,
             )

@@ -14,11 +14,10 @@ from data.comparisons.formats.tools.measurement import (
     read_json,
     read_json_lines,
 )
+from data.comparisons.formats.tools.recognition import Columns, Keys, tool_format
 from data.errors import InputError
 from data.tables.cells import parse_numbers, read_cells
 
-#: The newest run of every benchmark in the directory; the run before is in ``base``.
-NEW = "**/new/*"
 _KEY = ["group", "function", "value", "unit"]
 
 
@@ -41,6 +40,14 @@ class _CriterionBenchmark(msgspec.Struct):
     full_id: str
 
 
+@tool_format(
+    "criterion",
+    Columns(("sample_measured_value",), ("iteration_count",)),
+    Keys("reason", "id", "measured_values", lines=True),
+    Keys("reason", "group_name", "benchmarks", lines=True),
+    # the newest run of every benchmark in the directory; the run before is in ``base``
+    folder="**/new/*",
+)
 def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per benchmark: the measured value of each sample divided by its iterations.
 

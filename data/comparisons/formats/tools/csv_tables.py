@@ -15,6 +15,7 @@ from data.comparisons.formats.tools.measurement import (
     delimiter_of,
     parse_time,
 )
+from data.comparisons.formats.tools.recognition import Columns, tool_format
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.deferred import pd
 from data.errors import InputError
@@ -36,6 +37,7 @@ COLUMNS = {
 VALUE, OPERATION = "value", "operation"
 
 
+@tool_format("long-csv", Columns((VALUE,), (OPERATION,)), versions=True)
 def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per file and combination of all columns but ``value``, in the order of first rows.
 
@@ -57,17 +59,9 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
         _refuse_wrong(table, path)
         for key, samples in values.groupby([table[name] for name in COLUMNS], sort=False):
             benchmark, operation, machine, unit, better, threads, version, measured_at = key
-            yield Measurement(
-                operation,
-                samples.tolist(),
-                unit,
-                source.better_direction(better),
-                benchmark,
-                machine,
-                int(threads),
-                version,
-                parse_time(measured_at),
-            )
+            names = (benchmark, machine, int(threads), version, parse_time(measured_at))
+            better = source.better_direction(better)
+            yield Measurement(operation, samples.tolist(), unit, better, *names)
 
 
 def _filled_column(table: pd.DataFrame, name: str) -> pd.Series:
@@ -108,6 +102,7 @@ class _OtavaTest:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+@tool_format("otava-csv", Columns(TIMES), versions=True)
 def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
     """Yield one value per metric and row, metric by metric; rows of the same commit are repetitions.
 

@@ -56,15 +56,12 @@ class SourceFiles:
         """Return "lower" or "higher": `defined` by the format, else the user's choice, else assumed."""
         return defined or self.measure.better or self.problems.assume_higher(self.path)
 
-    def note_summaries(self) -> None:
-        """Add the note to `problems` that the source holds summaries only, without repetitions."""
-        self.problems.add_note(f"{self.path} holds summaries only, without the repetitions behind them")
-
     def note_omission(self, part: str, reason: str) -> None:
         """Add a note to `problems` that `part` of the source is left out, with the reason."""
         self.problems.add_note(f"{self.path}: {part} is left out: {reason}")
 
 
+#: A reader yields the measurements of a source; InputError if a file cannot be read or is invalid.
 Read = Callable[[SourceFiles], Iterator[Measurement]]
 
 
@@ -83,11 +80,6 @@ def better_of_unit(unit: str) -> str:
     return "higher" if unit.endswith(("/s", "/sec", "/ms", "/us", "/ns", "/min")) else "lower"
 
 
-def without_gaps(summary: Mapping[str, float | None]) -> dict[str, float]:
-    """Return a copy of a summary without the names whose number is None."""
-    return {name: value for name, value in summary.items() if value is not None}
-
-
 class Summary(msgspec.Struct):
     """A summary as tools write it; each number may be missing."""
 
@@ -102,13 +94,12 @@ class Summary(msgspec.Struct):
     @property
     def present_numbers(self) -> dict[str, float]:
         """The numbers that are not None, by names of `STATS`."""
-        return without_gaps({stat: getattr(self, {"stdev": "stddev"}.get(stat, stat)) for stat in STATS})
+        numbers = {stat: getattr(self, {"stdev": "stddev"}.get(stat, stat)) for stat in STATS}
+        return {stat: number for stat, number in numbers.items() if number is not None}
 
 
 #: Larger numbers are milliseconds since 1970, not seconds.
 _MILLISECONDS = 1e11
-
-
 _BASIC_DATE = re.compile(r"(?:19|20)\d{6}")
 
 
@@ -122,10 +113,9 @@ def parse_time(text: str | float | None) -> str:
     """
     try:
         if isinstance(text, str) and (_BASIC_DATE.fullmatch(text) or not text.replace(".", "", 1).isdigit()):
-            year, rest = text.strip()[:10].replace(".", "-").replace("/", "-"), text.strip()[10:]
-            at = datetime.fromisoformat(
-                year + rest.replace(" +", "+").replace(" -", "-").replace(" UTC", "Z")
-            )
+            day, clock = text.strip()[:10].replace(".", "-").replace("/", "-"), text.strip()[10:]
+            clock = clock.replace(" +", "+").replace(" -", "-").replace(" UTC", "Z")
+            at = datetime.fromisoformat(day + clock)
             at = at.replace(tzinfo=at.tzinfo or UTC)
         else:
             seconds = float(text or "nan")

@@ -14,11 +14,11 @@ from data.comparisons.formats.tools.measurement import (
     parse_time,
     read_json,
 )
+from data.comparisons.formats.tools.recognition import Keys, tool_format
 from data.errors import InputError
 from data.tables.files import naming_unreadable
 from data.tables.xml_stream import Document, Element, WholeDocument
 
-ROOT = "PhoronixTestSuite"
 _BETTER = {"LIB": "lower", "HIB": "higher"}
 
 
@@ -47,6 +47,13 @@ class _PhoronixFile(msgspec.Struct):
     systems: dict[str, _PhoronixSystem] = {}
 
 
+@tool_format(
+    "phoronix",
+    Keys("results.*.results", "results.*.scale"),
+    Keys("title", "systems", "results"),
+    root="PhoronixTestSuite",
+    versions=True,
+)
 def read_phoronix(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per test and system; the systems of a file are its versions.
 
@@ -69,9 +76,8 @@ def _read_phoronix_json(source: SourceFiles, path: Path) -> Iterator[Measurement
         better = source.better_direction(_BETTER.get(test.proportion))
         name = _test_name(test.title or test.identifier, test.description)
         for system, entry in test.results.items():
-            values = entry.raw_values or (
-                [float(entry.value)] if isinstance(entry.value, int | float) else []
-            )
+            single = [entry.value] if isinstance(entry.value, float) else []
+            values = entry.raw_values or single
             when = parse_time(content.systems[system].timestamp) if system in content.systems else ""
             if values:
                 yield Measurement(name, values, test.scale, better, version=system, when=when)
@@ -81,9 +87,9 @@ def _read_phoronix_json(source: SourceFiles, path: Path) -> Iterator[Measurement
 
 def _read_phoronix_xml(source: SourceFiles, path: Path) -> Iterator[Measurement]:
     root = WholeDocument(Document.from_path(path)).root
-    systems = root.iter("System")
     times = {
-        _child_text(system, "Identifier"): parse_time(_child_text(system, "TimeStamp")) for system in systems
+        _child_text(part, "Identifier"): parse_time(_child_text(part, "TimeStamp"))
+        for part in root.iter("System")
     }
     for result in root.iter("Result"):
         title = _child_text(result, "Title") or _child_text(result, "Identifier")

@@ -1,9 +1,9 @@
-"""Read the text output of ``perf stat``, sysbench and Go benchmarks."""
+"""Read the text output of ``perf stat``, Go benchmarks and sysbench."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from data.comparisons.formats.tools.measurement import (
     read_json_lines,
     read_lines,
 )
+from data.comparisons.formats.tools.recognition import Keys, tool_format
 
 _COUNT = r"[\d.]+(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
 #: A line of counts: optional interval or processor, then count, unit and event, with any delimiter.
@@ -42,6 +43,7 @@ class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "va
     socket: str | None = None
 
 
+@tool_format("perf-stat", Keys("counter-value", "event", lines=True), LINE)
 def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per count of an event: one per run or interval, or, with ``-r``, one of the mean.
 
@@ -49,8 +51,7 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     from which a spread would follow. The unit of events without one is "count". The operation is the event,
     followed by the processor, core or socket if there is a count for each. perf does not define which values
     are better; unless the user does, fewer events are better, as they are the cost of the same work. Other
-    text, computed metrics and events that were not counted are ignored. InputError if a file cannot be read,
-    or a count or a line of JSON is invalid.
+    text, computed metrics and events that were not counted are ignored. InputError if a count is invalid.
     """
     better = source.measure.better or "lower"
     for path in source.files:
@@ -67,13 +68,46 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
             value = parse_number(str(counter.count), path, line, counter.event)
             processor = counter.cpu or counter.core or counter.socket
             name = f"{counter.event} {processor}" if processor else counter.event
-            values: Sequence[float] = (value,)
-            summary = None
-            if counter.spread is not None:
-                source.note_summaries()
-                # the spread is the standard error of the mean, of an unknown number of runs
-                values, summary = (), {"mean": value}
+            # the spread is the standard error of the mean, of an unknown number of runs
+            summary = None if counter.spread is None else {"mean": value}
+            values = () if summary else (value,)
             yield Measurement(name, values, _UNITS.get(counter.unit, counter.unit), better, summary=summary)
+
+
+RESULT = re.compile(r"^(Benchmark\S*)\s+(\d+)\s+(\S+ \S+.*)$")
+_PROCESSORS = re.compile(r"-(\d+)$")
+#: A line such as ``Unit ns/op better=lower``, which packages may print.
+_DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
+
+
+@tool_format("go-bench", RESULT)
+def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield one value per line and unit, each with its number of threads.
+
+    That is GOMAXPROCS, the number after the last ``-`` of a name, else 1. ``pkg:`` names the benchmark of the
+    lines after it, ``Unit NAME ... better=higher`` the direction of a unit in them. For other units, lower is
+    better if they end in ``/op``, higher if in ``/s``; else the user's choice is used, or higher is assumed,
+    with a note. An operation's name has its unit at the end, except ``ns/op``, and does not have
+    ``Benchmark`` at the beginning. Other lines are ignored; InputError if a number is invalid.
+    """
+    for path in source.files:
+        package, directions = "", dict[str, str]()
+        for line, text in read_lines(path):
+            if text.startswith("pkg:"):
+                package = text.removeprefix("pkg:").strip()
+            elif match := _DIRECTION.match(text):
+                directions[match[1]] = match[2]
+            elif match := RESULT.match(text):
+                full_name, fields = match[1].removeprefix("Benchmark"), match[3].split()
+                processors = _PROCESSORS.search(full_name)
+                name = _PROCESSORS.sub("", full_name) or match[1]
+                threads = int(processors[1]) if processors else 1
+                for number, unit in zip(fields[::2], fields[1::2], strict=False):
+                    value = parse_number(number, path, line, unit)
+                    usual = better_of_unit(unit) if unit.endswith(("/op", "/s")) else None
+                    better = source.better_direction(directions.get(unit) or usual)
+                    operation = name if unit == "ns/op" else f"{name} {unit}"
+                    yield Measurement(operation, (value,), unit, better, package, threads=threads)
 
 
 BEGIN = re.compile(r"^sysbench \d+\.\d+")
@@ -121,13 +155,13 @@ class _SysbenchRun:
                 yield Measurement(operation, values, unit, better, threads=max(self.threads, 1))
 
 
+@tool_format("sysbench", BEGIN)
 def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the rates and the mean latency (ms) of every run, with its number of threads.
 
     Operations are named like ``events`` or ``latency``, with the test's parameters in brackets; runs with
     equal parameters and threads are repetitions. Higher rates and lower latencies are better. Rates per
-    interval, if printed, replace the run's. Other lines are ignored; InputError if a file cannot be read or a
-    number is invalid.
+    interval, if printed, replace the run's. Other lines are ignored; InputError if a number is invalid.
     """
     for path in source.files:
         run = _SysbenchRun()
@@ -152,39 +186,3 @@ def _add_line(run: _SysbenchRun, text: str, path: Path, line: int) -> None:
         for pattern, name, _, _ in _TOTALS:
             if match := pattern.search(text):
                 run.totals.setdefault(name, parse_number(match[1], path, line, name))
-
-
-RESULT = re.compile(r"^(Benchmark\S*)\s+(\d+)\s+(\S+ \S+.*)$")
-_PROCESSORS = re.compile(r"-(\d+)$")
-#: A line such as ``Unit ns/op better=lower``, which packages may print.
-_DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
-
-
-def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield one value per line and unit, each with its number of threads.
-
-    That is GOMAXPROCS, the number after the last ``-`` of a name, else 1. ``pkg:`` names the benchmark of the
-    lines after it, ``Unit NAME ... better=higher`` the direction of a unit in them. For other units, lower is
-    better if they end in ``/op``, higher if in ``/s``; else the user's choice is used, or higher is assumed,
-    with a note. An operation's name has its unit at the end, except ``ns/op``, and does not have
-    ``Benchmark`` at the beginning. Other lines are ignored; InputError if a file cannot be read or a number
-    is invalid.
-    """
-    for path in source.files:
-        package, directions = "", dict[str, str]()
-        for line, text in read_lines(path):
-            if text.startswith("pkg:"):
-                package = text.removeprefix("pkg:").strip()
-            elif match := _DIRECTION.match(text):
-                directions[match[1]] = match[2]
-            elif match := RESULT.match(text):
-                full_name, fields = match[1].removeprefix("Benchmark"), match[3].split()
-                processors = _PROCESSORS.search(full_name)
-                name = _PROCESSORS.sub("", full_name) or match[1]
-                threads = int(processors[1]) if processors else 1
-                for number, unit in zip(fields[::2], fields[1::2], strict=False):
-                    value = parse_number(number, path, line, unit)
-                    usual = better_of_unit(unit) if unit.endswith(("/op", "/s")) else None
-                    better = source.better_direction(directions.get(unit) or usual)
-                    operation = name if unit == "ns/op" else f"{name} {unit}"
-                    yield Measurement(operation, (value,), unit, better, package, threads=threads)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -37,6 +39,7 @@ class Columns:
 Sign = Keys | Columns | re.Pattern[str]
 
 
+@dataclass(frozen=True)
 class ToolFormat:
     """A format that a benchmark tool writes, recognised by any of its signs; docs/formats.md describes it.
 
@@ -44,11 +47,17 @@ class ToolFormat:
     source. `versions` is whether a source has several versions, and all files of a directory are one source.
     """
 
-    def __init__(
-        self, name: str, read: Read, *signs: Sign, root: str = "", folder: str = "", versions: bool = False
-    ) -> None:
-        self.name, self.read, self.signs = name, read, signs
-        self.root, self.folder, self.versions = root, folder, versions
+    name: str
+    read: Read
+    signs: Sequence[Sign]
+    root: str = ""
+    folder: str = ""
+    versions: bool = False
+
+
+def tool_format(name: str, *signs: Sign, **options: Any) -> Callable[[Read], ToolFormat]:
+    """Return a decorator that makes a reader a `ToolFormat`; `options` are `root`, `folder`, `versions`."""
+    return lambda read: ToolFormat(name, read, signs, **options)
 
 
 #: Number of lines that are inspected, and the characters of each.

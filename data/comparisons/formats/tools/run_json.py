@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, FiniteFloat, ValidationError
 
 from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, read_content
+from data.comparisons.formats.tools.recognition import Keys, tool_format
 from data.comparisons.request import quick_reader
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
@@ -48,6 +49,7 @@ class _RunDocument(JsonSection):
 _decode_fast = quick_reader(_RunDocument)
 
 
+@tool_format("run-json", Keys("results.configurations", "results.operation"))
 def read_run_json(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of each configuration in perfjudge's own JSON format, in the order of the file.
 

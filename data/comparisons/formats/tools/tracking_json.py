@@ -1,12 +1,10 @@
-"""Read the JSON of asv, Conbench, LNT and Perfherder, which track many versions."""
+"""Read the JSON of LNT, Conbench and Perfherder, which track many versions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from functools import cache
-from itertools import chain, count, product
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -21,192 +19,10 @@ from data.comparisons.formats.tools.measurement import (
     read_content,
     read_json,
     standard_json,
-    without_gaps,
 )
+from data.comparisons.formats.tools.recognition import Keys, tool_format
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
-
-#: File in the directory of results with units and names of parameters.
-BENCHMARKS = "benchmarks.json"
-_ASV_UNITS = {"seconds": "s", "bytes": "B"}
-#: Units by the first word of a benchmark's name, which asv's naming convention implies.
-_ASV_UNITS_OF_NAMES = {"time": "s", "timeraw": "s", "mem": "B", "peakmem": "B"}
-_Numbers = list[float | None] | None
-#: Types of the columns of a benchmark that are used; the last two are quartiles.
-_ASV_COLUMNS: dict[str, Any] = {
-    "params": list[list[str]],
-    "samples": list[list[float] | None] | None,
-    "result": _Numbers,
-    "stats_q_25": _Numbers,
-    "stats_q_75": _Numbers,
-}
-
-
-class _AsvMachine(msgspec.Struct, frozen=True):
-    machine: str = UNKNOWN
-
-
-class _AsvFile(msgspec.Struct):
-    """The results of one commit in one environment: a list of columns for every benchmark."""
-
-    commit_hash: str
-    result_columns: list[str]
-    results: dict[str, msgspec.Raw]
-    env_name: str = ""
-    date: float | None = None
-    params: _AsvMachine = _AsvMachine()
-
-
-class _AsvBenchmark(msgspec.Struct):
-    param_names: list[str] = []
-    unit: str = "seconds"
-
-
-def read_asv(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield the samples of every combination of parameters, by commit (10 digits); lower is better.
-
-    Results that were recorded without ``--record-samples`` are summaries (median, q1, q3; with a note), or
-    the median as the only value if quartiles are missing. Failed and skipped results are dropped. The
-    benchmark is the environment's name. If ``benchmarks.json``, one directory above, does not list a name in
-    the results, its prefix, such as ``time_``, gives the unit, and parameters are named by position, from 1.
-    InputError if a file cannot be read, its JSON is invalid, or there are no files of results.
-    """
-    results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
-    if not results:
-        raise InputError("holds no results of a commit", file=source.path)
-    benchmarks_in = cache(_read_asv_benchmarks)
-    for path in results:
-        content = read_json(path, _AsvFile)
-        benchmarks = benchmarks_in(path.parent.parent / BENCHMARKS)
-        for name, raw in content.results.items():
-            row = decode_json(raw, list[msgspec.Raw], path, f"results.{name}")
-            columns = {
-                key: decode_json(column, _ASV_COLUMNS[key], path, f"results.{name}.{key}") or []
-                for key, column in zip(content.result_columns, row, strict=False)
-                if key in _ASV_COLUMNS
-            }
-            for measurement in _asv_measurements(columns, benchmarks.get(name), name):
-                if measurement.summary:
-                    source.note_summaries()
-                yield measurement._replace(
-                    benchmark=content.env_name,
-                    machine=content.params.machine,
-                    version=content.commit_hash[:10],
-                    when=parse_time(content.date),
-                )
-
-
-def _read_asv_benchmarks(path: Path) -> dict[str, _AsvBenchmark]:
-    if not path.is_file():
-        return {}
-    entries = read_json(path, dict[str, msgspec.Raw])
-    return {
-        name: decode_json(raw, _AsvBenchmark, path, name)
-        for name, raw in entries.items()
-        if name != "version"
-    }
-
-
-def _asv_measurements(
-    columns: dict[str, list[Any]], benchmark: _AsvBenchmark | None, name: str
-) -> Iterator[Measurement]:
-    """Yield a measurement per combination of parameters; columns have one value for each combination."""
-    if benchmark is None:
-        names, unit = [], _ASV_UNITS_OF_NAMES.get(name.rpartition(".")[2].partition("_")[0], UNKNOWN)
-    else:
-        names, unit = benchmark.param_names, _ASV_UNITS.get(benchmark.unit, benchmark.unit)
-    for index, combination in enumerate(product(*columns.get("params", []))):
-        row = {key: column[index] for key, column in columns.items() if index < len(column)}
-        median, values = row.get("result"), row.get("samples")
-        if median is None and not values:
-            continue  # failed, or skipped
-        quartiles = {"q1": row.get("stats_q_25"), "q3": row.get("stats_q_75")}
-        summary = (
-            None if values or None in quartiles.values() else without_gaps({"median": median} | quartiles)
-        )
-        single = () if summary or median is None else (median,)
-        # parameters without a name are named by their position, from 1 on
-        parameters = zip(chain(names, map(str, count(len(names) + 1))), combination, strict=False)
-        operation = name_with_parameters(name, dict(parameters))
-        yield Measurement(operation, values or single, unit, "lower", summary=summary)
-
-
-_CONBENCH_UNITS = {"b/s": "bit/s", "i/s": "items/s", "b": "bit"}
-#: Tags that are not parameters of a benchmark.
-_NO_PARAMETER = frozenset(("name", "suite", "source"))
-
-
-class _ConbenchStats(msgspec.Struct):
-    data: list[float | str | None]
-    unit: str
-
-
-class _ConbenchMachine(msgspec.Struct):
-    name: str = UNKNOWN
-
-
-class _ConbenchCommit(msgspec.Struct):
-    """The measured commit: ``commit`` in posted results, ``sha`` in those of the API."""
-
-    commit: str | None = None
-    sha: str | None = None
-    timestamp: str | None = None
-
-
-class _ConbenchResult(msgspec.Struct):
-    tags: dict[str, str | int | float | bool | list[str] | None]
-    stats: _ConbenchStats | None = None
-    timestamp: str = ""
-    machine_info: _ConbenchMachine | None = None
-    github: _ConbenchCommit | None = None
-    commit: _ConbenchCommit | None = None
-
-
-class _ConbenchPage(msgspec.Struct):
-    data: list[msgspec.Raw] | None = None
-
-
-def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per result, with all its repetitions except missing values.
-
-    Its version is the first 10 digits of the commit. The tag ``suite`` is the benchmark, ``name`` the
-    operation; each is empty if it is missing. All other tags are its parameters, sorted, except ``source``
-    and those that are empty, 0 or false. Higher is better for rates (units such as ``B/s``), else lower.
-    Results without values are skipped, with a note. InputError if a file cannot be read, its JSON is invalid,
-    or a value is not a number.
-    """
-    for path in source.files:
-        for place, result in decode_each(_conbench_results(path), _ConbenchResult, path, "results"):
-            tags, stats = result.tags, result.stats
-            name = str(tags.get("name") or "")
-            try:
-                values = [float(value) for value in stats.data if value is not None] if stats else []
-            except ValueError as exc:
-                raise InputError(f"stats.data holds {str(exc)[-60:]}", file=path, place=place) from exc
-            if stats is None or not values:
-                source.note_omission(f"{place} ({name})", "it has no values")
-                continue
-            parameters = {key: tags[key] for key in sorted(tags) if key not in _NO_PARAMETER and tags[key]}
-            commit = result.commit or result.github or _ConbenchCommit()
-            yield Measurement(
-                name_with_parameters(name, parameters),
-                values,
-                _CONBENCH_UNITS.get(stats.unit, stats.unit),
-                better_of_unit(stats.unit),
-                str(tags.get("suite") or ""),
-                result.machine_info.name if result.machine_info else UNKNOWN,
-                version=(commit.sha or commit.commit or "")[:10],
-                when=parse_time(commit.timestamp or result.timestamp),
-            )
-
-
-def _conbench_results(path: Path) -> list[msgspec.Raw]:
-    content = standard_json(read_content(path))
-    if content.lstrip()[:1] == b"[":
-        return decode_json(content, list[msgspec.Raw], path)
-    page = decode_json(content, _ConbenchPage, path)
-    return [msgspec.Raw(content)] if page.data is None else page.data
-
 
 #: The metrics of the test suite nts, in both formats: unit and better values.
 _LNT_METRICS = {
@@ -248,13 +64,14 @@ class _LntFile(msgspec.Struct):
     tests: list[msgspec.Raw] = []
 
 
+@tool_format("lnt", Keys("machine", "run", "tests"), Keys("Machine", "Run", "Tests"), versions=True)
 def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the samples of every metric of every test, by revision (else the file's stem).
 
     Operations are "test metric". Metrics with names of the suite nts are known: times are in s and sizes in
     B, where lower is better; of ``score``, higher is better. Others have no known unit, and the user's choice
     of better values, else higher is assumed, with a note. Keys such as hash and status, and texts, are
-    ignored. InputError if a file cannot be read, or its JSON is invalid.
+    ignored.
     """
     for path in source.files:
         content = read_json(path, _LntFile)
@@ -280,6 +97,87 @@ def _lnt_values(content: _LntFile, path: Path) -> Iterator[tuple[str, str, list[
         for metric, value in test.items():
             if isinstance(value, (list, float, int)):
                 yield name, metric, value if isinstance(value, list) else [value]
+
+
+_CONBENCH_UNITS = {"b/s": "bit/s", "i/s": "items/s", "b": "bit"}
+#: Tags that are not parameters of a benchmark.
+_NO_PARAMETER = frozenset(("name", "suite", "source"))
+
+
+class _ConbenchStats(msgspec.Struct):
+    data: list[float | str | None]
+    unit: str
+
+
+class _ConbenchMachine(msgspec.Struct):
+    name: str = UNKNOWN
+
+
+class _ConbenchCommit(msgspec.Struct):
+    """The measured commit: ``commit`` in posted results, ``sha`` in those of the API."""
+
+    commit: str | None = None
+    sha: str | None = None
+    timestamp: str | None = None
+
+
+class _ConbenchResult(msgspec.Struct):
+    tags: dict[str, str | int | float | bool | list[str] | None]
+    stats: _ConbenchStats | None = None
+    timestamp: str = ""
+    machine_info: _ConbenchMachine | None = None
+    github: _ConbenchCommit | None = None
+    commit: _ConbenchCommit | None = None
+
+
+class _ConbenchPage(msgspec.Struct):
+    data: list[msgspec.Raw] | None = None
+
+
+@tool_format(
+    "conbench",
+    Keys("tags", "stats.data"),
+    Keys("data.tags", "data.stats.data"),
+    Keys("tags", "run_id", "timestamp"),
+    versions=True,
+)
+def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield a measurement per result, with all its repetitions except missing values.
+
+    Its version is the first 10 digits of the commit. The tag ``suite`` is the benchmark, ``name`` the
+    operation; each is empty if it is missing. All other tags are its parameters, sorted, except ``source``
+    and those that are empty, 0 or false. Higher is better for rates (units such as ``B/s``), else lower.
+    Results without values are skipped, with a note. InputError if a value is not a number.
+    """
+    for path in source.files:
+        content = standard_json(read_content(path))
+        if content.lstrip()[:1] == b"[":
+            results = decode_json(content, list[msgspec.Raw], path)
+        else:
+            page = decode_json(content, _ConbenchPage, path)
+            results = [msgspec.Raw(content)] if page.data is None else page.data
+        for place, result in decode_each(results, _ConbenchResult, path, "results"):
+            tags, stats = result.tags, result.stats
+            name = str(tags.get("name") or "")
+            try:
+                values = [float(value) for value in stats.data if value is not None] if stats else []
+            except ValueError as exc:
+                raise InputError(f"stats.data holds {str(exc)[-60:]}", file=path, place=place) from exc
+            if stats is None or not values:
+                source.note_omission(f"{place} ({name})", "it has no values")
+                continue
+            parameters = {key: tags[key] for key in sorted(tags) if key not in _NO_PARAMETER and tags[key]}
+            commit = result.commit or result.github or _ConbenchCommit()
+            yield Measurement(
+                name_with_parameters(name, parameters),
+                values,
+                _CONBENCH_UNITS.get(stats.unit, stats.unit),
+                better_of_unit(stats.unit),
+                str(tags.get("suite") or ""),
+                result.machine_info.name if result.machine_info else UNKNOWN,
+                version=(commit.sha or commit.commit or "")[:10],
+                when=parse_time(commit.timestamp or result.timestamp),
+            )
 
 
 MARK = b"PERFHERDER_DATA:"
@@ -318,13 +216,20 @@ class _HerderSeries(msgspec.Struct):
     measurement_unit: str | None = None
 
 
+@tool_format(
+    "perfherder",
+    Keys("framework", "suites.name"),
+    Keys("suite", "lower_is_better", "data.value"),
+    re.compile("PERFHERDER_DATA:"),
+    versions=True,
+)
 def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
     """Yield the replicates (else the value) of every subtest, or of suites without subtests.
 
     The benchmark is the suite with its extra options, the operation the subtest, else the suite. Lower is
     better unless the file says otherwise. Suites and subtests without values are skipped, with a note. Files
     are JSON, or logs with JSON after ``PERFHERDER_DATA:``. JSON may also be a list of series: one value per
-    point, by revision (12 digits), else by push. InputError if a file cannot be read or is invalid.
+    point, by revision (12 digits), else by push.
     """
     for path in source.files:
         content = standard_json(read_content(path))

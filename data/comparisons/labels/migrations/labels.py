@@ -15,7 +15,7 @@ _REFUSED = "labels are only added: a withdrawn one is a row of its own"
 def upgrade(op: Operations) -> None:
     """Create the table of labels, with triggers that refuse changes and deletions.
 
-    The database is SQLite or PostgreSQL; KeyError for any other. SQLAlchemyError if the table exists.
+    The database is SQLite or PostgreSQL. SQLAlchemyError if the table exists.
     """
     op.create_table(
         _TABLE,
@@ -32,19 +32,13 @@ def upgrade(op: Operations) -> None:
         sqlite_autoincrement=True,
     )
     op.create_index(f"{_TABLE}_of_whom", _TABLE, ["labelled_by", "labelled_at"])
-    _guard = {"sqlite": _guard_sqlite, "postgresql": _guard_postgresql}
-    _guard[op.get_bind().dialect.name](op)
-
-
-def _guard_sqlite(op: Operations) -> None:
-    for change in ("UPDATE", "DELETE"):
-        op.execute(
-            f"CREATE TRIGGER {_TABLE}_no_{change.lower()} BEFORE {change} ON {_TABLE} "
-            f"BEGIN SELECT RAISE(ABORT, '{_REFUSED}'); END"
-        )
-
-
-def _guard_postgresql(op: Operations) -> None:
+    if op.get_bind().dialect.name == "sqlite":
+        for change in ("UPDATE", "DELETE"):
+            op.execute(
+                f"CREATE TRIGGER {_TABLE}_no_{change.lower()} BEFORE {change} ON {_TABLE} "
+                f"BEGIN SELECT RAISE(ABORT, '{_REFUSED}'); END"
+            )
+        return
     op.execute(
         f"CREATE FUNCTION {_TABLE}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
         f"$$ BEGIN RAISE EXCEPTION '{_REFUSED}'; END $$"

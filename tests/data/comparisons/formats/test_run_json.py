@@ -27,4 +27,4 @@ def test_half_a_surrogate_pair_is_refused_with_its_place(name, tmp_path):
     result = RESULT | {"configurations": [{"samples": [1.0, 2]}], name: "a\ud800"}
     path = written(tmp_path / "a.json", {"results": [result]})
     with pytest.raises(InputError, match=rf"results\.0\.{name}=.*half a surrogate pair"):
-        list(run_json.read_run_json(SourceFiles(path, [path], Problems(), Measure())))
+        list(run_json.read_run_json.read(SourceFiles(path, [path], Problems(), Measure())))
