@@ -171,7 +171,11 @@ class Valid(Tables):
 
 
 def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
-    """Return the tables of the source in params.yaml; errors are those of `formats.read_tables`."""
+    """Return the tables of the source in params.yaml, the errors of skipped parts and notes on assumptions.
+
+    InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; always for the
+    other errors of `data.comparisons.formats.read_tables`, such as a missing source.
+    """
     source = section.ingest
     return formats.read_tables(
         source.format,

@@ -123,7 +123,9 @@ def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> It
 
     Machine, version and time are those of ``<stem>.settings.xml``, else ``settings.xml``, in the directory.
     If that does not state them, the machine is the file's, the version the file's stem, and the time None.
-    `source` names the runs; the other parameters and errors are those of `results_of_run`.
+    `source` names the runs; `measure` is the metric and direction if the file does not define them.
+    InputError if the file cannot be read, has no results, or holds comparisons or several versions; and at
+    the first invalid part, unless ``problems.keep_going``.
     """
     properties = _with_names(result_xml.properties_beside(path), path)
     results = results_of_run(path, problems, measure)

@@ -71,7 +71,7 @@ def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
     Operations are "test metric". Metrics with names of the suite nts are known: times are in s and sizes in
     B, where lower is better; of ``score``, higher is better. Others have no known unit, and the user's choice
     of better values, else higher is assumed, with a note. Keys such as hash and status, and texts, are
-    ignored.
+    ignored. InputError if a file cannot be read, or its JSON is invalid.
     """
     for path in source.files:
         content = read_json(path, _LntFile)
@@ -229,7 +229,7 @@ def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
     The benchmark is the suite with its extra options, the operation the subtest, else the suite. Lower is
     better unless the file says otherwise. Suites and subtests without values are skipped, with a note. Files
     are JSON, or logs with JSON after ``PERFHERDER_DATA:``. JSON may also be a list of series: one value per
-    point, by revision (12 digits), else by push.
+    point, by revision (12 digits), else by push. InputError if a file cannot be read or is invalid.
     """
     for path in source.files:
         content = standard_json(read_content(path))
