@@ -39,7 +39,7 @@ def _format_value(value: Any) -> str:
 
 
 def _change_texts(change: ValueChange) -> tuple[str, str, str]:
-    """Return the name and both values of a change as text; of a digest, 12 characters (None: empty)."""
+    """Return the name and both values of a change as text; of the data's digest, 12 characters."""
     values = change.before, change.after
     if change.name == "digest":
         before, after = (str(value or "")[:_DIGITS] for value in values)

@@ -23,7 +23,7 @@ ALIKE = 0.9
 MOST = 0.95
 #: Minimal numbers of applications for a chart of their stability, and in a numbered series.
 _ENOUGH, _SERIES_OF = 5, 4
-_NUMBERED = r"^(?P<series>.+)-(?P<number>\d+)$"
+_NUMBERED = r"^(?P<series>.+)-(?P<number>\d+)\Z"
 
 
 def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:

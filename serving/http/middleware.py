@@ -167,9 +167,12 @@ class RequestMiddleware:
             try:
                 self._state.metrics.update_gauges(self._state.models)
                 await to_thread.run_sync(self._state.drift.count_queued)
-                await to_thread.run_sync(self._state.recent.share_verdicts)
             except Exception:
                 LOG.exception("counting failed")
+            try:
+                await to_thread.run_sync(self._state.recent.share_verdicts)
+            except Exception:
+                LOG.exception("recent verdicts cannot be shared")
             await asyncio.sleep(EVERY)
 
 

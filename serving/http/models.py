@@ -138,8 +138,9 @@ class HotReloadingModel:
             with self._lock:
                 model = self.loaded_model
                 if model is None:
-                    self._current = self._load_first()
-                    model = self._current.loaded
+                    # another thread may replace the version in use at any time
+                    current = self._current = self._load_first()
+                    model = current.loaded
                     self.after_load()
         return model
 
