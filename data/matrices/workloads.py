@@ -297,8 +297,8 @@ def lock_contention() -> Unit:
     return wait_for_lock
 
 
-def _open_file(name: str, flags: int = 0) -> int:
-    return os.open(f"{os.environ['TMPDIR']}/{name}", os.O_CREAT | os.O_RDWR | flags)
+def _open_file(name: str, flags: int = os.O_RDWR) -> int:
+    return os.open(f"{os.environ['TMPDIR']}/{name}", os.O_CREAT | flags)
 
 
 def small_buffer_writes() -> Unit:
@@ -345,7 +345,7 @@ def log_lines() -> Unit:
 
     The file is created if missing. KeyError, at once, if TMPDIR is unset.
     """
-    handle = _open_file("log", os.O_APPEND)
+    handle = _open_file("log", os.O_WRONLY | os.O_APPEND)
     lines = iter(range(10**9))
 
     def write_log_line() -> None:
@@ -361,7 +361,7 @@ def cached_writes() -> Unit:
 
     The file is created at once if missing. KeyError, at once, if TMPDIR is unset.
     """
-    handle = _open_file("behind", os.O_APPEND)
+    handle = _open_file("behind", os.O_WRONLY | os.O_APPEND)
     block = bytes(4 * PAGE)
     return lambda: os.write(handle, block)
 

@@ -84,15 +84,15 @@ class Output:
         self._thread.start()
 
     def _read_all(self, reading: int) -> None:
-        while data := os.read(reading, _PIPE):
-            room = KEPT - len(self._first)
-            self._first += data[:room]
-            self._last += data[room:]
-            del self._last[:-KEPT]
-            self._size += len(data)
-            if len(data) < _MUCH:
-                self._ending.wait(_LOOK)
-        os.close(reading)
+        with os.fdopen(reading, "rb", buffering=0):
+            while data := os.read(reading, _PIPE):
+                room = KEPT - len(self._first)
+                self._first += data[:room]
+                self._last += data[room:]
+                del self._last[:-KEPT]
+                self._size += len(data)
+                if len(data) < _MUCH:
+                    self._ending.wait(_LOOK)
 
     def finish_reading(self) -> None:
         """Read the rest of the output and stop, after at most 1 s; later output is ignored."""

@@ -35,7 +35,8 @@ class Disturbance:
 
     def _foreign_seconds(self) -> float:
         """Return the busy seconds since boot, without those of this process and its ended children."""
-        times = dict(zip(CPU_TIMES, map(int, dict(read_rows(PROC / "stat"))[self._line]), strict=False))
+        fields = next(fields for name, fields in read_rows(PROC / "stat") if name == self._line)
+        times = dict(zip(CPU_TIMES, map(int, fields), strict=False))
         busy = (sum(times.values()) - times["idle"] - times["iowait"]) / TICKS_PER_SECOND
         usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         return busy - sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -125,6 +125,8 @@ class Walk(Attributes):
             for opened, element, line, self.offset in events:
                 self.line = line if opened else self.line
                 yield opened, element
+            # they may hold many elements while the next ones are read
+            events.clear()
 
     def line_of(self, element: Element) -> int:  # noqa: ARG002
         """Return the line of the element that began last, whatever the `element`."""

@@ -81,7 +81,7 @@ def training_tables(
     """Return the training tables, by name, of the comparisons that are valid and have a status.
 
     `valid` has ``comparison_id``, ``valid`` and ``status`` of every comparison, as the stage validate writes
-    it; `features` is the feature set. If there are several blocks of about
+    it; `features` is the feature set, "thesis" as "extended". If there are several blocks of about
     `block_size` comparisons, `compute` computes them in parallel (None: in this process); ClusterError if its
     Dask cluster cannot be used.
 

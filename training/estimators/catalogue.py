@@ -101,7 +101,7 @@ class Model:
     #: The parameters that every search tries first; for comparisons, the configuration of the scheduler
     #: thesis, section 6.7.
     start: dict[str, Any]
-    #: ``build(params, seed, weights, directions=None)`` returns an unfitted model; with directions, a
+    #: ``build(params, seed, weights, *, directions=None)`` returns an unfitted model; with directions, a
     #: monotone one: where a column's is -1, a larger value never makes ``fail`` more probable.
     build: Build
     space: Space  # search space of the hyperparameters

@@ -98,7 +98,8 @@ def promote_candidate(candidate: Candidate) -> str:
     candidate in MLflow.
 
     The same evidence (card.json and metrics.json) is tested only once against a champion that can still be
-    read; then the earlier outcome is returned within milliseconds, as every ``dvc repro`` runs the stage.
+    read, or without a champion if the challenger has it; then the earlier outcome is returned within
+    milliseconds, as every ``dvc repro`` runs the stage.
     InputError if the candidate or metrics.json cannot be read, or the registry does not answer.
     """
     sync_if_moved(candidate.name)

@@ -152,9 +152,11 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
     """Register a logged model as a new version of `name`, and move an alias to it; return that alias.
 
     `alias` ("champion" or "challenger") is the outcome of the test; `former` the champion it was compared
-    with (empty: no champion). If another version has become champion meanwhile, the new version is
-    challenger, and its ``reason`` says so. `tags` must have ``evidence, model, reason``. A version that an
-    interrupted test registered on this evidence is used instead of a new one.
+    with (empty: no champion); if it is replaced, it does not become challenger. If another version has become
+    champion meanwhile, the new version is challenger, and its ``reason`` says so. `tags` must have
+    ``evidence, model, reason``. A version that an interrupted test registered on this evidence is used
+    instead of a new one; it keeps its tags, but as challenger gets the new ``reason``. A missing registered
+    model is created.
     """
     store = client()
     with lock_aliases(name):

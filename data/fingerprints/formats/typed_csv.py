@@ -126,7 +126,9 @@ def _value_rows(
     """Return a row per value, by row of the file; `columns` has by column the fields `names`."""
     long = keyed.melt(["machine", "repetition"], list(columns), "column", value, ignore_index=False)
     rows = long.dropna().sort_index(kind="stable").to_dict("records")
-    return [row | dict(zip(names, columns[row.pop("column")], strict=True)) for row in rows]
+    for row in rows:
+        row.update(zip(names, columns[row.pop("column")], strict=True))
+    return rows
 
 
 def _host_rows(table: pd.DataFrame, whole: dict[str, pd.Series], path: Path) -> list[dict[str, Any]]:

@@ -56,9 +56,11 @@ def head_commit(directory: Path) -> str | None:
 
 @cache
 def _is_ancestor(change: str, name: str, directory: Path) -> bool:
-    # exit code 1: it is none; 128: one is no commit
-    arguments = ["merge-base", "--is-ancestor", "--end-of-options", change, name]
-    return _git_output(arguments, directory) is not None
+    if not change or change.startswith("-"):
+        return False
+    # a prefix may be that of several objects, but of one commit
+    commits = (f"{commit}^{{commit}}" for commit in (change, name))
+    return _git_output(["merge-base", "--is-ancestor", *commits], directory) is not None
 
 
 def _git_output(arguments: Sequence[str], directory: Path) -> str | None:

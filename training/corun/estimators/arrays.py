@@ -71,7 +71,7 @@ _OF_SMOOTH = {
     "centre_": ArraySpec("f", ("features",)),
     **dict.fromkeys(("mean_", "spread_"), ArraySpec("f", ())),
     **{f"{side}_turn_": ArraySpec("f", ("features", side)) for side in _SIDES},
-    **{f"{side}s_": ArraySpec("U", (f"{side}s",)) for side in _SIDES},
+    **{f"{side}s_": ArraySpec("U", (f"smooth_{side}s",)) for side in _SIDES},
     **{f"{side}_at_": ArraySpec("f", ("kept", side)) for side in _SIDES},
     **{f"{side}_who_": ArraySpec("i", ("kept",)) for side in _SIDES},
     "weights_": ArraySpec("f", ("kept",)),

@@ -117,7 +117,7 @@ CATALOGUE: dict[str, Model] = {
             "similarity-logistic", "Similarity logistic", {"ridge": 1.0, **_WHOLE_CLIMB},
             partial(build_estimator, "training.estimators.similarity_logistic:SimilarityLogistic",
                     {"ridge": "ridge", "class_weight": "weights", "starts": "starts", "tol": "tolerance",
-                     "max_iter": "iterations"}, solver="direct"),
+                     "max_iter": "iterations"}, solver="direct", shared=0),
             {**_WHOLE_CLIMB, "ridge": Real(0.1, 100.0, log=True)}, in_search=_SHORT_CLIMB,
         ),
         Model(
