@@ -223,7 +223,7 @@ _ALIKE = 60
 
 def _match_hint(baseline: pd.DataFrame, target: pd.DataFrame) -> str:
     """Return advice to match the operations with the most similar names; "" if machines differ."""
-    machines = [set(results["machine"].fillna(UNKNOWN)) for results in (baseline, target)]
+    machines = [set(results["machine"]) for results in (baseline, target)]
     if not machines[0] & machines[1]:
         return ""
     operations = [_distinct_operations(results)[:_ALIKE] for results in (baseline, target)]
@@ -253,7 +253,7 @@ def paired_runs(
     Machines, operations and configurations that only one side has are in ``missing`` and in the notes; an
     operation without a common configuration keeps all its rows, so that its verdict is ``invalid``.
     InputError if no operation is common, or if ``better`` of one is not lower or higher or differs between
-    runs, or units are incompatible; ValueError if `baseline` or `target` is empty.
+    runs, or units are incompatible; ValueError if `baseline` is empty.
     """
     configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]

@@ -23,7 +23,7 @@ MACHINE, VERSION, BENCHMARK = "hostname", "kernel", "benchmarkname"
 
 
 def _properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
-    """Return the attributes ``value`` by tag in lower case; of a repeated property the last, maybe empty."""
+    """Return the attributes ``value`` by tag in lower case, of a repeated property the last, if not empty."""
     texts = {
         str(element.tag).lower(): tree.text_attribute(element, "value", SETTINGS_TAG).strip()
         for element in list(settings.iter())[1:]

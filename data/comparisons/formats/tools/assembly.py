@@ -61,6 +61,7 @@ def _merge_measurements(
     """Merge measurements by series and version; return them and the versions, by time if all have one.
 
     Of each series and version, the first measurement is returned without values, and with it all values.
+    A note says if there are summaries.
     """
     lists: dict[tuple[Any, ...], tuple[Measurement, _Values]] = {}
     times: dict[str, str] = {}
@@ -71,10 +72,11 @@ def _merge_measurements(
             )
         operation, added, *names, _, summary = measurement
         key = (operation, *names)
-        if key not in lists:
+        if key in lists:
+            lists[key][1].add_samples(added, summary)
+        else:
             empty = measurement._replace(values=(), summary=None)
-            lists[key] = empty, _Values(array("d"), {})
-        lists[key][1].add_samples(added, summary)
+            lists[key] = empty, _Values(array("d", added), summary or {})
         if measurement.when < times.setdefault(measurement.version, measurement.when):
             times[measurement.version] = measurement.when
     if not lists:

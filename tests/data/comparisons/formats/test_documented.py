@@ -18,3 +18,11 @@ def test_every_format_is_documented_by_its_signs_and_tested():
         assert line.endswith(f"| {'several' if tool.versions else 'one'} |")
         assert (ROOT / f"tests/data/comparisons/formats/test_{name.replace('-', '_')}.py").is_file()
         assert any((ROOT / "docs/samples/formats" / name).iterdir()), name
+
+
+def test_formats_with_specific_signs_are_tried_first():
+    # the order follows from that of modules and functions
+    assert [*TOOLS] == [
+        "run-json", "pytest-benchmark", "google-benchmark", "pyperf", "asv", "hyperfine", "jmh", "phoronix", "lnt",
+        "conbench", "perfherder", "criterion", "perf-stat", "go-bench", "sysbench", "long-csv", "otava-csv",
+    ]  # fmt: skip
