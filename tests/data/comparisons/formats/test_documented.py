@@ -23,6 +23,6 @@ def test_every_format_is_documented_by_its_signs_and_tested():
 def test_formats_with_specific_signs_are_tried_first():
     # the order follows from that of modules and functions
     assert [*TOOLS] == [
-        "run-json", "pytest-benchmark", "google-benchmark", "pyperf", "asv", "hyperfine", "jmh", "phoronix", "lnt",
-        "conbench", "perfherder", "criterion", "perf-stat", "go-bench", "sysbench", "long-csv", "otava-csv",
+        "run-json", "pytest-benchmark", "google-benchmark", "pyperf", "asv", "hyperfine", "jmh", "phoronix",
+        "lnt", "conbench", "perfherder", "criterion", "perf-stat", "go-bench", "sysbench", "long-csv", "otava-csv",
     ]  # fmt: skip
