@@ -24,5 +24,6 @@ def test_formats_with_specific_signs_are_tried_first():
     # the order follows from that of modules and functions
     assert [*TOOLS] == [
         "run-json", "pytest-benchmark", "google-benchmark", "pyperf", "asv", "hyperfine", "jmh", "phoronix",
-        "lnt", "conbench", "perfherder", "criterion", "perf-stat", "go-bench", "sysbench", "long-csv", "otava-csv",
+        "lnt", "conbench", "perfherder", "criterion", "perf-stat", "go-bench", "sysbench", "long-csv",
+        "otava-csv",
     ]  # fmt: skip
