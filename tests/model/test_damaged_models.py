@@ -25,7 +25,7 @@ from tests.code.matrices.engines import trained_on
 from tests.matrix_pairs import pairs
 from tests.model.comparisons.measured_models import trained
 from training.comparisons.stored import ReadyModel
-from training.corun.estimators.fitting import ImpactRecipe
+from training.corun.estimators.fitting import ImpactRecipe, named_of
 from training.corun.estimators.models import CATALOGUE as IMPACTS
 from training.corun.stored import ImpactCard, TrainedImpact
 from training.estimators.catalogue import CATALOGUE
@@ -139,7 +139,10 @@ def of_coruns(request):
 def test_a_damaged_model_of_coruns_gives_finite_numbers_or_none(of_coruns, data):
     trained_model, rows = of_coruns
     with suppress(ModelError):
-        assert np.isfinite(damaged(trained_model, data).predict(rows).to_numpy()).all()
+        impacts = damaged(trained_model, data).predict_impacts(
+            rows[["own_rate", "others_rate"]].to_numpy(), named_of(rows)
+        )
+        assert np.isfinite(impacts).all()
 
 
 @pytest.fixture
