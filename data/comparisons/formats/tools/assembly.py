@@ -76,7 +76,7 @@ def _merge_measurements(
             lists[key][1].add_samples(added, summary)
         else:
             empty = measurement._replace(values=(), summary=None)
-            lists[key] = empty, _Values(array("d", added), summary or {})
+            lists[key] = empty, _Values(array("d", added), dict(summary or {}))
         if measurement.when < times.setdefault(measurement.version, measurement.when):
             times[measurement.version] = measurement.when
     if not lists:
