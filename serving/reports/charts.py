@@ -78,6 +78,10 @@ def inline_svg(figure: Figure, name: str, alt: str, over: Callable[[], Markup] =
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace("xlink:href", "href")
     text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", text, flags=re.DOTALL)
+    # they contain a hash of coordinates, whose last bits differ between processes
+    hashed = dict.fromkeys(re.findall(r'\bid="([A-Za-z]+[0-9a-f]{10})"', text))
+    numbers = {one: f"part-{number}" for number, one in enumerate(hashed, start=1)}
+    text = re.sub(r"\b[A-Za-z]+[0-9a-f]{10}\b", lambda match: numbers.get(match[0], match[0]), text)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#{name}-", text)
     view = re.search(r'viewBox="[^"]*"', text)

@@ -89,6 +89,16 @@ def chart_of(mark, x=None, y=None):
     return draw_chart(Words("n", "It rises", "Chart of a mark"), [panel], (4, 3))
 
 
+def test_the_last_bits_of_coordinates_change_no_byte():
+    def drawn(left):
+        with styled_figure(3, 2) as figure:
+            figure.set_layout_engine("none")
+            figure.add_axes((left, 0.2, 0.7, 0.7)).plot([0, 1, 2], [1, 3, 2], marker="o")
+            return inline_svg(figure, "name", "")
+
+    assert drawn(0.2) == drawn(0.2 + 1e-14)
+
+
 def test_alternative_text_of_a_chart_states_subject_and_finding():
     chart = chart_of(Line("one", [1, 2], [1, 2]))
     assert chart.alt_text == "Chart of a mark. It rises."
