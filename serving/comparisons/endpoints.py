@@ -118,7 +118,7 @@ def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
 
 def _has_policy(request: JudgeRequest) -> bool:
     limits = request.max_false_negative_rate, request.max_false_positive_rate
-    return (*limits, request.costs, request.base_rate) != (None,) * 4
+    return any(value is not None for value in (*limits, request.costs, request.base_rate))
 
 
 def _read_body(body: bytes) -> JudgeRequest:

@@ -197,7 +197,9 @@ def answer_online(body: bytes, online: Online | None) -> Answered:
     except InputError as exc:
         prediction = OnlineAnswer(
             model=PROGRESS if online is None else online.ref.model_answer,
-            **dict.fromkeys(("impact", "low", "high")),
+            impact=None,
+            low=None,
+            high=None,
             confidence=CONFIDENCE if online is None else online.model.card.confidence,
             sampled_seconds=0.0,
             attributions=[],

@@ -71,10 +71,15 @@ def documented_values():
 @pytest.mark.parametrize(("number", "setting", "value"), [*documented_values()])
 def test_values_that_comments_of_params_yaml_offer_are_accepted(tmp_path, number, setting, value):
     lines = SHIPPED.read_text().splitlines()
-    lines[number] = f"{setting.partition(': ')[0]}: {value}"
+    key = setting.partition(":")[0].strip()
+    lines[number] = setting.replace(setting.strip(), f"{key}: {value}")
     (tmp_path / "params.yaml").write_text("\n".join(lines))
-    for section in (Comparisons, Corun, Fingerprints, Matrices):
-        load(section, tmp_path / "params.yaml")
+    sections = [
+        load(section, tmp_path / "params.yaml").section.model_dump()
+        for section in (Comparisons, Corun, Fingerprints, Matrices)
+    ]
+    stages = [stage for section in sections for stage in section.values()]
+    assert value in [stage[key] for stage in stages if key in stage]
 
 
 @pytest.mark.parametrize(
