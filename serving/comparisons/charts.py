@@ -186,9 +186,10 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     fails, passes = (np.flatnonzero(rows)[even_slice(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
     shows = f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}"
     note = (
-        f"Shown: {len(fails):,} of {failed.sum():,} comparisons labelled fail, {len(passes):,} of "
-        f"{(~failed).sum():,} labelled pass. Compared: the features of the thesis that are relative "
-        "differences of minima, quartiles, medians and maxima. "
+        f"Shown: {len(fails):,} of {failed.sum():,} comparisons labelled fail and {len(passes):,} of "
+        f"{(~failed).sum():,} labelled pass, evenly spaced in the table; F is of all. "
+        "Compared: the features of the thesis that are relative differences of minima, quartiles, medians "
+        "and maxima. "
         f"{'; '.join(f'{columns[place]}: {describe_feature(columns[place], 2)}' for place in best)}. "
         "Positive differences are better."
     )
@@ -286,8 +287,10 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
         f"at a false alarm rate of {percent(example.false_positive_rate)}"
     )
     note = (
-        "Comparisons with a probability between two thresholds, chosen on training data, are sent to a "
-        "person. Missed: % of the regressions. False alarms: % of the other comparisons."
+        "Comparisons with a probability between two thresholds are sent to a person. The thresholds are "
+        "chosen on training data, for several limits on reviews; the title has the point nearest to "
+        f"{percent(_TITLE_RATE, 0)} in review. Missed: % of the regressions. False alarms: % of the other "
+        "comparisons."
     )
     words = Words("review-rate", title, "Misses and false alarms by the share that is sent to a person", note)
     lines = [Line("missed", unsure, false_negatives, 0), Line("false alarms", unsure, alarms, 3)]

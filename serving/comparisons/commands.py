@@ -567,7 +567,8 @@ def labels_export(
     """Write the last label of each person for each comparison. Withdrawn labels are not written.
 
     An existing file is replaced, except a CSV file with labels that the database lacks: import it first.
-    With --format xml or tables, comparisons without a label in the database keep that in --comparisons.
+    With --format xml or tables, a comparison without a label in the database keeps the one that it has in
+    --comparisons.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels

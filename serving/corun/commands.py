@@ -49,7 +49,7 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
     task: Annotated[str, typer.Option("--task", metavar="A", help="Task whose slow-down is predicted.")],
     with_tasks: Annotated[list[str], typer.Option("--with", metavar="B", help="Co-runner; may be repeated.")],
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="C", help="Co-runners in addition to B.")
+        list[str] | None, typer.Argument(metavar="C", help="Co-runners in addition to that of --with.")
     ] = None,
     machine: Machine = None,
     model: Model = None,

@@ -75,8 +75,8 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
 
 def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
     saved = (
-        f"Placement of all tasks by predictions saves {percent(checked.chosen_saving)} of the run time of "
-        "random placements"
+        "Computed from measured pairs, placement of all tasks by predictions saves "
+        f"{percent(checked.chosen_saving)} of the run time of random placements"
     )
     if noise is not None and checked.chosen_saving <= noise:
         return (

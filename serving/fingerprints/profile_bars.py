@@ -25,7 +25,7 @@ _WIDE = 1.0
 #: Numbers of bars of a profile and of a difference that are not folded.
 SHOWN, CHANGED = 5, 8
 #: Importance below which only the name is shown.
-NAMED = 1.0
+NAMED = 0.5
 
 
 def report_advice(page_data: ProfiledPage) -> Iterator[str]:
@@ -53,9 +53,10 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
-            "Expect errors in predictions for unknown CPU models: even the best method (Stability and "
-            f"accuracy) has a median error of {percent(errors.min())} (median over the applications); "
-            "`perfjudge irup profile --predict` gives an interval for each prediction."
+            "Expect errors in predictions for unknown CPU models: even the best of the methods under "
+            f"Stability and accuracy has a median error of {percent(errors.min())} (median over the "
+            "applications). `perfjudge irup profile --predict` uses extra trees, whose errors are under "
+            "Profiles, and gives an interval for each prediction."
         )
 
 
@@ -200,7 +201,9 @@ class ProfileBars:
         for cluster in self.profile.features["cluster"].head(SHOWN).unique():
             stressors = _split_names(clusters["stressors"][cluster])
             if len(stressors) > 1:
-                texts.append(f"{', '.join(stressors)} (together {clusters['importance'][cluster]:.0f})")
+                texts.append(
+                    f"{', '.join(stressors)} (total importance {clusters['importance'][cluster]:.0f})"
+                )
         return texts
 
 

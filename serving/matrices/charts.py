@@ -184,7 +184,7 @@ def _shares_axis(label: str) -> Axis:
 
 #: Difference of balanced accuracies below which they are called equal.
 EQUAL = 0.01
-_GROUPINGS = {"none": "one model", "given": "a model per group"}
+_GROUPINGS = {"none": "one model for all groups", "given": "a model per group"}
 _BARS = "Error bars are one standard deviation over the folds."
 
 

@@ -146,7 +146,7 @@ def page(root: Path) -> str:
         "matrices.html",
         given=evaluation,
         metrics=evaluation.metrics,
-        lead=f"On test cases held out of training, {errors}",
+        lead=f"On test cases held out of training, the champion {errors}",
         rivals=reference_comparison(evaluation),
         confusion=counts,
         causes=causes_chart(evaluation.champion_verdicts),

@@ -256,14 +256,14 @@ class Evidence:
             columns, scores = self.measured.columns, standardise_columns(log_rates(self.measured.x))
             first, rival = self.lead.columns[0], self.lead.rival
             alike = float(scores[:, first] @ scores[:, rival]) / len(scores)
-            pair = f"on which {columns[first]} and {columns[rival]} differ"
+            differing = f"on which these two rates (correlation {alike:.2f}) differ"
             advice = self._advise_machines(
-                self.lead.times, f"{pair} are needed", f"only machines {pair} can decide their order"
+                self.lead.times, f"{differing} are needed", f"only machines {differing} can decide the order"
             )
             yield (
-                f"{columns[first]} has the highest {self.lead.by} in only {self.lead.share:.0%} of resamples "
-                f"({limits.min_top_rank_stability:.0%} are required), in the others most often "
-                f"{columns[rival]} (the correlation of their rates is {alike:.2f}): {advice}"
+                f"no group of stressors comes first in {limits.min_top_rank_stability:.0%} of resamples, as "
+                f"required; {columns[first]} has the highest {self.lead.by} in {self.lead.share:.0%}, and "
+                f"{columns[rival]} comes next: {advice}"
             )
 
     def prediction_reasons(self, limits: TrustLimits, seed: int) -> Iterator[str]:

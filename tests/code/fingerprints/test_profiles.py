@@ -157,12 +157,13 @@ def test_reasons_state_the_shortfall_and_helpful_machines():
     measured = ENOUGH_MACHINES
     alike = np.corrcoef(np.log(measured.x[:, 0]), np.log(measured.x[:, 1]))[0, 1]
     rivals = (
-        "cache has the highest importance in only 60% of resamples (90% are required), in the others most "
-        f"often cpu (the correlation of their rates is {alike:.2f}): "
+        "no group of stressors comes first in 90% of resamples, as required; cache has the highest "
+        "importance in 60%, and cpu comes next: "
     )
-    more = "about 21 more machines on which cache and cpu differ are needed"
+    differing = f"machines on which these two rates (correlation {alike:.2f}) differ"
+    more = f"about 21 more {differing} are needed"
     assert said(measured, settled=False)[0] == [rivals + more]
-    never = "only machines on which cache and cpu differ can decide their order"
+    never = f"only {differing} can decide the order"
     assert said(measured, settled=False, times=50)[0] == [rivals + never]
     (chance,) = said(measured, p_value=0.3)[0]
     assert chance == (

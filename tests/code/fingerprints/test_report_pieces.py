@@ -50,7 +50,7 @@ def test_a_trusted_profile_names_the_leading_stressors_with_colours():
     assert "Not enough diversity" not in text
     assert '<s class="c-CPU"></s><s class="c-Cache"></s><s class="c-Mem"></s>' in text
     # stressors among which importance is divided are mentioned
-    assert profile(cluster=[0, 1, 0, 2, 3, 4]).clusters == ["cache, hsearch (together 100)"]
+    assert profile(cluster=[0, 1, 0, 2, 3, 4]).clusters == ["cache, hsearch (total importance 100)"]
 
 
 def test_an_untrusted_ranking_has_a_banner_and_no_colours():
