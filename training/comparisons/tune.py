@@ -80,17 +80,17 @@ class Classified(Tuned):
 
 
 def run_search(task: SearchTask) -> SearchOutcome[Classified]:
-    """Return the parameters, the threshold and the trials of a search, which is run or continued.
+    """Run or continue a search; return ``tuned`` (``params, score, threshold``), ``trials``, ``out_of_fold``.
 
-    The parameters are those of the best trial, but those in `Model.in_search` get their values of
-    `Model.start`. Beyond ``task.how.max_rows`` rows, the trials leave out random passes. The score of a trial
-    is the mean of its best balanced accuracy and average precision on all inner folds; the highest wins. The
-    result also has the inner out-of-fold probabilities of all training rows, not calibrated. The threshold
-    has the best balanced accuracy on these or, with extra training data or unlabelled rows, is from
-    `label_review.choose_threshold`. Only for score and threshold, rows below the minimum effect size have the
-    probability 0. The result depends on the task alone: each trial has its own sampler, seeded by the trial's
-    number, so that an interrupted and continued search has the same result. InputError if the rows cannot be
-    split into folds with both labels.
+    ``params`` are those of the best trial, but those in `Model.in_search` get their values of `Model.start`.
+    If more than ``task.how.max_rows`` rows need a model, the trials leave out random passes. The score of a
+    trial is the mean of best balanced accuracy and average precision on the rows of all inner folds together;
+    the highest wins. ``out_of_fold`` has the inner out-of-fold probabilities of all user-labelled training
+    rows, not calibrated. ``threshold`` has the best balanced accuracy on these or, with extra training data
+    or unlabelled rows, is from `label_review.choose_threshold`. Only for score and threshold, rows below the
+    minimum effect size have the probability 0. The result depends on the task alone: each trial has its own
+    sampler, seeded by the trial's number, so that an interrupted and continued search has the same result.
+    InputError if the rows cannot be split into folds with both labels.
     """
     from optuna.pruners import MedianPruner
     from sklearn import config_context
@@ -150,9 +150,10 @@ class InnerFold:
 def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Return ``task.how.n_folds`` inner folds of whole groups of `examples`, stratified by label.
 
-    Training rows are those of `Learnable.rows_to_fit`; test rows may be below the minimum effect size.
-    Vectors are imputed and scaled as the model of `task` needs, which is learned from the training rows.
-    InputError if a label has fewer groups than folds, or the test rows of a fold have a single label.
+    A fold has its training rows ``x, y`` (those of `Learnable.rows_to_fit`, with the extra training data),
+    its test rows ``test``, which may be below the minimum effect size, and their numbers in `examples`,
+    ``rows``. Vectors are imputed and scaled as the model of `task` needs, as learned from the fold's training
+    rows. InputError if a label has fewer groups than folds, or the test rows of a fold have a single label.
     """
     model, inner_folds = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.n_folds, task.seed, f"{task.part} {task.model}"):
@@ -190,11 +191,11 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 
 
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
-    """Return the path of the stored trials of `task`, a different one for each input that they depend on.
+    """Return the path of the stored trials of `task`; searches with different inputs have different paths.
 
-    It is ``DIGESTS/PART/MODEL.log`` in `directory`. ``DIGESTS``, a text, depends on the features, the
-    columns, the settings, the seed, the code, and the choice of rows below the minimum effect size. Nothing
-    is created.
+    It is ``DIGESTS/PART/MODEL.log`` in `directory`. ``DIGESTS``, a text, depends on `features_digest`,
+    `columns`, the settings, the seed, the code, and which rows are below the minimum effect size. Nothing is
+    created.
     """
     modules = (catalogue, preparation, monotone, thresholds, evaluation_search)
     files = (Path(module.__file__ or "") for module in modules)

@@ -152,7 +152,7 @@ class OnlineModel:
         return impacts
 
     def predict(self, solo: Floats, corun: Floats) -> Floats:
-        """Return impacts (co-run / solo time), shape (n_runs,); ModelError unless all are finite.
+        """Return impacts (co-run / solo time), shape (n_runs,); ModelError unless finite and positive.
 
         `solo` and `corun`, (n_runs, n_events, 3), are `SampledRuns.start` of each task's solo run and co-run.
         """
@@ -217,7 +217,7 @@ def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float)
     """Return each sampled co-run's change of event rates: log(rate + 1), co-run minus solo run.
 
     Columns: ``task, corunners, machine, repetition``, then one per event. Rates are over the first `seconds`.
-    Co-runs are those of `pair_runs`.
+    Co-runs, and the solo run of each, are those of `pair_runs`.
     """
     sampled = SampledRuns.from_samples(samples, seconds)
     pairs = pair_runs(sampled.runs, instances)
@@ -263,10 +263,11 @@ class SampleFold:
 
 
 def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
-    """Return a fold's test co-runs with the impacts ``measured`` and ``predicted`` by each model of `SECOND`.
+    """Return the impact ``measured`` and ``predicted`` of a fold's test co-runs, for each model of `SECOND`.
 
-    Further columns: ``task, corunners, machine, repetition, model, design, fold, seconds``, of which the last
-    is how much of each run the models see. ModelError if a predicted impact is not finite.
+    A row per model and co-run, with ``task, corunners, machine, repetition, model, design, fold, seconds``;
+    the last is how much of each run the models see. They are fitted to the fold's training co-runs.
+    ModelError if a predicted impact is not finite and above 0.
     """
     sampled, test_pairs = sample_fold.sampled, sample_fold.test_pairs
     solo, corun = test_pairs["solo"], test_pairs["corun"]

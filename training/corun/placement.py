@@ -33,7 +33,8 @@ class Placement:
     """A placement of tasks on machines.
 
     `groups` are task numbers per machine, without empty machines; `total` is the slow-down (impact - 1)
-    summed over tasks; `exact`: whether it is known that no placement has a smaller total.
+    summed over tasks; `exact`: whether it is known that no placement has a smaller total (for
+    `worst_placement`: a larger one on as many machines).
     """
 
     groups: tuple[Group, ...]
@@ -81,10 +82,11 @@ def pairwise_cost(slowdown: Floats) -> Cost:
 def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     """Return the placement with the smallest total slow-down; exact for one or two slots per machine.
 
-    With more slots it is the best result of a local search, with ``exact=False``. `tasks` is the number of
-    tasks, at least 1; `cost` takes groups of task numbers, from 0, and returns slow-downs, each the sum over
-    the tasks of a group, shape (n_groups,), 0 for one task or none; `seed` is used by the search only. Raises
-    InputError if `tasks` is below 1 or they do not fit in `room`, or it has no machine or no slot.
+    It has ``groups`` (the task numbers of each used machine), ``total`` and ``exact``. With more slots it is
+    the best result of a local search, with ``exact=False``. `tasks` is the number of tasks, at least 1;
+    `cost` takes groups of task numbers, from 0, and returns slow-downs, each the sum over the tasks of a
+    group, shape (n_groups,), 0 for one task or none; `seed` is used by the search only. Raises InputError if
+    `tasks` is below 1 or they do not fit in `room`, or it has no machine or no slot.
     """
     room.require_space(tasks)
     if room.slots == 1:
@@ -112,7 +114,7 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
 
 
 def random_totals(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
-    """Return the total slow-downs of the placements of `random_placements`, shape (draws,)."""
+    """Return the total slow-downs of the placements of `random_placements`, shape (draws,); same errors."""
     return np.array(
         [placement.total for placement in random_placements(tasks, room, cost, draws, seed)], np.float64
     )
@@ -213,7 +215,7 @@ def _group_by_machine(machines: NDArray[np.intp]) -> list[Group]:
 def total_slowdown(groups: list[Group], cost: Cost) -> float:
     """Return the slow-down summed over groups of task numbers; a group of one task counts 0.
 
-    `cost` is called once, with the groups of several tasks, but not at all without groups.
+    `cost` is called once, with the groups of several tasks, perhaps none; not at all if `groups` is empty.
     """
     return float(cost([group for group in groups if len(group) > 1]).sum()) if groups else 0.0
 

@@ -135,11 +135,12 @@ class AlignedRuns:
 def align_runs(solo: WorkProgress, corun: WorkProgress, *, whole: bool, ended: bool = False) -> AlignedRuns:
     """Return a task's solo run and co-run, in blocks of equal solo seconds and of the same work in both runs.
 
-    The result has the solo and the co-run seconds of up to 24 blocks that both runs reached, the solo seconds
-    of up to 64 later blocks (``rest``), and numbers from the solo run that distinguish the phases of all
-    blocks. `whole`: the solo run is all of the task's work, not only its beginning; if not, or if less than
-    1 % of its time is left, ``rest`` is empty. `ended`: both runs are complete (assumed where `whole`, if
-    their work differs by less than 1 %); then they are aligned by the share of their work, without ``rest``.
+    The result has ``solo`` and ``corun``, the seconds of up to 24 blocks that both runs reached, ``rest``,
+    the solo seconds of up to 64 later blocks, ``natures``, numbers from the solo run that distinguish the
+    phases of all blocks, and ``whole``. `whole`: the solo run is all of the task's work, not only its
+    beginning; if not, or if less than 1 % of its time is left, ``rest`` is empty. `ended`: both runs are
+    complete (assumed where `whole`, if their work differs by less than 1 %); then they are aligned by the
+    share of their work, without ``rest``.
     """
     both_complete = ended or (whole and abs(corun.total_work / solo.total_work - 1) < SAME)
     common = min(solo.total_work, corun.total_work)
@@ -399,8 +400,8 @@ class ImpactPosterior:
 def impact_posterior(runs: AlignedRuns) -> ImpactPosterior:
     """Return a normal mixture, the posterior of the natural log of a whole run's impact (co-run / solo time).
 
-    It is conditional on the seen part of the co-run; its standard deviation is 0.004 if the whole run was
-    seen.
+    It has ``weights``, which sum to 1, ``means`` and ``deviations``, and is conditional on the seen part of
+    the co-run; its standard deviation is 0.004 if the whole run was seen.
     """
     logs, means, variances = (values.ravel() for values in _posteriors(runs))
     weights = np.exp(logs - logs.max())

@@ -40,11 +40,12 @@ _BY_SECONDS = ("within_tolerance", "mape", "r2")
 
 
 def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
-    """Return the functions that read, compare and log the best model that predicts from solo runs.
+    """Return the functions to test the best model that predicts from solo runs: ``read, compare, track``.
 
-    It is compared with the registered champion by relative errors on unseen co-runs; the scores of the other
-    regressions are logged, too. InputError without a regression's card, FileNotFoundError without
-    oof.parquet.
+    ``read`` reads a model from a directory; ``compare`` compares the best model with the champion in a
+    directory by relative errors on the same unseen co-runs; ``track`` logs it and the other regressions in
+    MLflow. `metrics` is the content of metrics.json. InputError without a regression's card,
+    FileNotFoundError without oof.parquet; both are read immediately.
     """
     design, oof = main_design(tuple(metrics["splits"])), read_written_table(paths.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
@@ -68,7 +69,7 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
 
 
 def online_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
-    """Return the functions that read, compare and log the best model that predicts from first samples.
+    """Return the functions to test the best model that predicts from first samples.
 
     As `static_means`; ``metrics["online"]`` must not be None. FileNotFoundError without online.parquet.
     """
@@ -163,10 +164,12 @@ def _read_registered(directory: Path, run: str, root: Path) -> OutOfFoldPredicti
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the paths of oof.parquet and online.parquet, and two functions that read out-of-fold impacts.
+    """Return ``files``, the paths of oof.parquet and online.parquet, and two functions that read predictions.
 
-    The paths are relative to the project's directory. The first function reads these files (online.parquet
-    only if metrics.json has an online model), the second oof.parquet of a registered version.
+    The paths are relative to the project's directory. ``read(project, metrics)`` returns the entries in these
+    files (online.parquet is read only if `metrics`, the content of metrics.json, has an online model);
+    ``read_stored(directory, run, project)`` returns the one in oof.parquet of a registered version with the
+    files in `directory`.
     """
     return PredictionReaders((_OOF.as_posix(), _ONLINE.as_posix()), _read_predictions, _read_registered)
 
@@ -179,7 +182,7 @@ def promotion_candidates(
 ) -> list[Candidate]:
     """Return the best static model, then the best online one if ``metrics["online"]`` is not None.
 
-    The stage evaluate has named them in `metrics`, the content of metrics.json. No other file is read yet.
+    The stage evaluate has named them in `metrics`, the content of metrics.json. No file is read yet.
     """
     section, online, best = params.section, metrics["online"], metrics["champion"]
     models = [(section.promote.name, best, best, static_means)]

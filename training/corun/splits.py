@@ -37,8 +37,8 @@ def at_random(table: pd.DataFrame, folds: int, seed: int) -> Divided:
 def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
     """Return (training, test) row numbers of `folds` folds, among which the families are divided at random.
 
-    A row is a test row of a fold that has all its families, and a training row of a fold that has none of
-    them. The list is empty with fewer than two families per fold.
+    `table` has ``families``, joined by ``+``. A row is a test row of a fold that has all its families, and a
+    training row of a fold that has none of them. The list is empty with fewer than two families per fold.
     """
     members = [names.split(AND) for names in table["families"]]
     families = sorted({name for names in members for name in names})
@@ -106,9 +106,10 @@ def possible_splits(
 ) -> dict[str, Divided]:
     """Return (training, test) row numbers of folds, by each wanted design that the table allows.
 
-    A design is left out where there are too few groups, two machines or two devices to hold out, or where a
-    fold has no training or no test rows. `table` has ``families, machine, device``. InputError if no design
-    is possible, or "random" is wanted and there are fewer rows than folds; KeyError if a name is unknown.
+    A design is left out if `table` has too few families, machines or devices to hold out, or a fold would
+    have no training or no test rows. Designs other than "random" and "tasks" have fewer than `folds` folds if
+    `table` has fewer groups. `table` has ``families, machine, device``. InputError if no design is possible,
+    or "random" is wanted and there are fewer rows than folds; KeyError if a name is unknown.
     """
     divided = {name: DESIGNS[name].divide(table, folds, seed) for name in wanted}
     if table["machine"].nunique() < 2:  # noqa: PLR2004 - no other machine
@@ -122,10 +123,10 @@ def possible_splits(
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
     """Return one part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
 
-    See `possible_splits` for possible designs, and those that may have fewer than `folds` folds. Designs keep
-    the order of `wanted`; the design of the first part is "pairs" if possible, else the first possible one.
-    InputError if none is possible, or "random" is wanted and there are fewer rows than folds; KeyError if a
-    name is unknown.
+    A part has ``design, fold`` and the row numbers ``train, test``. See `possible_splits` for possible
+    designs, and those that may have fewer than `folds` folds. Designs keep the order of `wanted`; the design
+    of the first part is "pairs" if possible, else the first possible one. InputError if none is possible, or
+    "random" is wanted and there are fewer rows than folds; KeyError if a name is unknown.
     """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))
@@ -147,7 +148,7 @@ def inner_folds(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divi
     """Return (training, test) row numbers per fold, split as `design` does, or at random if it cannot.
 
     It cannot if `table` has too few groups, or a fold would have no training or no test rows. There are
-    `folds` pairs, or fewer if `design` holds out groups and `table` has fewer of them. KeyError if `design`
+    `folds` folds, or fewer if `design` holds out groups and `table` has fewer of them. KeyError if `design`
     is not one of `DESIGNS`, InputError if `table` has fewer rows than `folds` and is split at random.
     """
     divided = DESIGNS[design].divide(table, folds, seed)

@@ -79,12 +79,13 @@ class ImpactTask:
 
 
 def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
-    """Return the parameters with the least mean error over the inner folds, that error, and all trials.
+    """Return ``tuned.params`` with the least mean error over the inner folds, and all ``trials`` of a search.
 
-    The mean is over the rows of all folds together, so that each row has the same weight. An error is a share
-    of the measured impact, or for a classification 1 if the predicted range of impacts is wrong, else 0. If
-    the task has more than ``task.how.max_rows`` rows, that number of rows is drawn before the folds are
-    divided. Equal tasks give equal outcomes. InputError as by `inner_folds`.
+    ``tuned.score`` is that error. Trials use the cheaper values in `Model.in_search`, which ``params`` do not
+    have. The mean is over the rows of all folds together. An error is a share of the measured impact, or for
+    a classification 1 if the predicted range of impacts is wrong, else 0. If the task has more than
+    ``task.how.max_rows`` rows, that number of rows is drawn before the folds are divided. Equal tasks give
+    equal outcomes. InputError as by `inner_folds`.
     """
     part, name = task.part.name, task.recipe.model
     model, rows, seed = CATALOGUE[name], task.rows, task.recipe.seed
@@ -317,9 +318,10 @@ def accuracy_without_events(
 ) -> pd.DataFrame:
     """Return the accuracy over all folds if one event that the co-run paper calls essential is left out.
 
-    `predictions` has ``measured, predicted`` with all features. Columns: ``without`` (an event of
-    `ESSENTIAL`; empty, in the first row: none), ``measured`` (whether the models take features of that
-    event), ``within_tolerance, mape`` (NaN if not measured).
+    For each event, the model of each fold is refitted without the event's features. `predictions` has
+    ``measured, predicted`` with all features. Columns: ``without`` (an event of `ESSENTIAL`; empty, in the
+    first row: none), ``measured`` (whether the models take features of that event), ``within_tolerance,
+    mape`` (NaN if not measured).
     """
     errors = np.abs(
         predictions["predicted"].to_numpy(np.float64) / predictions["measured"].to_numpy(np.float64) - 1
@@ -342,9 +344,10 @@ def residual_plot_data(predictions: pd.DataFrame, features: Floats) -> pd.DataFr
     """Return the data of the four residual plots of the co-run paper, figures 4 and 5.
 
     `predictions` has one model's rows of oof.parquet in one design, `features` their vectors, shape (n_rows,
-    n_features), NaN where unknown (the median is used). Columns: ``task, corunners, machine, fitted,
-    residual``; ``standardised`` residuals, their normal quantile by rank, ``theoretical``, and the square
-    root of their size, ``scale``; ``leverage`` (of standardised features); ``cook`` (Cook's distance).
+    n_features), NaN where unknown (the median is used). Columns: ``task, corunners, machine``; ``fitted``,
+    the predicted impact; ``residual``, measured - fitted; ``standardised`` residuals, their normal quantile
+    by rank, ``theoretical``, and the square root of their size, ``scale``; ``leverage`` (of standardised
+    features); ``cook`` (Cook's distance). Rows are in the order of `predictions`.
     """
     from scipy.special import ndtri
 
@@ -388,8 +391,9 @@ RESIDUAL_COLUMNS = (
 def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
     """Return the impacts predicted for the test rows of `cell` by its model, fitted to its training rows.
 
-    Columns: those of oof.parquet without intervals; ``right``: relative error below the tolerance, or for a
-    classification the right range. Rows and index are those of ``cell.test``.
+    Columns: ``task, corunners, machine, design, fold, model, kind, preparation, measured, predicted``, and
+    ``right``: relative error below the tolerance, or for a classification the right range. Rows and index are
+    those of ``cell.test``.
     """
     fitted = cell.recipe.fit(cell.train)
     impacts = fitted.predict(cell.test)
@@ -474,9 +478,10 @@ def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
 def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Compute) -> pd.DataFrame:
     """Return table 1 of the co-run paper with our accuracies in the `cells` of the design "random".
 
-    Columns: ``predictor, kind, preparation, accuracy, spread`` (mean and standard deviation, by n, over
-    folds), ``seeds`` (accuracy in the paper or NaN). Each model is fitted anew with each of the three
-    preparations, to the features `rates` alone, as in equation 1; models without preparation are ignored.
+    It is empty without such cells. Columns: ``predictor, kind, preparation, accuracy, spread`` (mean and
+    standard deviation, by n, over folds), ``seeds`` (accuracy in the paper or NaN). Each model is fitted anew
+    with each of the three preparations, to the features `rates` alone, as in equation 1; models without
+    preparation are ignored.
     """
     prepared = []
     for cell in cells:

@@ -231,7 +231,7 @@ class Boosted(Preparation):
 def compile_boosted(pipeline: Any) -> Boosted | None:
     """Return a fitted XGBoost pipeline in a faster form; None for other classifiers or other steps.
 
-    Other steps are those that `Preparation.from_pipeline` cannot read.
+    It must impute and scale as the catalogue's pipelines do; samplers are ignored.
     """
     compiled = Preparation.from_pipeline(pipeline)
     if compiled is None or not hasattr(compiled[1], "get_booster"):

@@ -125,9 +125,9 @@ def build_estimator(
 ) -> Any:
     """Return an unfitted estimator, whose class is at the address ``module:class``; imports the module.
 
-    `arguments` has by argument of the class the source of its value: the name of one of `params`, or
-    ``seed``, ``weights`` or ``directions`` (see `Model.build`). KeyError if a parameter is missing. `fixed`
-    are further arguments.
+    `arguments` maps each argument of the class to the source of its value: the name of one of `params`, or
+    ``seed``, ``weights`` or ``directions`` (see `Model.build`). `fixed` are further arguments of the class
+    with their values. KeyError if a parameter is missing.
     """
     module, _, name = address.partition(":")
     values = {**params, "seed": seed, "weights": weights, "directions": directions}
@@ -149,7 +149,10 @@ HISTOGRAMS: dict[str, Any] = {"tree_method": "hist", "nthread": 1}
 def build_logistic(
     params: Params, seed: int, weights: Balance, directions: Directions = None, **fixed: Any
 ) -> Any:
-    """Return an unfitted logistic regression; with `directions`, a `SignedLogistic`, without `fixed`."""
+    """Return an unfitted logistic regression with ``C=params["c"]`` and class weights `weights`.
+
+    With `directions`, it is a `SignedLogistic`, and `seed` and `fixed` are ignored. KeyError without ``c``.
+    """
     if directions is None:
         address = "sklearn.linear_model:LogisticRegression"
         return build_estimator(address, {"C": "c", **WEIGHTED}, params, seed, weights, **fixed)

@@ -64,10 +64,10 @@ class Tree(NamedTuple):
 
 
 def join_trees(trees: Sequence[Tree]) -> dict[str, Any]:
-    """Return ``roots, feature, threshold, children, value`` of a `Forest` of `trees`, at least one tree.
+    """Return the fields ``roots, feature, threshold, children, value`` of a `Forest` of `trees`, by name.
 
-    The nodes of all trees are numbered consecutively, tree by tree; ``roots`` are the first nodes of the
-    trees, and ``children`` are -1 in leaves.
+    The nodes of all trees, at least one, are numbered consecutively, tree by tree; ``roots`` are the first
+    nodes of the trees, and ``children`` are -1 in leaves.
     """
     sizes = np.array([len(tree.feature) for tree in trees])
     roots = np.cumsum(sizes) - sizes
@@ -374,9 +374,9 @@ def by_name(compiled: Preparation | Forest) -> dict[str, NDArray[Any]]:
 def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, Any]) -> None:
     """Write arrays to `path`, a NumPy archive, with the SHA-256 of the file `model` that they belong to.
 
-    `content` has arrays by name; `version` is that of their layout. An existing file is replaced atomically,
-    a missing directory created. OSError if the name of `path` does not end in ``.npz`` or the file cannot be
-    written; InputError if `model` is missing.
+    `content` has arrays by name; `version` is that of their layout, and is stored, too. An existing file is
+    replaced atomically, a missing directory created. OSError if the name of `path` does not end in ``.npz``
+    or the file cannot be written; InputError if `model` is missing.
     """
     with replacing(path) as temporary:
         np.savez(temporary, version=version, model_digest=digest_of(model), **content)

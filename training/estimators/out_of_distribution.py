@@ -232,10 +232,10 @@ def fold_flags(groups: NDArray[np.str_]) -> list[Bools]:
 
 
 def score_held_out_rows(rows: Floats, groups: NDArray[np.str_]) -> OutOfDistributionScore:
-    """Return the intended and the measured share of held-out rows that are out of distribution.
+    """Return ``level``, the intended share of rows out of distribution, and ``held_out``, the measured share.
 
     `rows`, shape (n_rows, n_features), are NaN where missing; whole `groups`, shape (n_rows,), are held out
-    by the folds of `fold_flags`. The measured share is 0 if no fold can be held out.
+    by the folds of `fold_flags`. ``level`` is 0.01; ``held_out`` is 0 if no fold can be held out.
     """
     flags = [
         TrainingDistribution.from_rows(rows[~test], groups[~test]).is_out_of_distribution(rows[test])

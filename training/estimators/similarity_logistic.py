@@ -208,12 +208,12 @@ def em_iteration(
 
 
 def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
-    """Return the weights that maximise the penalised likelihood of `pairs`, by accelerated EM.
+    """Return the ``weights`` that maximise the penalised likelihood of `pairs`, by accelerated EM.
 
     The search begins at `start`, shape (n_weights,), and has ``converged`` where no component of the gradient
     exceeds `tol` times the weight of all pairs, or an iteration no longer raises the likelihood; it ends
-    after `max_iter` iterations in any case. The result also has the number of iterations, and in ``history``
-    the penalised log-likelihood at the start and after each iteration that raised it.
+    after `max_iter` iterations in any case. The result also has the number of ``iterations``, and in
+    ``history`` the penalised log-likelihood at the start and after each iteration that raised it.
     """
     state = Climb(start)
     scores = pairs.rows @ start
@@ -253,14 +253,14 @@ def _extrapolate_steps(past: list[tuple[Floats, Floats]]) -> Floats:
 
 
 def direct_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
-    """Return the weights that maximise the penalised likelihood of `pairs`, by L-BFGS.
+    """Return the ``weights`` that maximise the penalised likelihood of `pairs`, by L-BFGS.
 
     The search begins at `start`, shape (n_weights,), and ends after at most `max_iter` iterations. `tol`
     bounds the gradient, divided by the sum of the weights of pairs, in coordinates in which the curvature is
     about equal in all directions; the returned weights are in the coordinates of `start`. The result also has
-    the number of iterations, and the penalised log-likelihoods at `start` and after each iteration
-    (``history``). ``converged`` is True, too, where the search ends with such a gradient of at most 1e-6;
-    without convergence it is False, and no error is raised.
+    the number of ``iterations``, and in ``history`` the penalised log-likelihoods at `start` and after each
+    iteration. ``converged`` is True, too, where the search ends with such a gradient of at most 1e-6; without
+    convergence it is False, and no error is raised.
     """
     total = float(pairs.cost.sum()) / 2
     scores = pairs.rows @ start

@@ -57,10 +57,10 @@ def reliability_bins(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def confusion_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return the confusion matrix, 4 rows: ``label, verdict, cases`` and their ``share`` of the label's.
+    """Return the confusion matrix, 4 rows: ``label, verdict, cases``, and ``share`` of the label's cases.
 
-    Rows are in the order of the verdicts pass and fail, then of the labels. `verdicts` has ``status`` (the
-    label) and ``verdict``; ``unsure`` counts as pass. The share is NaN for a label without cases.
+    Rows are ordered by verdict, then label, pass before fail. `verdicts` has ``status`` (the label) and
+    ``verdict``; any verdict except fail counts as pass. The share is NaN for a label without cases.
     """
     matrix = pd.DataFrame(confusion_counts(*_fail_flags(verdicts)), ["pass", "fail"], ["pass", "fail"])
     rows = matrix.rename_axis("label").melt(var_name="verdict", value_name="cases", ignore_index=False)
@@ -69,7 +69,7 @@ def confusion_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def predicted_points(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return ``measured, predicted``, ascending by the first, of all cases or 1000 evenly spaced ones."""
+    """Return ``measured, predicted``, ascending by the first; of more than 1000 cases, 1000 evenly spaced."""
     chosen = np.linspace(0, len(predictions) - 1, min(len(predictions), MOST_POINTS)).astype("int64")
     return predictions[["measured", "predicted"]].sort_values("measured", kind="stable").iloc[chosen]
 
@@ -77,10 +77,10 @@ def predicted_points(predictions: pd.DataFrame) -> pd.DataFrame:
 def interval_coverage(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return the empirical coverage of intervals: ``wanted``, ``covered`` and the number of ``cases``.
 
-    One row per nominal coverage (``wanted``), 0.05 to 0.95 in steps of 0.05; ``cases`` is the number of all
-    predictions. `predictions` has ``unit, fold, measured, predicted``, above 0, at least one row. The width
-    of a fold's intervals, symmetric on a log scale, comes from the errors of the unit's other folds (of a
-    single fold: its own).
+    One row per nominal coverage (``wanted``), 0.05 to 0.95 in steps of 0.05; ``covered`` is the share of the
+    measured values in their intervals, ``cases`` the number of all predictions. `predictions` has ``unit,
+    fold, measured, predicted``, the last two above 0, at least one row. The width of a fold's intervals,
+    symmetric on a log scale, comes from the errors of the unit's other folds (of a single fold: its own).
     """
     inside = list[NDArray[np.bool_]]()
     for _, rows in predictions.groupby("unit"):
@@ -146,8 +146,8 @@ def dvc_prediction_figures(
 
     The scores are the pooled ``within_tolerance`` and ``mape``, as shares. The plots ``predicted`` and
     ``coverage`` are the tables of `predicted_points` and `interval_coverage`; the other models are those with
-    the smallest pooled error `by`. `predictions` has ``entry, unit, fold, measured, predicted`` of `split`
-    only; an interval's width comes from errors of the same ``unit``.
+    the smallest pooled score `by`, such as "mape". `predictions` has ``entry, unit, fold, measured,
+    predicted`` of `split` only; an interval's width comes from errors of the same ``unit``.
     """
     tables = {"predicted": predicted_points, "coverage": interval_coverage}
     return _dvc_figures(metrics, split, PREDICTED, tables, predictions, lambda entry: entry[by]["pooled"])
@@ -206,7 +206,7 @@ def print_results(
 
 
 def scores_table(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:
-    """Return the table of one split from the content of metrics.json, the best balanced accuracy first.
+    """Return a `rich` table of one split from the content of metrics.json, the best balanced accuracy first.
 
     A row has the entry's name and kind, pooled balanced accuracy with the standard deviation over folds,
     pooled error rates, and mean average precision (empty if None); the champion is bold. `cases` is the noun

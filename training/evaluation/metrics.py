@@ -78,9 +78,8 @@ def score_verdicts(
 def average_precision(failed: NDArray[Any], probability: Floats, weights: Floats | None = None) -> float:
     """Return the average precision of a ranking by `probability`; `failed` is true, or 1, for a fail.
 
-    Equal to scikit-learn's, whose checks take twenty times as long on the few rows that searches rank. All
-    arrays have shape (n_rows,), no value may be NaN, and one fail at least must have a weight above 0.
-    `weights` None: all 1.
+    Equal to scikit-learn's, and faster for few rows. All arrays have shape (n_rows,), no value may be NaN,
+    and one fail at least must have a weight above 0. `weights` None: all 1.
     """
     weights = np.ones(len(failed)) if weights is None else weights
     order = np.argsort(-probability, kind="stable")
@@ -94,7 +93,7 @@ def average_precision(failed: NDArray[Any], probability: Floats, weights: Floats
 
 
 def score_rows(verdicts: pd.DataFrame) -> Scores:
-    """Return balanced accuracy, error rates and further scores of rows of one entry of oof.parquet.
+    """Return the `Scores` of rows of one entry of oof.parquet: balanced accuracy, error rates and others.
 
     The rows have ``status`` (the label), ``verdict`` and ``probability``; any verdict except ``fail`` counts
     as pass. ZeroDivisionError unless both labels occur. Average precision is None if a probability is
@@ -110,13 +109,14 @@ def score_rows(verdicts: pd.DataFrame) -> Scores:
 
 
 def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
-    """Return the ``kind`` of one entry in one split, and for each metric its ``mean, std, pooled``.
+    """Return the ``kind`` of one entry in one split, and by metric a dict ``mean, std, pooled``.
 
-    The metrics are the eight fields of `Scores`, from ``balanced_accuracy`` to ``average_precision``.
-    ``mean`` and ``std`` (of the population) are over the folds of all repeats; ``pooled`` is the metric of
-    all rows together. Average precision is not pooled (None), because the probabilities of the folds' models
-    are on different scales; its ``mean, std`` are None, too, if a probability is missing. `verdicts` are the
-    rows of oof.parquet of this entry and split; ZeroDivisionError unless both labels occur in every fold.
+    The metrics are ``balanced_accuracy, false_negative_rate, false_positive_rate, precision, recall, f1,
+    accuracy, average_precision``. ``mean`` and ``std`` (of the population) are over the folds of all repeats;
+    ``pooled`` is the metric of all rows together. Average precision is not pooled (None), because the
+    probabilities of the folds' models are on different scales; its ``mean, std`` are None, too, if a
+    probability is missing. `verdicts` are the rows of oof.parquet of this entry and split; ZeroDivisionError
+    unless both labels occur in every fold.
     """
     folds = [score_rows(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
     pooled = score_rows(verdicts)

@@ -59,10 +59,10 @@ def paired_difference(
 ) -> Difference:
     """Return the candidate's balanced accuracy minus the champion's, with a percentile interval.
 
-    The result has ``observed, low, high, confidence``. Comparisons of one operation resemble each other, so
-    whole groups are drawn with replacement. Both models are scored on the same draws; draws with only one
-    label are left out (IndexError if all are). `failed` are the labels, `candidate` and `present` the
-    verdicts of the candidate and of the champion, all of shape (n_rows,), True is fail.
+    The result has ``observed, low, high, confidence``. Whole `groups`, shape (n_rows,), are drawn with
+    replacement. Both models are scored on the same draws; draws with only one label are left out (IndexError
+    if all are). `failed` are the labels, `candidate` and `present` the verdicts of the candidate and of the
+    champion, all of shape (n_rows,), True is fail.
     """
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])
@@ -125,7 +125,7 @@ class OutOfFoldPredictions:
 def by_entry(
     what: str, rows: pd.DataFrame, champion: str, tolerance: float | None = None, column: str = "entry"
 ) -> list[OutOfFoldPredictions]:
-    """Return the rows of each entry (`column`); the champion comes first, then the others by name.
+    """Return the predictions of each value of `column`, an entry; `champion` first, then the others by name.
 
     Without rows of the champion, only the others are returned; the list may be empty. `what` names the
     predicted quantity in messages. `tolerance` is the largest relative error of a correct number, None for
@@ -205,15 +205,17 @@ class EntryComparison:
 def compare_entries(
     before: OutOfFoldPredictions, after: OutOfFoldPredictions, how: BootstrapSettings
 ) -> EntryComparison:
-    """Return the scores, their differences and the flipped verdicts of two entries on their common cases.
+    """Return the ``scores``, their differences and the ``flipped`` verdicts of two entries on common cases.
 
     Both are scored by the labels of `after` (by those of `before` where missing); cases without a label are
     counted as ``only_before`` and ``only_after``, not as ``common``. Verdicts are scored by balanced accuracy
     and the rates of missed fails and of false alarms, each if the labels that it needs occur; scores count
     ``unsure`` as ``pass``, but a change between them is a flipped verdict. Numbers (`after` has a tolerance)
     are scored by mean relative error and the share outside the tolerance; their verdicts are "within" and
-    "outside". Differences are after minus before, with a bootstrap interval. Flipped cases whose later
-    verdict is wrong come first. Without a common case, scores and flipped cases are empty.
+    "outside". Differences are after minus before, with a bootstrap interval. ``relabelled`` are cases whose
+    label changed, ``other_folds`` is the number of cases in another fold (None if folds are not known).
+    Flipped cases whose later verdict is wrong come first. Without a common case, scores and flipped cases are
+    empty.
     """
     numbers = after.tolerance is not None
     truth = "measured" if numbers else "status"

@@ -177,8 +177,8 @@ def write_outcomes(directory: Path, results: Sequence[SearchOutcome[Any]]) -> No
     """Write tuned.json, then trials.parquet to `directory`, and replace existing files.
 
     If no result has a trial, KeyError after the first file is written. tuned.json has the fields of the
-    chosen parameters (``params``, ``score`` and others) by part and model; trials.parquet has a row per
-    trial, sorted by part, model and number.
+    chosen parameters (``params``, ``score`` and others) by part and model; trials.parquet has a row per trial
+    with the fields of `TrialRow`, sorted by part, model and number.
     """
     tuned: dict[str, dict[str, object]] = {}
     for result in results:

@@ -369,12 +369,11 @@ class Cut:
 def best_cut(y: NDArray[np.int64], probability: Floats) -> Cut:
     """Return the threshold with the highest balanced accuracy, in the middle of its plateau.
 
-    If there are few fails, the best threshold is often best by chance, in a narrow range. So all neighbouring
-    thresholds whose balanced accuracy is at most 0.005 lower form a plateau, and the result is the plateau's
-    middle on the scale of log-odds: it stays away from both edges, for confident and for unconfident models.
-    The result has ``threshold``, from which the verdict is fail, and the ``balanced_accuracy`` at the best
-    threshold. `y` are labels, 1 is fail, and both must occur; `probability` is out-of-fold; shape
-    (n_rows,). If all probabilities are equal, threshold and balanced accuracy are 0.5.
+    All neighbouring thresholds whose balanced accuracy is at most 0.005 lower form a plateau, and the result
+    is the plateau's middle on the scale of log-odds. The result has ``threshold``, from which the verdict is
+    fail, and the ``balanced_accuracy`` at the best threshold. `y` are labels, 1 is fail, and both must occur;
+    `probability` is out-of-fold; shape (n_rows,). If all probabilities are equal, threshold and balanced
+    accuracy are 0.5.
     """
     values, place = np.unique(probability, return_inverse=True)
     fails = np.bincount(place, weights=y)
@@ -402,7 +401,7 @@ SAME = 1e-9
 
 
 def below_min_effect(worst_change: Floats, min_effect_size: float) -> NDArray[np.bool_]:
-    """Return where no median worsened by at least the minimum effect size, shape (n_comparisons,).
+    """Return True where no median worsened by at least the minimum effect size, shape (n_comparisons,).
 
     `worst_change`, shape (n_comparisons,), and `min_effect_size` are shares of the baseline's median; a
     negative change is worse. The result is False for NaN, and everywhere if `min_effect_size` is 0.

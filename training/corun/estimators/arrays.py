@@ -148,8 +148,8 @@ class QuickContention(ContentionRegressor):
 def write_impact_arrays(path: Path, model: ContentionRegressor, stored: Path) -> None:
     """Write a fitted model's arrays to `path`, a NumPy archive, with the SHA-256 of the file `stored`.
 
-    `stored` is the file of the model; InputError if it is missing. An existing `path`, which must end in
-    ``.npz``, is replaced atomically.
+    `stored` is the file of the model; InputError if it is missing. An existing `path` is replaced atomically;
+    OSError if it does not end in ``.npz``.
     """
     content = by_name(ImpactArrays.from_model(model)) | {name: getattr(model, name) for name in _OF_PAIRS}
     # a part without a share was not fitted
@@ -274,7 +274,8 @@ def split_log_impacts(learned: FittedImpact, contrasts: Sequence[CorunContrast])
 def split_by_trees(trees: ImpactArrays, contrasts: Sequence[CorunContrast]) -> list[LogShares]:
     """Return the trees' log impact of each co-run as a sum over its factors: exact Shapley values.
 
-    `contrasts` must not be empty, and must all have the same factors.
+    A result's ``impact`` is ``usual``, the log impact of the average co-run, plus the sum of ``shares``,
+    shape (n_factors,). `contrasts` must not be empty, and must all have the same factors.
     """
     count, n_factors = len(contrasts), contrasts[0].n_factors
     owners, children = np.tile(contrasts[0].owners, 2), trees.children.reshape(-1)

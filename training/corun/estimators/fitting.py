@@ -204,7 +204,10 @@ class ImpactRecipe:
 
 
 def named_of(rows: pd.DataFrame) -> Named:
-    """Return the pair and the machine of each row, from the columns ``task, corunners, machine``."""
+    """Return ``pairs`` (task, line break, co-runners) and ``machines`` of rows, both of shape (n_rows,).
+
+    `rows` has the columns ``task, corunners, machine``.
+    """
     pairs = (rows["task"] + PAIR_SEPARATOR + rows["corunners"]).to_numpy(np.str_)
     return Named(pairs, rows["machine"].to_numpy(np.str_))
 
@@ -216,8 +219,9 @@ _REPEATS = 2
 def score_predictions(rows: pd.DataFrame) -> dict[str, float]:
     """Return the scores of rows of oof.parquet, at least one, by name.
 
-    ``mape, median_error, p90_error`` are of |predicted / measured - 1|; ``r2`` is 0 where all measured
-    impacts are equal; ``interval_width`` is the mean of (high - low) / predicted.
+    ``within_tolerance`` is the share of rows with ``right``; ``mape, median_error, p90_error`` are of
+    |predicted / measured - 1|; ``r2`` is 0 where all measured impacts are equal; ``coverage`` is the share of
+    rows measured from ``low`` to ``high``, ``interval_width`` the mean of (high - low) / predicted.
     """
     error = np.abs(rows["predicted"].to_numpy(np.float64) / rows["measured"].to_numpy(np.float64) - 1)
     return {
@@ -241,15 +245,17 @@ def explained_share(rows: pd.DataFrame) -> float:
 def accuracy_scores(errors: Any, tolerance: float) -> dict[str, float]:
     """Return the share of `errors` below `tolerance`, ``within_tolerance``, and their mean, ``mape``.
 
-    `errors` are sizes of relative errors, shape (n_rows,), at least one; all are shares, not per cent.
+    `errors`, an array or series of at least one, are sizes of relative errors; all are shares, not per cent.
     """
     return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
 
 
 def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return ``kind``, and by score of `score_predictions` its ``mean`` and ``std`` over folds, ``pooled``.
+    """Return ``kind``, and by score of `score_predictions` a dict ``mean, std, pooled``.
 
-    `rows` are one model's rows of oof.parquet in one design. Values have 6 decimals, None in place of NaN.
+    Scores are ``within_tolerance, mape, median_error, p90_error, r2, coverage, interval_width``; ``mean`` and
+    ``std`` (by n) are over folds, ``pooled`` of all rows; 6 decimals, None in place of NaN. `rows` are one
+    model's rows of oof.parquet in one design.
     """
     folds = [score_predictions(fold_rows) for _, fold_rows in rows.groupby("fold", sort=True)]
     spreads = {
@@ -262,7 +268,7 @@ def summarise_predictions(rows: pd.DataFrame) -> dict[str, Any]:
 def log_width(rows: pd.DataFrame, confidence: float) -> float:
     """Return the half width of intervals of log impact that would contain the share `confidence` of the rows.
 
-    `half_width` of ln(measured / predicted); IndexError without rows.
+    It is `half_width` of ln(measured / predicted); IndexError without rows.
     """
     return half_width(np.log(rows["measured"] / rows["predicted"]).to_numpy(np.float64), confidence)
 
@@ -286,10 +292,11 @@ def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
 def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
     """Return how well repeated measurements of `pairs` agree, which limits every accuracy.
 
-    `pairs` is the table of `CorunTables`; `solo` has solo seconds by machine and task. Returns ``repeated``,
-    the number of co-runs with repetitions; ``within_tolerance, mape, p90_error, same_range`` of each
-    repetition as a prediction of the median of the others, None without repetitions; ``solo_spread``, the
-    median coefficient of variation of solo times, None if no task has two.
+    `pairs` is the table of `CorunTables`; `solo`, indexed by machine and task, has seconds of solo runs.
+    Returns ``repeated``, the number of co-runs with repetitions; ``within_tolerance, mape, p90_error`` of
+    each repetition as a prediction of the median of the others, and ``same_range``, how often both are in the
+    same range (`tolerance` of the task's mean impact wide), None without repetitions; ``solo_spread``, the
+    median coefficient of variation of solo times, None if no task has two on a machine.
     """
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()

@@ -46,12 +46,12 @@ class ImpactModel(Model):
 
 
 def prepared_model(model: ImpactModel, params: Params, seed: int) -> Any:
-    """Return the unfitted model behind the preparation steps that ``params["preparation"]`` names.
+    """Return an unfitted pipeline: the steps that ``params["preparation"]`` names, and the model.
 
     "d&n" discretises (10 bins of equal width), then normalises; "n-d" ("not discretised") only normalises;
     "n-n" ("not normalised") only discretises. Before these steps, gaps become medians, and constant columns
-    are dropped. KeyError for another name. The model "contention" takes no preparation and is returned as it
-    is.
+    are dropped. KeyError for another name or none. The model "contention" takes no preparation and is
+    returned without a pipeline.
     """
     from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer
