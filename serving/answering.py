@@ -108,7 +108,7 @@ def plugin_for_source(source: Path) -> FamilyPlugin:
 
 
 def refuse_other_options(option_names: Collection[str], chosen: Judging | Importing, source: Path) -> None:
-    """Raise an InputError for the first of `option_names` not in ``chosen.options``; it names `source`.
+    """Raise an InputError, which names `source`, for the first of `option_names` not in ``chosen.options``.
 
     Names are those of keyword arguments, such as ``from_``; the message has the option, ``--from``.
     """
@@ -181,7 +181,7 @@ def _require_directory(output: Path) -> None:
 
 
 def write_output(content: bytes | str, output: Path | None, *, styled: bool = False) -> None:
-    """Write to a file atomically, or to standard output if `output` is None.
+    """Write `content` to the file `output` atomically, or to standard output if that is None.
 
     Text is written in UTF-8; its control and invisible characters, except line feeds, are escaped in both
     cases, unless it is `styled` with colours for a terminal. Bytes are written as they are. InputError if the

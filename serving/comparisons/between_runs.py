@@ -74,11 +74,14 @@ def adjust_to_runs(
     ``pass``. A ``pass`` with a significant shift to worse becomes ``unsure`` if the whole run got faster by
     more than runs usually do; otherwise ``fail`` if the comparison, with the shift of the whole run, got
     worse by `min_effect_size`, a share, or more; otherwise ``unsure`` if the whole run got faster by over
-    0.5 %; otherwise it stays ``pass``. On other machines, only a ``fail`` changes: it
-    becomes ``unsure`` if its shift is not significant and the runs are too few to estimate their variation.
-    ``invalid`` stays, and so do comparisons with an unknown shift. All former ``fail`` and ``unsure`` on
-    machines with five operations or more, and all changed verdicts, get a reason, and a probability in the
-    range of their verdict by `cuts`. ``reasons`` maps the row numbers of these, and of no others, to reasons.
+    0.5 %; otherwise it stays ``pass``. On other machines, only a ``fail`` changes: it becomes ``unsure`` if
+    its shift is not significant and the runs are too few to estimate their variation. ``invalid`` stays, and
+    so do comparisons with an unknown shift.
+
+    The result has ``answers`` and ``probability``, in the order of the arguments, and ``reasons`` by row
+    number. All former ``fail`` and ``unsure`` on machines with five operations or more whose shift is known,
+    and all changed verdicts, but no others, get a reason, and a probability in the range of their verdict by
+    `cuts`.
     """
     decides, doubts = shifts.deciding_rows()
     worse, doubted = shifts.is_beyond(-1.0), shifts.is_doubted()

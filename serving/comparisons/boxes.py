@@ -60,8 +60,8 @@ class ChangeCell(NamedTuple):
 def change_cells(sides: Sides, rows: slice = ALL) -> Iterator[ChangeCell]:
     """Yield the number of threads and the change of the median of each configuration in `rows`, in order.
 
-    The change is a share of the baseline's median, negative is worse; None if a side has no numbers or the
-    baseline's median is 0.
+    The fields are ``threads`` and ``change``. The change is a share of the baseline's median, negative is
+    worse; None if a side has no numbers or the baseline's median is 0.
     """
     before, after = sides.baseline_five[rows, 2], sides.target_five[rows, 2]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -49,7 +49,7 @@ _RIGHT = ("caught", "cleared")
 
 
 def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
-    """Draw the confusion matrix of the model `champion`: labels by verdicts, as counts and shares of labels.
+    """Return a chart of the confusion matrix of `champion`: labels by verdicts, counts and shares of labels.
 
     `name`: the chart's anchor in the page. `confusion`: out-of-fold counts; ``unsure`` counts as ``pass``.
     """
@@ -161,7 +161,9 @@ def _range_text(low: str, high: str) -> str:
 
 
 def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Chart | None:
-    """Draw the three features that separate pass from fail best, pair by pair, without and with signed root.
+    """Return scatter plots of the features that separate pass from fail best, without and with signed root.
+
+    There is one for each pair of the three best features.
 
     `name`: the chart's anchor in the page. `features`: one row per labelled comparison: ``comparison_id``,
     ``status`` ("pass" or "fail") and the `columns`, as signed roots, which are undone for the plots without.
@@ -319,7 +321,8 @@ def parameter_chart(name: str, curves: pd.DataFrame, always_pass: float) -> Char
     """Return a chart of the accuracy of two models by a parameter: means over the folds.
 
     Bands are the means plus and minus one standard deviation.
-    `name`: the anchor in the page, "figure-6-6" (k-NN by k) or "figure-6-8" (forests by their trees).
+    `name`: the anchor in the page, "figure-6-6" (k-NN by k) or "figure-6-8" (forests by their trees); else
+    KeyError.
     `curves`: one row per ``curve`` (model), ``parameter`` and ``fold``, with ``accuracy``, a share.
     `always_pass`: the accuracy of calling everything ``pass``, drawn as a line.
     Returns None unless `curves` has rows of one of the two models.

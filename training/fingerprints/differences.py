@@ -87,12 +87,13 @@ class Exchanged:
 def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> ProfileDifference:
     """Return the changes from profile `a` to `b`, with their p-values.
 
-    The result has a table of stressors and a table of categories of stressors, least p-value first, with the
-    importances of both, the change (b - a) and whether its p-value is at most ``params.significance``; the
-    most important stressor of `a` whose importances differ by more than ``params.tolerance`` (`stops_at`;
-    None without one); and reasons to doubt the test, which may be empty. The p-values, adjusted for all rows
-    of their table, come from ``params.n_bootstrap`` random exchanges of machines between the profiles, which
-    `seed` draws. ValueError if the stressors of the profiles, or their order, differ.
+    The result has ``features``, a row per ``stressor``, and ``categories``, a row per ``category``, least
+    p-value first, both with ``importance_a, importance_b, change`` (b - a), ``p_value`` and ``moved``
+    (whether that is at most ``params.significance``); ``stops_at``, the most important stressor of `a` whose
+    importances differ by more than ``params.tolerance`` (None without one); and ``reasons`` to doubt the
+    test, which may be empty. The p-values, adjusted for all rows of their table, come from
+    ``params.n_bootstrap`` random exchanges of machines between the profiles, which `seed` draws. ValueError
+    if the stressors of the profiles, or their order, differ.
     """
     if a.measured.columns != b.measured.columns:
         raise ValueError("the profiles are over different stressors")
@@ -125,8 +126,11 @@ def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> E
     (standardised) performances of a machine are swapped, alike for all machines of a CPU model. Otherwise
     machines are dealt to the two sides. If both sides have a CPU model, its machines are dealt one by one,
     and each side keeps its number of them; the machines of any other CPU model stay together on one side, and
-    each side keeps its number of such models. Scores are positive where a stressor's rate rises with
-    performance.
+    each side keeps its number of such models.
+
+    The result has the scores ``a`` and ``b``, shape (1 + `number`, n_columns), the first row without an
+    exchange, positive where a stressor's rate rises with performance; ``units``, the number of CPU models or
+    machines that are exchanged as a whole; and ``least``, the least p-value that these can give.
     """
     generator = np.random.default_rng(seed)
     shared = np.intersect1d(a.machines, b.machines)
@@ -151,7 +155,7 @@ def adjusted_p_values(changes: Floats) -> Floats:
 
 
 def stops_at(a: Profile, b: Profile, tolerance: float) -> str | None:
-    """Return the first stressor, most important in `a` first, whose importances differ; None if none does.
+    """Return the most important stressor of `a` whose importances in `a` and `b` differ; None without one.
 
     They differ by more than `tolerance`, in points of 100 (section 5.3 of the fingerprint paper). KeyError if
     `b` misses a stressor that is compared.
@@ -255,12 +259,13 @@ class FalsePositives:
 def count_false_positives(
     table: FingerprintTable, applications: Sequence[str], params: Profiling, seed: int
 ) -> FalsePositives | None:
-    """Compare the halves of applications' machines, several times; return how many pairs seem different.
+    """Compare the halves of applications' machines, several times; return the number of false alarms.
 
     At most 20 of the applications with at least 16 machines are used, evenly spaced in their order; the
-    machines of each are halved at random five times. A pair is a false alarm if any stressor's adjusted
-    p-value is at most ``params.significance``. None if no application has 16 machines; InputError if one is
-    not measured in `table`.
+    machines of each are halved at random five times. A pair of halves is a false alarm if any stressor's
+    adjusted p-value is at most ``params.significance``. The result has the numbers ``applications``,
+    ``pairs`` and ``alarms``; it is None if no application has 16 machines. InputError if one is not measured
+    in `table`.
     """
     every = [table.measurements_of(name).by_machine() for name in applications]
     enough = [measured for measured in every if len(measured.machines) >= 2 * FEW]
@@ -355,8 +360,8 @@ def check_claims(
 
     `seed_shares` has, by application, the importances that the paper's method gives on this data, shape
     (n_columns,); KeyError if it lacks one that a claim needs. `seed` is a random seed. Returns ``figure,
-    claim, applications, seed_says`` (the top five of `seed_shares`), ``we_find, verdict`` ("supported" | "not
-    supported" | "not enough diversity"), ``reasons``.
+    claim, applications, seed_says`` (the top five of `seed_shares`), ``we_find`` (our result in words),
+    ``verdict`` ("supported" | "not supported" | "not enough diversity"), ``reasons``.
     """
     rows = []
     for claim in CLAIMS:

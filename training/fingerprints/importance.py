@@ -101,8 +101,8 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     """Return signed correlation-adjusted scores of columns, shape (n_resamples, n_columns).
 
     Positive: the application is faster where the stressor is. Squares are parts of R2, on natural logarithms
-    and with correlations shrunk by `SHRINKAGE`, and add up to it. Missing rates become their column's median.
-    Constant columns have 0; all have 0 if the performance is constant. `weights`, shape (n_resamples,
+    and with correlations shrunk by 0.3 (`SHRINKAGE`), and add up to it. Missing rates become their column's
+    median. Constant columns have 0; all have 0 if the performance is constant. `weights`, shape (n_resamples,
     n_rows), weigh the rows; None: one resample with every row once.
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
@@ -123,8 +123,8 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
 def speed_correlations(measured: Measured, weights: Floats) -> Floats:
     """Return absolute correlations of each column with the performance, shape (n_resamples, n_columns).
 
-    They are of logarithms; 0 where a column does not vary. `weights`, shape (n_resamples, n_rows), is the
-    weight of each row.
+    They are of logarithms; 0 where a column does not vary, NaN or infinite if the performance does not.
+    `weights`, shape (n_resamples, n_rows), is the weight of each row.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     logs, speed = logs - logs.mean(axis=0), speed - speed.mean()
@@ -137,7 +137,7 @@ def speed_correlations(measured: Measured, weights: Floats) -> Floats:
 
 
 def standardise_columns(values: Floats) -> Floats:
-    """Return the columns with mean 0 and standard deviation 1 (by n); 0 where a column does not vary."""
+    """Return `values`, (n_rows, n_columns), by column with mean 0 and deviation 1 (by n); 0 if constant."""
     centred = values - values.mean(axis=0)
     spread = centred.std(axis=0)
     return np.asarray(centred / np.where(spread > STILL, spread, np.inf), np.float64)
@@ -225,9 +225,11 @@ def cpu_model_folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tup
 def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
     """Return errors when CPU models are predicted from others (up to 5 folds), and their growth by shuffling.
 
-    `groups` are column indices that are shuffled together. ``growth`` is at least 0. The regression is a
-    forest of extremely randomised trees on logarithms: fast, and without assumptions about how stressors act
-    together.
+    The result has ``r2`` (of log performance), ``median_error`` (relative) and ``growth``, shape (n_groups,),
+    at least 0: how much the mean squared log error grows when a group's columns are shuffled together. With a
+    single CPU model, the first two are NaN, and ``growth`` is 0. `groups` has the column indices of each
+    group. The regression is a forest of extremely randomised trees on logarithms: fast, and without
+    assumptions about how stressors act together.
     """
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         return HeldOut(float("nan"), float("nan"), np.zeros(len(groups)))
@@ -283,11 +285,11 @@ def r2(misses: Floats, truth: Floats) -> float:
 
 
 def predict_by_extra_trees(measured: Measured, train: Rows, logs: Floats, rows: Floats, seed: int) -> Floats:
-    """Return log speeds of `rows`, shape (n_rows,), by 50 extremely randomised trees fitted to `train`.
+    """Return log speeds, shape (n_rows,), predicted by 50 extremely randomised trees.
 
-    `logs` are the log rates of all machines of `measured`, `train` the indices of those to fit to. The result
-    equals that of scikit-learn's ``ExtraTreesRegressor``, which takes ten times as long: it copies and checks
-    parameters for every tree.
+    `logs` are the log rates of all machines of `measured`, `train` the indices of those to fit to, `rows` the
+    log rates, shape (n_rows, n_columns), of the machines to predict. The result equals that of scikit-learn's
+    ``ExtraTreesRegressor``, which takes ten times as long: it copies and checks parameters for every tree.
     """
     from sklearn.tree import ExtraTreeRegressor
     from sklearn.utils import get_tags

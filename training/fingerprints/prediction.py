@@ -161,9 +161,10 @@ def predict_performance(
 
     `measured` is the application on other machines, whose runs are averaged here; `machines` are names, shape
     (n,), and `x` their rates, shape (n, n_columns), in the order of ``measured.columns``, above 0, or NaN
-    where a stressor did not run. A prediction has the value and its interval in the application's unit;
-    `confidence` is the interval's nominal coverage, for example 0.9. It also has reasons not to rely on it:
-    fewer than five CPU models, or R2 on held-out CPU models not above 0. InputError for a single CPU model.
+    where a stressor did not run. A prediction has ``machine``, ``value`` and its interval ``low, high`` in
+    the application's unit; `confidence` is the interval's nominal coverage, for example 0.9. It also has
+    ``reasons`` not to rely on it: fewer than five CPU models, or R2 on held-out CPU models not above 0.
+    InputError for a single CPU model.
     """
     training_data = measured.by_machine()
     misses = held_out_errors(training_data, seed)
@@ -276,11 +277,12 @@ ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {
 
 
 def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
-    """Return the scores of predictions of `forecast_application` by entry, sorted by name.
+    """Return by entry, sorted, a dict of scores of `forecast_application`'s predictions.
 
-    An entry is a dict of ``kind`` ("model", or "rule" for the median) and by score of `by_application` its
+    It has ``kind`` ("model", or "rule" for the median), and for each score of `by_application` a dict of
     ``mean`` and ``std`` (by n) over the folds, and ``pooled`` over all machines, to 6 decimals. A score is
-    computed per application and averaged over applications, without those where it cannot be computed.
+    computed per application and averaged over applications, without those where it cannot be computed; None
+    if it cannot be for any.
     """
     summaries = {}
     for entry, rows in _score_rows(predictions, tolerance).groupby("entry", sort=True):
@@ -344,6 +346,6 @@ def _mean_scores(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:
-    """Return the entries of kind "model" by pooled median error, smallest first, ties by name."""
+    """Return entries of kind "model" in `summaries`, least pooled median error first, then by name."""
     models = [name for name, content in summaries.items() if content["kind"] == "model"]
     return sorted(models, key=lambda name: (summaries[name]["median_error"]["pooled"], name))

@@ -66,10 +66,10 @@ class Profile:
 def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     """Return an application's profile: the stressors that explain its performance, and a verdict on trust.
 
-    It has tables of stressors, of clusters of correlated ones and of categories, most important first (the
-    largest importance is 100), with bootstrap intervals; and the shares of the stressors (parts of 1),
-    computed from all data and from each resample. Rows of one machine are averaged first. Raises InputError
-    if there are fewer than two machines, or all perform alike.
+    It has tables ``features`` (of stressors), ``clusters`` (of correlated ones) and ``categories``, most
+    important first (the largest importance is 100), with bootstrap intervals; ``shares`` and ``resampled``,
+    the stressors' parts of 1 from all data and from each resample; and ``trust``. Rows of one machine are
+    averaged first. Raises InputError if there are fewer than two machines, or all perform alike.
     """
     machines = measured.by_machine()
     if len(machines.y) < 2 or not np.ptp(machines.y):  # noqa: PLR2004 - one machine has nothing to differ from

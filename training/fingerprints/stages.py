@@ -92,9 +92,9 @@ def run_of(
 ) -> TrackedRun:
     """Return the data to log in MLflow about the model `name`; nothing is logged here.
 
-    `metrics` is the content of metrics.json, `rows` are the model's predictions. The result has the scores,
-    confidence and seed, a nested run per fold with the fold's scores, and a function that draws the figures.
-    KeyError if `metrics` does not have the model.
+    `metrics` is the content of metrics.json, `rows` are the model's predictions. The result has the scores
+    (``metrics``), confidence and seed (``params``), a ``nested`` run per fold with the fold's scores, and
+    ``figures``, a function that draws them. KeyError if `metrics` does not have the model.
     """
     return TrackedRun(
         name,
@@ -133,9 +133,10 @@ class Profiled:
 def profile_application(measured: Measured, params: Profiling, seed: int) -> Profiled:
     """Return one application's profile by our method, its importances by the paper's, and their stability.
 
-    Our method averages the rows of a machine first, the paper's uses every row. A method's stability is the
-    mean overlap (Jaccard) of its top five stressors between ``params.n_thesis_bootstrap`` resamples.
-    InputError if there are fewer than two machines, or all perform alike.
+    The result has ``ours`` (a `Profile`), ``seeds``, the paper's importances, shape (n_columns,), as parts of
+    1, ``seed_stability`` and ``our_stability``: the mean overlap (Jaccard) of a method's top five stressors
+    between ``params.n_thesis_bootstrap`` resamples. Our method averages the rows of a machine first, the
+    paper's uses every row. InputError if there are fewer than two machines, or all perform alike.
     """
     ours, number, boosting = infer_profile(measured, params, seed), params.n_thesis_bootstrap, params.boosting
     weights = resample_weights(resampling_units(measured), number, seed)

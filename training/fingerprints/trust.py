@@ -114,7 +114,8 @@ def choose_lead(shares: Floats, related: Floats, limit: float) -> Lead:
     Importance is divided among correlated stressors. This hides a cause among many similar ones, although the
     cause still has the closest correlation with the performance. So correlation is used if its leaders are
     also the first by importance as measured, and lead by correlation in more resamples than the leaders by
-    importance do by importance. Arrays and `limit` are as in `find_leaders`.
+    importance do by importance. `shares` are importances, `related` correlations; arrays, `limit` and result
+    are as in `find_leaders`.
     """
     by_importance = find_leaders("importance", shares, limit)
     by_correlation = find_leaders("correlation", related, limit)
@@ -129,10 +130,10 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
     `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
     row. Groups are its largest column, its two largest, and so on, never all columns. A group leads if all
     its values exceed all others in at least the share `limit` of the resamples. The result has `by` (the name
-    of the measure), the column indices, the share of the resamples where they are ahead, whether it suffices
-    (``settled``), the other column most often ahead (``rival``; if none ever is, most often next) and the
-    factor by which the number of machines must grow: 1 or more, infinity if no number suffices. The only
-    column of `values` always leads; with more, ValueError without resamples.
+    of the measure), the indices ``columns``, the ``share`` of the resamples where they are ahead, whether it
+    suffices (``settled``), the other column most often ahead (``rival``; if none ever is, most often next)
+    and ``times``, by which the number of machines must grow: 1 or more, infinity if no number suffices. The
+    only column of `values` always leads; with more, ValueError without resamples.
     """
     order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)
@@ -177,10 +178,12 @@ class Chance:
 def chance_correlation(measured: Measured, deals: int, level: float, seed: int) -> Chance:
     """Return the closest correlation of any stressor with the performance, and its p-value.
 
-    The p-value is the share of the original and `deals` (at least one) permutations of performances among CPU
-    models whose closest correlation is at least as large. The machines of a CPU model are near-copies: their
-    common part is permuted as a whole, the rest among all machines. Taking the closest of all stressors
-    allows for their number (Westfall and Young 1993).
+    The result has ``closest``, the stressor's index, the absolute ``correlation``, ``p_value``, and
+    ``usual``, which the closest correlation exceeds in the share `level` of the permutations. The p-value is
+    the share of the original and `deals` (at least one) permutations of performances among CPU models whose
+    closest correlation is at least as large. The machines of a CPU model are near-copies: their common part
+    is permuted as a whole, the rest among all machines. Taking the closest of all stressors allows for their
+    number (Westfall and Young 1993).
     """
     dealt = np.column_stack(
         [measured.log_speed, _permute_speeds(measured, deals, np.random.default_rng(seed))]
@@ -292,7 +295,10 @@ def judge_profile(
 ) -> Trust:
     """Return whether a profile's ranking and predictions can be trusted, with reasons in words if not.
 
-    `stability` is the mean overlap of the top five between resamples, `level` the significance level.
+    ``reasons`` are those against the ranking, ``unpredicted`` those against predictions, both empty if there
+    are none; ``leaders``, names of stressors, is empty if there are ``reasons``. `stability` is the mean
+    overlap of the top five between resamples, `level` the significance level; `seed` is for the regressions
+    that estimate the number of machines needed.
     """
     reasons = tuple(evidence.ranking_reasons(limits, level))
     names = () if reasons else tuple(evidence.measured.columns[column] for column in evidence.lead.columns)

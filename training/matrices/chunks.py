@@ -58,10 +58,12 @@ def shape_chunk(
 ) -> ShapedChunk:
     """Write a chunk's feature rows to rows.parquet in its folder; return a summary and a random sample.
 
-    There is one row per labelled pair with values on both sides. `numbered` is the number and the file of the
-    chunk; the sample, about the share `share` of the rows, depends on the number and `seed`. `scales` are
-    `statistics_without_parts`: first of all runs, then, by part (fold of test cases), of the runs outside it,
-    which scale the pairs of that part; with a single part, the first scale all pairs.
+    There is one row per labelled pair with values on both sides. The result has the ``file``, the sample
+    ``some``, ``moments`` (None without rows) and ``counted``, the numbers ``abnormal, rows`` by group.
+    `numbered` is the number and the file of the chunk; the sample, about the share `share` of the rows,
+    depends on the number and `seed`. `scales` are `statistics_without_parts`: first of all runs, then, by
+    part (fold of test cases), of the runs outside it, which scale the pairs of that part; with a single part,
+    the first scale all pairs.
     """
     number, source = numbered
     rows, file = contrasted_rows(chunks, scales, source), source.with_name(_ROWS)

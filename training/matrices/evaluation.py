@@ -108,8 +108,9 @@ def served_and_validity(
 def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Train on a fold's training runs; return verdicts on its test pairs, and the validity tree's on runs.
 
-    The first table has `VERDICT_COLUMNS` and ``fold``, also for pairs without a label. The second has
-    ``run_id, fold, tree`` (bool: whether it rejects the run), and is empty if no tree was trained.
+    The first table has ``pair_id, workload, group, verdict, probability`` (of fail; NaN if invalid),
+    ``baseline_runs, target_runs, reason, fold``, also for pairs without a label. The second has ``run_id,
+    fold, tree`` (bool: whether it rejects the run), and is empty if no tree was trained.
     """
     from sklearn import config_context
 
@@ -161,7 +162,11 @@ def _validity_table(tree_verdicts: Sequence[pd.DataFrame], examples: MatrixExamp
 
 
 def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
-    """Return counts of runs, and balanced accuracy, by judge of validity.parquet; invalid is positive."""
+    """Return a dict of figures for each judge of validity.parquet, sorted by name; invalid is positive.
+
+    Its keys are ``runs, invalid, false_positive, false_negative`` (counts) and ``balanced_accuracy`` (6
+    decimals; NaN unless there are valid and invalid runs).
+    """
     summaries: dict[str, dict[str, float | int]] = {}
     for name, rows in table.groupby("judge", sort=True):
         wrong, numbers = rows["kind"] != "", rows[["runs", "rejected"]]
@@ -194,7 +199,10 @@ def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
 
 
 def group_agreement(table: pd.DataFrame) -> dict[str, float | int]:
-    """Return how many groups are ``given`` and ``automatic``, and the ``adjusted_rand`` index of the two."""
+    """Return a dict: how many groups are ``given`` and ``automatic``, and their index ``adjusted_rand``.
+
+    `table` has ``group`` and ``automatic`` by test case, as `grouping_table` returns them.
+    """
     from sklearn.metrics import adjusted_rand_score
 
     return {
@@ -225,10 +233,10 @@ class ReferenceMethod:
 def reference_methods(tables: MatrixTables, abnormal: pd.Series) -> list[ReferenceMethod]:
     """Return four reference methods, each with its best threshold on the pairs in `abnormal`.
 
-    ``largest z`` is the largest absolute z-score of a raw metric, ``metrics beyond 3 sigma`` the number of
-    raw metrics above 3; then both with ``, pooled noise`` in the name. See `raw_zscores`; a standard
-    deviation of few runs is unreliable. `tables` has valid runs only. `abnormal` is the truth by ``pair_id``;
-    a pair without a score has 0.
+    Each has ``name``, ``score`` (by ``pair_id``) and ``threshold``. ``largest z`` is the largest absolute
+    z-score of a raw metric, ``metrics beyond 3 sigma`` the number of raw metrics above 3; then both with
+    ``, pooled noise`` in the name. See `raw_zscores`; a standard deviation of few runs is unreliable.
+    `tables` has valid runs only. `abnormal` is the truth by ``pair_id``; a pair without a score has 0.
     """
     methods = []
     for suffix, pooled in (("", False), (", pooled noise", True)):

@@ -49,8 +49,8 @@ def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
 def deal_pairs_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
     """Return the fold, from 0, of each ``pair_id``; folds have about equal shares of abnormal pairs.
 
-    There are fewer than `folds`, but at least two, where a label has fewer pairs. ValueError if no label has
-    two.
+    There are fewer than `folds`, but at least two, where a label has fewer pairs. `pairs` has ``pair_id,
+    abnormal``; its order is kept. ValueError if no label has two pairs.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -195,12 +195,12 @@ def results_row(
 ) -> dict[str, Any]:
     """Return the errors of a model in all folds, at least one, as a dict.
 
-    The keys are ``folds, vectors, abnormal`` (counts, the last of abnormal vectors) and the matrix paper's
-    figures `printed`, None if it has none: ``seed_false_negative, seed_false_positive,
-    seed_balanced_accuracy``. For vectors, and with the prefixes ``target_`` (vectors of targets) and
-    ``pair_``, there are ``balanced_accuracy`` (pooled), ``spread`` (its population standard deviation over
-    the folds with both labels), both NaN if undefined, and ``false_positive, false_negative`` (counts). The
-    argument `abnormal` is the truth by ``pair_id``; KeyError if a judged pair is missing.
+    The keys are ``folds, vectors, abnormal`` (counts, the last of abnormal vectors) and, from the matrix
+    paper's figures `printed`, ``seed_false_negative, seed_false_positive, seed_balanced_accuracy`` (each None
+    if the paper has none). For vectors, and with the prefixes ``target_`` (vectors of targets) and ``pair_``,
+    there are ``balanced_accuracy`` (pooled), ``spread`` (its population standard deviation over the folds
+    with both labels), both NaN if undefined, and ``false_positive, false_negative`` (counts). The argument
+    `abnormal` is the truth by ``pair_id``; KeyError if a judged pair is missing.
     """
     pairs = [
         Mistakes.from_flags(
@@ -252,6 +252,7 @@ class FoldPart:
 def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
     """Return the training runs, the test runs and the truth of each fold, in ascending order of the folds.
 
+    The fields are ``fold, train, test`` and ``truth`` (by ``run_id``: whether a test run is abnormal).
     `fold_of` is the fold by ``workload`` or ``pair_id``; the name of its index is the column that is
     compared. Training runs, with flags, are all runs outside the fold, also invalid ones. Test runs, without
     flags, are the valid runs of the fold whose pairs can be scored; one without a label counts as normal.
@@ -267,9 +268,10 @@ def fold_parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
 def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[FoldPart]:
     """Return up to `number` folds whose training and test runs share neither a cause nor a test case.
 
-    Runs of pairs that cannot be scored are in training if their test case is, whatever their cause. Empty if
-    fewer than two causes or test cases are known, or fewer than two folds have both labels in training and
-    test; InputError if the test cases cannot be dealt to two folds with both labels each.
+    A fold has the fields of `fold_parts`. Runs of pairs that cannot be scored are in training if their test
+    case is, whatever their cause. Empty if fewer than two causes or test cases are known, or fewer than two
+    folds have both labels in training and test; InputError if the test cases cannot be dealt to two folds
+    with both labels each.
     """
     pairs, truth, runs = examples.pairs, examples.truth_of_runs(), examples.tables.runs
     cause_by_pair = pair_causes(examples.tables)
@@ -322,8 +324,10 @@ class EngineFit:
 def judge_all_fits(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[CellAnswers]:
     """Return the results of all `fits`, in order, computed in parallel; equal fits are computed once.
 
-    `title` names the work in messages on progress. InputError if a fold's training rows have one label, or a
-    model or form is unknown.
+    An engine is fitted to the training runs of its fold and judges the test runs. A result has ``fold``,
+    ``pairs`` (``pair_id, group_used, probability, threshold, judged``), the error counts ``vectors`` and
+    ``targets``, ``seconds``, and ``engine`` (None unless the scheme is tuned). `title` names the work in
+    messages on progress. InputError if a fold's training rows have one label, or a model or form is unknown.
     """
     by_rows: dict[Hashable, dict[Hashable, EngineFit]] = {}
     for key, fit in {fit.fit_key: fit for fit in fits}.items():

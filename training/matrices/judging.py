@@ -33,7 +33,8 @@ def match_metrics(
     A metric that is missing, in another unit (unless one unit is empty), or without any value is taken as not
     measured (NaN); a metric that the model does not know is dropped. `metrics` are those of the training
     data, `groups` its workload groups; a run of another group adds a note only. At most 5 notes of a kind are
-    listed. InputError if more than the share `missing` of the model's raw metrics are unusable.
+    listed, others counted. InputError if more than the share `missing` of the model's raw metrics are
+    unusable.
     """
     units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
     theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
@@ -154,13 +155,14 @@ def judge_tables(
 ) -> MatrixJudgement:
     """Return a verdict on every pair of `tables`; one that cannot be judged is ``invalid``, with the reason.
 
-    The result has ``verdicts``, an object per pair in the order of their first runs, and ``notes`` on metrics
-    and groups. Rules reject runs first, then the validity tree checks the remaining runs. A pair is judged if
-    at least two runs of its baseline and one of its target are left, its sides can be compared (see
-    `incomparable_pairs`), and both have a value of a metric of the model. Flags ``valid`` and ``abnormal`` of
-    `tables` are ignored. `n_attributions` is the number of raw metrics to name for each pair, at most 10 (0:
-    none). `watch` is called with the iterator of answers and their number, and returns an iterator of the
-    same answers, so that it can show progress.
+    The result has ``verdicts``, an object per pair (`MatrixVerdict`: ``verdict, probability, reason`` and
+    others) in the order of their first runs, and ``notes`` on metrics and groups. Rules reject runs first,
+    then the validity tree checks the remaining runs. A pair is judged if at least two runs of its baseline
+    and one of its target are left, its sides can be compared (see `incomparable_pairs`), and both have a
+    value of a metric of the model. Flags ``valid`` and ``abnormal`` of `tables` are ignored. `n_attributions`
+    is the number of raw metrics to name for each pair, at most 10 (0: none). `watch` is called with the
+    iterator of answers and their number, and returns an iterator of the same answers, so that it can show
+    progress.
 
     InputError if `tables` is empty, if more metrics are missing than the card allows, or if a run has no id,
     workload, group or pair, is on a side other than baseline or target, or repeats the id of another run.

@@ -36,7 +36,7 @@ SPLIT, CAUSES = "test-cases", "causes"
 
 
 def ranking_entries(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a list: the entries by name of the splits ``test-cases`` and ``causes``, each if present."""
+    """Return a list: ``entries`` (by name) of split ``test-cases``, then of ``causes``, each if present."""
     return [splits[name]["entries"] for name in (SPLIT, CAUSES) if name in splits]
 
 
@@ -68,9 +68,10 @@ CHAMPION_COLUMNS = ["pair_id", "workload", "verdict", "status", "probability", "
 def make_challenger_test(params: Params[Matrices], metrics: dict[str, Any]) -> ChallengerTest:
     """Return functions to read, compare and log models; the candidate is the champion of metrics.json.
 
-    `metrics` is the content of that file. The candidate and the registered champion are compared by balanced
-    accuracy, candidate minus champion, on the same held-out pairs; whole test cases are drawn for the
-    interval, as `params` says. FileNotFoundError without out-of-fold predictions, InputError without a card.
+    They are ``read(directory)``, ``compare(directory)`` (of the champion) and ``track(tags)``. `metrics` is
+    the content of that file. The candidate and the registered champion are compared by balanced accuracy,
+    candidate minus champion, on the same held-out pairs; whole test cases are drawn for the interval, as
+    `params` says. FileNotFoundError without out-of-fold predictions, InputError without a card.
     """
     how = BootstrapSettings.from_params(params.section.promote, params.seed)
     best = metrics["champion"]
@@ -139,9 +140,11 @@ def _read_stored_oof(directory: Path, run: str, _: Path) -> OutOfFoldPredictions
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the path of oof.parquet below a project, and two functions that read predictions.
+    """Return how to read the out-of-fold predictions of matrix models in a project.
 
-    The first reads those of each entry in the split ``test-cases``, the champion's first, the second those of
-    a registered version. Both raise FileNotFoundError without the file.
+    ``files`` has one path, that of oof.parquet relative to the project. ``read(project, metrics)`` takes the
+    content of metrics.json and returns a list of each entry's predictions in the split ``test-cases``, the
+    champion's first. ``read_stored(directory, run, project)`` returns those of a registered version with its
+    files in `directory`; `run` is the name of its run. Both raise FileNotFoundError without oof.parquet.
     """
     return PredictionReaders((_OOF.as_posix(),), _read_oof, _read_stored_oof)

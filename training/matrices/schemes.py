@@ -144,6 +144,7 @@ class TableRow:
 def table_rows(full: Scheme) -> list[TableRow]:
     """Return the rows of tables 2 and 4 to 8 of the matrix paper, in the paper's order.
 
+    Each has ``table, row``, the ``cell`` (model and scheme) that reproduces it, and the figures ``printed``.
     Only the number of components of `full` is used, for table 5.
     """
     seeds = replace(GROUPED, components=full.components, balance=True)
@@ -224,7 +225,8 @@ def add_remedies(
     """Yield the steps from the naive to the `full` scheme of `model`, adding one remedy at a time.
 
     Step 0 is the naive scheme, with the remedy "none". A remedy sets its field to the value of `full`;
-    ``printed`` are the paper's figures for this remedy and model.
+    ``printed`` are the paper's figures for this remedy and model, or None. `part` names the ablation in every
+    step.
     """
     taken: dict[str, Any] = {}
     yield AblationStep(part, 0, "none", Cell(model, NAIVE))
@@ -239,7 +241,8 @@ def leave_out_remedies(
 ) -> Iterator[AblationStep]:
     """Yield the `full` scheme of `model` (step 0, "none"), then the scheme without each remedy in turn.
 
-    To leave out a remedy, its field is set to the value of the naive scheme.
+    To leave out a remedy, its field is set to the value of the naive scheme. `part` names the ablation in
+    every step.
     """
     yield AblationStep(part, 0, "none", Cell(model, full))
     for number, remedy in enumerate(remedies, start=1):

@@ -128,8 +128,8 @@ def evaluate_examples(
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """Return the content of metrics.json, and by name every table that the stage evaluate writes.
 
-    The names of models in `params` are not checked. InputError if not even two folds of test cases have both
-    labels.
+    The tables are ``oof, tables, ablation, curves, times, served, validity, groups``. The names of models in
+    `params` are not checked. InputError if not even two folds of test cases have both labels.
     """
     how, seed, full = params.section.evaluate, params.seed, _full_scheme(params.section)
     fold_of = deal_to_folds(examples.pairs, how.n_folds, seed)

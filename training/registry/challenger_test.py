@@ -281,11 +281,12 @@ class CandidateLog:
 def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str) -> Compare:
     """Return a function of two tables, (candidate, champion), that compares their balanced accuracy.
 
-    On the rows that both have, by the columns `keys`, it returns the difference (negative: the candidate is
-    worse) with a bootstrap interval; None if there are no such rows; or text that names the missing label if
-    all have the same one. Both tables have ``verdict``, the candidate's also ``status`` (the label), each
-    "fail" or not, and ``group``, whose rows are drawn together. `cases` are the rows in words, such as "the
-    same unseen pairs". The function raises IndexError if no draw has both labels.
+    On the rows that both have, by the columns `keys`, it returns an object whose ``difference`` is candidate
+    minus champion (negative: the candidate is worse) with a bootstrap interval (``observed, low, high,
+    confidence``), next to ``cases`` and ``measure`` in words; None if there are no such rows; or text that
+    names the missing label if all have the same one. Both tables have ``verdict``, the candidate's also
+    ``status`` (the label), each "fail" or not, and ``group``, whose rows are drawn together. `cases` are the
+    rows in words, such as "the same unseen pairs". The function raises IndexError if no draw has both labels.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | str | None:
@@ -306,9 +307,10 @@ def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str)
 def compare_by_errors(keys: Sequence[str], how: BootstrapSettings, cases: str) -> Compare:
     """Return a function of two tables, (candidate, champion), that compares mean relative errors.
 
-    On the rows that both have, by the columns `keys`, it returns the champion's mean error minus the
-    candidate's (negative: the candidate is worse) with a bootstrap interval; None if there are no such rows.
-    An error is the absolute value of predicted / measured - 1. Both tables have ``predicted``; the
+    On the rows that both have, by the columns `keys`, it returns an object whose ``difference`` is the
+    champion's mean error minus the candidate's (negative: the candidate is worse) with a bootstrap interval
+    (``observed, low, high, confidence``), next to ``cases`` and ``measure`` in words; None if there are no
+    such rows. An error is the absolute value of predicted / measured - 1. Both tables have ``predicted``; the
     candidate's also has ``measured`` and ``group``, whose rows are drawn together. `cases` are the rows in
     words.
     """

@@ -204,7 +204,7 @@ Address = str | Version | None
 def download_files(uri: str) -> Iterator[Path]:
     """Yield a temporary directory with the files at `uri` in MLflow; it is deleted when the block ends.
 
-    InputError if the files do not exist or cannot be downloaded.
+    InputError if the files do not exist or cannot be downloaded, ImportError without MLflow.
     """
     flow = import_mlflow()
     with tempfile.TemporaryDirectory() as copy:
@@ -302,8 +302,8 @@ def served_version(uri: str) -> Version | None:
     """Return the version for ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``, None if it does not exist.
 
     It is the registered version; else the champion inside the installed wheel, if `uri` has the alias
-    ``champion``, or as version that of the installed perfjudge. InputError if `uri` is another kind of
-    address, or the registry cannot be read.
+    ``champion`` or the version number of the installed perfjudge. InputError if `uri` is another kind of
+    address, or the registry cannot be read; ImportError as in `find_version`.
     """
     addresses = {
         address: version
@@ -346,8 +346,9 @@ def locate_model(name: Callable[[], str], uri: Address) -> Iterator[tuple[Path, 
     ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of ``name()``, or a
     `Version`. Versions are looked up in the registry, then in the installed wheel. Raises InputError if the
     model or its files do not exist or cannot be downloaded, the files have changed since registration, or the
-    registry does not answer; also for an exception of the block that an unreadable model or a missing
-    optional package causes (`FOREIGN`).
+    registry does not answer; also in place of the exceptions of the block that an unreadable model or a
+    missing package causes (`FOREIGN`: ImportError, AttributeError, LookupError, TypeError, ValueError,
+    BadZipFile).
     """
     try:
         model = resolve_address(name, uri)

@@ -61,9 +61,12 @@ def open_state(name: str, project: Path, tell: Callable[[str], object]) -> Itera
 
     `name` is ``workspace`` (the present files of `project`), a revision of git, an experiment of DVC or a
     registered version (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on
-    the progress. If out-of-fold predictions of a registered version are missing, OSError is raised; those
-    missing in another state are only named in ``notes``. InputError if the state does not exist, has nothing
-    evaluated, or is a version without files; ImportError if it needs DVC or MLflow, which is not installed.
+    the progress. The state has ``name, commit`` (empty for the workspace), ``params`` (params.yaml by dotted
+    name), ``families`` (by name; each has ``data, champions, out_of_fold, figures``), ``root`` (the directory
+    with its files), ``notes``, and ``chosen``, the parameters of a registered version. If out-of-fold
+    predictions of a registered version are missing, OSError is raised; those missing in another state are
+    only named in ``notes``. InputError if the state does not exist, has nothing evaluated, or is a version
+    without files; ImportError if it needs DVC or MLflow, which is not installed.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
@@ -304,7 +307,10 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
 
 
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
-    """Return the values that differ, sorted by name; a missing value is None, and equal to a None."""
+    """Return the values that differ, sorted by name, each with ``name, before`` and ``after``.
+
+    A missing value is None, and equal to a None.
+    """
     names = sorted({*before, *after})
     pairs = (ValueChange(name, before.get(name), after.get(name)) for name in names)
     return tuple(change for change in pairs if change.before != change.after)

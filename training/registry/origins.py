@@ -54,7 +54,10 @@ def source_of(root: Path, program: str) -> dict[str, str]:
 
 
 def commit_of(tags: Mapping[str, str]) -> tuple[str, bool | None]:
-    """Return the commit in a run's tags (else ""), and whether the tree differed from it (unknown: None)."""
+    """Return the commit in a run's tags (else ""), and whether the tree differed from it (unknown: None).
+
+    ImportError without MLflow.
+    """
     from mlflow.utils import mlflow_tags
 
     dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY)
@@ -62,7 +65,7 @@ def commit_of(tags: Mapping[str, str]) -> tuple[str, bool | None]:
 
 
 def git_output(root: Path, *words: str) -> str:
-    """Return the output of git in `root`; empty if it fails or takes over 30 s, or git is not installed."""
+    """Return the stripped output of ``git WORDS`` in `root`; empty if git fails, is missing or takes 30 s."""
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=30
@@ -122,9 +125,10 @@ class Origin:
 def trace_version(name: str, version: str) -> Origin:
     """Return an object with the data, code, parameters, scores, role and promotion of a registered version.
 
-    `version` is a number as text. Raises NoVersionError (an InputError) if it is not a number or does not
-    exist, InputError if the registry does not answer, ImportError without MLflow. If MLflow has no run of it
-    (any more), the fields of the run are empty.
+    The fields are ``data, code, params, metrics, role, promotion`` (None if it never was champion),
+    ``reason`` (of the challenger test) and others. `version` is a number as text. Raises NoVersionError (an
+    InputError) if it is not a number or does not exist, InputError if the registry does not answer,
+    ImportError without MLflow. If MLflow has no run of it (any more), the fields of the run are empty.
     """
     match = find_version(f"models:/{name}/{version}") if version.isdecimal() and "@" not in name else None
     if match is None:

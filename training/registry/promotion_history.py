@@ -125,7 +125,8 @@ def challenger_reason(challenger: Version) -> str:
 def read_promotions(name: str) -> list[ChampionRecord]:
     """Return all promotions of model `name`, with rollbacks, the oldest first; [] if there was none.
 
-    InputError if it is not registered, or the registry does not answer. A missing SQLite file is created.
+    Each has ``version, way, reason, by`` (the user) and ``at`` (UTC, ISO 8601). InputError if it is not
+    registered, or the registry does not answer. A missing SQLite file is created.
     """
     return _parse_promotions(_registered_model(client(), name).tags)
 
@@ -292,10 +293,11 @@ def _write_role(store: Any, entry: Any, role: str, bearer: str) -> None:
 
 
 def sync_if_moved(name: str) -> None:
-    """Call `_sync_tags` if an alias of model `name` was moved by hand; a deleted alias is not noticed.
+    """Update the tags ``role`` of model `name` if an alias was moved by hand in MLflow.
 
-    The call is made with `lock_aliases`, which the caller must not hold, or the wait never ends. Without a
-    model of that name, nothing is done. InputError if the registry cannot be read.
+    A new champion is recorded as a promotion; a deleted alias is not noticed. The caller must not hold
+    `lock_aliases`, or the wait never ends. Without a model of that name, nothing is done. InputError if the
+    registry cannot be read.
     """
     bearers = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
     if any(version is not None and version.tags.get(ROLE_TAG) != alias for alias, version in bearers.items()):

@@ -225,7 +225,7 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
 
 
 def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> dict[str, Any]:
-    """Return the scores of an entry of metrics.json as ``<split>/<score>_<mean, std or pooled>``.
+    """Return the scores of an entry of metrics.json by key ``<split>/<score>_<mean, std or pooled>``.
 
     `splits` has the content of each split; those without the entry are left out. With `headline`, the name of
     a split, one number per score of that split comes first, named by the score alone: the pooled one, or else

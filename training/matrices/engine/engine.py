@@ -81,7 +81,7 @@ def find_attributions(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple
     in units of noise, each later one the 16 that came next. To remove a metric, the target's runs are shifted
     until their median equals the baseline's. The fall of the log-odds when all selected metrics are removed
     is divided among them by Shapley values. `odds_of` takes versions of ``removal.rows.x``, and the index of
-    each row's pair.
+    each row's pair, and returns the log-odds of each row.
     """
     pairs, metrics = removal.sizes.shape
     n, tried = min(n, MAX_DRIVERS, metrics), min(TRIED, metrics)

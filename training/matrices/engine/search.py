@@ -188,16 +188,19 @@ class SearchInput:
 
 
 def search_params(question: SearchInput, trials: int) -> SearchResult:
-    """Return the parameters with the best score in `trials` trials, a calibration and a threshold.
+    """Return the parameters with the best score in `trials` trials, calibrations and thresholds.
 
-    A trial's score is the mean of two measures of held-out rows (each third of the test cases in turn; only
-    one third of more than 2,000 rows): average precision, and balanced accuracy at the best threshold (at 0.5
-    if the scheme's ``balance`` is False). Without trials or parameters to search, the start values are used,
-    and the score is NaN. The calibrations come from held-out cases judged with the chosen parameters; if the
-    classifier is tuned and causes are known, that for pairs also uses cases held out together with their
-    causes, because predictions are more confident for known causes than for new ones. A guarantee on the
-    false positive rate can only raise the threshold for pairs. If ``balance`` is False, or a third of the
-    test cases would lack a label, there is no calibration and no guarantee, and thresholds are 0.5.
+    The result has ``params``; ``rows`` and ``pairs``, the calibrations for both, each with its ``threshold``;
+    ``score``; ``ranking``, the average precision over held-out pairs; and ``alarms``, the guarantee (None
+    without one). A trial's score is the mean of two measures of held-out rows (each third of the test cases
+    in turn; only one third of more than 2,000 rows): average precision, and balanced accuracy at the best
+    threshold (at 0.5 if the scheme's ``balance`` is False). Without trials or parameters to search, the start
+    values are used, and the score is NaN. The calibrations come from held-out cases judged with the chosen
+    parameters; if the classifier is tuned and causes are known, that for pairs also uses cases held out
+    together with their causes, because predictions are more confident for known causes than for new ones. A
+    guarantee on the false positive rate can only raise the threshold for pairs. If ``balance`` is False, or a
+    third of the test cases would lack a label, there is no calibration and no guarantee, ``ranking`` is NaN,
+    and thresholds are 0.5; in the second case, nothing is searched either.
     """
     cases, start = question.cases, question.start_params
     parts = split_in_thirds(cases, question.seed)
@@ -231,8 +234,8 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
 def mean_pair_odds(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
     """Return each pair's mean log-odds of its target rows, and 1 if one of these is abnormal, else 0.
 
-    `chosen` (a mask) has shape (n_rows,), `odds` (n_chosen,); only chosen rows count. Pairs are in the order
-    of their first chosen target rows; those without any are left out.
+    `chosen` (a mask) has shape (n_rows,), `odds` (n_chosen,); only chosen rows count. Both results have shape
+    (n_pairs,), in the order of the pairs' first chosen target rows; pairs without any are left out.
     """
     rows = cases.target[chosen]
     pair, names = pd.factorize(cases.pair[chosen][rows])

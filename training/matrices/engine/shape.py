@@ -85,7 +85,10 @@ class CausedCases:
 
 
 def pair_causes(tables: MatrixTables) -> dict[str, str]:
-    """Return by ``pair_id`` the first known cause of its abnormal runs, in the order of ``tables.causes``."""
+    """Return by ``pair_id`` the first known cause, in the order of ``tables.causes``, of its abnormal runs.
+
+    Pairs without one are left out.
+    """
     caused_runs = tables.causes[tables.causes["cause"].fillna(NONE) != NONE]
     if caused_runs.empty:
         return {}
