@@ -204,11 +204,11 @@ class FamilyPlugin:
 
 
 def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
-    """Return a function that imports and calls ``MODULE:FUNCTION``, `name`, with `first_arguments` first.
+    """Return a function that imports and calls the function `name` with `first_arguments` first.
 
-    All arguments of a call, also by keyword, are passed on after `first_arguments`. Nothing is imported or
-    checked before a call. A call with a wrong `name` raises ImportError, AttributeError or ValueError, as
-    `pkgutil.resolve_name` does.
+    `name` is ``MODULE:FUNCTION``. All arguments of a call, also by keyword, are passed on after
+    `first_arguments`. Nothing is imported or checked before a call. A call with a wrong `name` raises
+    ImportError, AttributeError or ValueError, as `pkgutil.resolve_name` does.
     """
     return lambda *arguments, **keywords: resolve_name(name)(*first_arguments, *arguments, **keywords)
 
@@ -243,7 +243,7 @@ def all_endpoints() -> Iterator[Endpoint]:
 
 
 def registered_names() -> list[str]:
-    """Return the main names of the endpoints' models, each once."""
+    """Return the main names of the endpoints' models, each once, in the order of the endpoints."""
     names = (endpoint.loader.name() for endpoint in all_endpoints() if endpoint.loader is not None)
     return list(dict.fromkeys(names))
 

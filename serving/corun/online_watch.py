@@ -169,9 +169,10 @@ def _is_pid(target: Sequence[str]) -> bool:
 def watch_to_end(watching: WatchedTask, *, as_json: bool) -> OnlineAnswer:
     """Watch a task until it ends or Ctrl-C is pressed; return the last answer.
 
-    Ctrl-C ends a command that was started here. With `as_json`, each answer is a line of JSON on standard
-    output; otherwise it replaces the status line of a terminal. Notes go to standard error. InputError if the
-    solo run cannot be read, the task cannot be watched, or its samples at the end are unusable.
+    Ctrl-C ends a command that was started here, not a process that ran before. With `as_json`, each answer is
+    a line of JSON on standard output; otherwise, each replaces the status line of a terminal. Notes go to
+    standard error. InputError if the solo run cannot be read, the task cannot be watched, or its samples at
+    the end are unusable; ModelError if an impact is not finite.
     """
     console = Console(stderr=True)
     last: OnlineAnswer | None = None

@@ -40,7 +40,8 @@ _SHORT = 0.05
 def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -> Iterator[str]:
     """Yield sentences of advice as plain text: on the static model, a pair, placements, and the error.
 
-    The error has always one, the others only where the data suffice.
+    The model has one or two sentences (for which evaluation designs to use it, and for which not), the error
+    has one. A pair to keep apart has one if pairs were measured, placements unless `checked` is None.
     """
     metrics = evaluation.metrics
     scores = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}

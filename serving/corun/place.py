@@ -87,7 +87,9 @@ class MeasuredPlacements:
 def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
     """Return the measured saving of the plan in `directory`; None if not measured, or not for `machine`.
 
-    The machine is that of the plan, not the one that it ran on. InputError if a file is missing or invalid.
+    The machine is that of the plan, not the one that it ran on. The result has ``tasks, draws`` (numbers of
+    tasks and random placements), ``saved_against_random, predicted`` (each ``seconds, share``). InputError if
+    only the plan is missing, or a file is invalid.
     """
     if not (directory / PLACEMENTS_FILE).is_file():
         return None
@@ -107,8 +109,9 @@ def plan_of(path: Path) -> PlaceAnswer:
 def read_measured(directory: Path) -> MeasuredPlacements:
     """Return the plan and the measured placements in the output directory of ``perfjudge corun measure``.
 
-    Repetitions in which a group exceeded its time limit are left out. InputError if a file is missing or
-    invalid, or no repetition of the best or of any random placement is complete.
+    The result has ``plan, totals, tasks, machine`` (see `MeasuredPlacements`). Repetitions without all tasks,
+    such as after a time limit, are left out. InputError if a file is missing or invalid, or no repetition of
+    the best or of any random placement is complete.
     """
     plan, rows = plan_of(directory / PLAN), read_table(directory / PLACEMENTS_FILE, PLACEMENT_DTYPES)
     sums = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].agg(["sum", "size"])
@@ -149,13 +152,14 @@ def measured_text(placements: MeasuredPlacements) -> str:
 def place_tasks(
     tasks: Sequence[str], room: Room, machine: str | None, static: Static, seed: int
 ) -> PlaceAnswer:
-    """Return the best, then five random placements, then the worst placement of tasks on equal machines.
+    """Return a plan with the best, then five random, then the worst placement of tasks on equal machines.
 
-    `tasks` may repeat a task; if it is empty, all tasks with solo runs on the machine are placed. `machine`
-    None is the only known machine. The best has the smallest sum of predicted slow-downs (impact - 1), the
-    worst the largest on the fewest machines, both approximately with more than two slots. For an unknown
-    machine, solo runs on the first known one that has all `tasks` are used, with a note. Run times are sums
-    over tasks in seconds, None unless all tasks have solo times. InputError as by `source_machines`, if
+    They are its ``placements``; ``random`` sums up 1000 random ones. `tasks` may repeat a task; if it is
+    empty, all tasks with solo runs on the machine are placed. `machine` None is the only known machine. The
+    best has the smallest sum of predicted slow-downs (impact - 1), the worst the largest on the fewest
+    machines, both approximately with more than two slots. For an unknown machine, solo runs on the first
+    known one that has all `tasks` are used, with a note. Run times are sums over tasks in seconds; they and
+    the savings are None unless all tasks have solo times on `machine`. InputError as by `source_machines`, if
     `machine` is None and not exactly one is known, no tasks are given for an unknown machine, or `room` is
     too small; ModelError if a prediction is not finite.
     """

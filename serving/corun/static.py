@@ -43,9 +43,11 @@ ONLINE_HINT = (
 
 
 def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
-    """Return the prediction for one co-run; on a machine without solo runs, the lower median over the others.
+    """Return an answer with a single prediction: the impact on the task of `question`, with an interval.
 
-    InputError as by `resolve_machine` and `source_machines`, ModelError if the prediction is not finite.
+    On a machine without solo runs, it is the lower median of the predictions for the machines that ran all
+    tasks of `question` alone. InputError as by `resolve_machine` and `source_machines`, ModelError if the
+    prediction is not finite.
     """
     resolved = _ResolvedCorun.from_question(question, static)
     return StaticAnswer(model=static.ref.model_answer, predictions=_predict_resolved([resolved], static))
@@ -54,10 +56,11 @@ def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
 def predict_coruns(
     questions: Sequence[CorunQuestion], static: Static, notes: Sequence[str] = ()
 ) -> StaticAnswer:
-    """Return predictions for co-runs in their order; `notes` are added to the answer.
+    """Return an answer with the ``predictions`` for co-runs, in their order, and with `notes` as ``notes``.
 
-    Where `predict_corun` raises an InputError, for example for an unknown task, a prediction has no impact,
-    but a note with the reason. ModelError if a prediction is not finite.
+    Where `predict_corun` raises an InputError, for example for an unknown task, a prediction has None as
+    impact, interval and seconds, and the reason in its own ``notes``. ModelError if a prediction is not
+    finite.
     """
     predictions: list[StaticPrediction | None] = []
     resolved = []
@@ -105,7 +108,7 @@ def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
 
 
 def resolve_machine(machine: str | None, static: Static) -> str:
-    """Return `machine`, unchecked; if None, the only machine with solo runs (InputError if not one)."""
+    """Return `machine`, unchecked; None: the only machine with solo runs (InputError unless exactly one)."""
     known_machines = sorted(static.known_tasks.tasks_by_machine)
     if machine is None and len(known_machines) != 1:
         raise InputError(
@@ -286,10 +289,11 @@ def explain_coruns(
 ) -> list[tuple[ExplainedAnswer, list[ImpactShareAnswer]]]:
     """Return, for each co-run, its predicted impact as a sum, and a list of contributions to the impact.
 
-    The sum is that of the usual impact (for median features on the machine) and of the contributions of the
-    task (``own``) and of the co-runners (``others``), all in units of the impact. The list has the four
-    strongest contributions of features, then the sums of both sides' others; those that are 0 are left out.
-    `features` and `named` are the model's input, one row per co-run. ModelError if a contribution is not
+    A co-run is task, co-runners, and machine of the solo runs; `features` and `named` are the model's input,
+    one row per co-run. In the sum, ``impact`` is ``usual_impact`` (for median features on the machine) plus
+    the contributions of the task (``own``) and of the co-runners (``others``). The list has ``feature, value,
+    usual, contribution`` of the four strongest contributions of features, then the sums of both sides' other
+    features (``others_rest, own_rest``); contributions of 0 are left out. ModelError if a contribution is not
     finite.
     """
     card = static.card

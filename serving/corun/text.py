@@ -46,8 +46,7 @@ def static_text(answer: StaticAnswer) -> str:
 def shares_text(prediction: StaticPrediction) -> str:
     """Return a line per explained co-run of a prediction, then one table of all contributions.
 
-    There are several lines if the slow-downs by single co-runners were added up; a line has the impact as a
-    sum.
+    A line has the impact as a sum; there are several if the slow-downs by single co-runners were added up.
     """
     several = len(prediction.drivers_explain) > 1
     sums = []
@@ -86,7 +85,10 @@ def online_text(answer: OnlineAnswer) -> str:
 
 
 def settling_text(answer: OnlineAnswer) -> str:
-    """Return an early answer as a line, ``3.0 s: 12.0% slower (impact 1.120), 1.050 to 1.210, 40% done``."""
+    """Return an early answer as a line, ``3.0 s: 12.0% slower (impact 1.120), 1.050 to 1.210, 40% done``.
+
+    An unknown share of the run is left out. TypeError without an interval.
+    """
     interval = f"{answer.low:.3f} to {answer.high:.3f}"
     line = f"{answer.sampled_seconds:.1f} s: {impact_text(answer.impact)}, {interval}"
     seen = next((opinion.seen for opinion in answer.opinions if opinion.seen is not None), None)
@@ -141,7 +143,7 @@ def _saving_text(saving: SavingAnswer) -> str:
 
 
 def impact_text(impact: float | None) -> str:
-    """Return an impact as text: ``12.0% slower (impact 1.120)``, or ``no prediction`` for None."""
+    """Return an impact as text: ``12.0% slower (impact 1.120)``, or ``faster``; None: ``no prediction``."""
     if impact is None:
         return "no prediction"
     change = f"{impact - 1:.1%} slower" if impact >= 1 else f"{1 - impact:.1%} faster"

@@ -183,9 +183,10 @@ def write_difference(before: str, after: str, shown: str, output: Path | None) -
     `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``;
     `shown` is text, html or json; `output` None is standard output. The project is the checkout of perfjudge,
     or the working directory if perfjudge is installed. InputError if a state does not exist or has no
-    evaluation, or the states have no family in common; OSError if predictions of a registered version are
-    missing, or writing fails. For each pair of champions, the first 200 flipped cases are described;
-    descriptions that fail become notes. Progress is shown on stderr.
+    evaluation, the states have no family in common, or the directory of `output` does not exist; OSError if
+    predictions of a registered version are missing, or writing fails; ImportError if DVC or MLflow is needed.
+    For each pair of champions, the first 200 flipped cases are described; descriptions that fail become
+    notes. Progress is shown on stderr.
     """
     from rich.console import Console
 
@@ -228,9 +229,10 @@ def _with_descriptions(difference: ExperimentsDifference, root: Path) -> Experim
 
 
 def as_json(difference: ExperimentsDifference) -> str:
-    """Return the differences as JSON, indented, with a line end: the fields, and how each score changed.
+    """Return the differences as JSON, indented, with a line end.
 
-    Each score has an additional key ``found``: "better", "worse", "the same", or "cannot be told apart".
+    It has the fields of `ExperimentsDifference`; in ``families``, each of the ``scores`` of ``champions`` and
+    ``entries`` has an additional key ``found``: "better", "worse", "the same", or "cannot be told apart".
     Numbers that are not finite are written as ``NaN`` and ``Infinity``, which strict JSON does not allow.
     """
     content = asdict(difference)

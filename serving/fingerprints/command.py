@@ -48,7 +48,10 @@ class Learning:
 
 
 def learning_settings(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
-    """Return the settings of `irup profile` and `irup diff`; InputError if `metric` is empty or blank."""
+    """Return the settings of `irup profile` and `irup diff`; InputError if `metric` is empty or blank.
+
+    `metric` and `better` describe values in CSV files; `seed` None is 20261121. Parameters are defaults.
+    """
     if not metric.strip():
         raise InputError('--metric="" must name the values, such as "seconds"')
     return Learning(ValueColumn("", metric.strip(), better), keep_going, SEED if seed is None else seed)
@@ -57,12 +60,12 @@ def learning_settings(metric: str, better: str, seed: int | None, *, keep_going:
 def profile_machines(
     machines: Path, application: str, learning: Learning, *, form: str, output: Path | None, predicting: bool
 ) -> int:
-    """Write the profile of an application as text, json or html, and return the exit code 0.
+    """Write the profile of an application as text, json or html (`form`), and return the exit code 0.
 
-    `application` is a name in the fingerprints `machines`, or else a CSV file, which `learning` describes;
-    `predicting` adds predictions for the machines without a value. Warnings are in json and html, and for
-    text and html on stderr. InputError if data is invalid or missing, fewer than three machines remain, or
-    machines are to be predicted and all measured ones have one CPU model.
+    `output` None is standard output. `application` is a name in the fingerprints `machines`, or else a CSV
+    file, which `learning` describes; `predicting` adds predictions for the machines without a value. Warnings
+    are in json and html, and for text and html on stderr. InputError if data is invalid or missing, fewer
+    than three machines remain, or machines are to be predicted and all measured ones have one CPU model.
     """
     (data,) = _read_applications(machines, [application], learning)
     learned = infer_profile(data.measured, learning.section.profile, learning.seed)
@@ -89,12 +92,12 @@ def compare_profiles(
     output: Path | None,
     fail_on_regression: bool,
 ) -> int:
-    """Write the difference b - a of two profiles as text, json or html, and return the exit code.
+    """Write the difference b - a of two profiles as text, json or html (`form`), and return the exit code.
 
     Without `machines`, `a` and `b` are files of ``irup profile --json``; with it, applications as for
-    `profile_machines`. With `fail_on_regression`, the exit code is 1 if the test is reliable and a stressor
-    changed significantly, in either direction. InputError if an input cannot be used, or the profiles have no
-    stressor in common.
+    `profile_machines`. Profiles are learned from the stressors of both. With `fail_on_regression`, the exit
+    code is 1 if the test is reliable and a stressor changed significantly, in either direction; else 0.
+    InputError if an input cannot be used, or there is no stressor in common.
     """
     if machines is None:
         sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]
@@ -121,9 +124,10 @@ def compare_profiles(
 
 
 def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequence[Prediction]:
-    """Return predictions with intervals for machines with a fingerprint but no value, sorted by machine.
+    """Return predictions for machines with a fingerprint but no value, sorted by machine; may be empty.
 
-    InputError if there are such machines, and the application was measured on one CPU model only.
+    Each has ``machine, value, low, high`` (interval), and ``reasons`` not to rely on it. InputError if there
+    are such machines, and the application was measured on one CPU model only.
     """
     if not len(data.unmeasured):
         return ()
@@ -151,8 +155,9 @@ def _print_warnings(warnings: Iterable[str]) -> None:
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
     """Write the fingerprints in `sources`, of the format `kind`, to `directory`; return counts and errors.
 
+    The result has ``rows``, with the numbers of ``machines, rates, applications, values``, and ``skipped``.
     Existing tables are replaced. With `keep_going`, rows with wrong values are skipped; else the first is an
-    InputError. InputError also if a source cannot be read, or if no rate is left.
+    InputError. InputError also if `kind` is unknown, a source cannot be read, or no rate is left.
     """
     reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)
     tables = reading.tables
@@ -167,12 +172,12 @@ def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: boo
 
 
 def answer_irup(body: bytes) -> Answered:
-    """Answer a request to profile an application, and predict it on the machines without a value.
+    """Return the JSON answer to a request to profile an application, with predictions for other machines.
 
-    Invalid parts are left out with a warning. With too little data the profile is empty and has the reason.
-    If all measured machines have one CPU model, a warning replaces the predictions. RefusedError: 400 if the
-    body is not JSON, 422 if it is not a request, 413 if it has over 1,000,000 lists, objects and keys, or
-    over 500,000 rates and values.
+    Invalid parts are left out with a warning. Predictions are for the machines without a value. With too
+    little data the profile is empty, with the reason in ``trust.reasons``. If all measured machines have one
+    CPU model, a warning replaces the predictions. RefusedError: 400 if the body is not JSON, 422 if it is not
+    a request, 413 if it has over 1,000,000 lists, objects and keys, or over 500,000 rates and values.
     """
     request, problems, learning = request_of(body, IrupRequest), Problems(keep_going=True), Learning()
     data = complete_application(request, learning.section.checks.max_missing_fraction)
@@ -198,7 +203,7 @@ def answer_irup(body: bytes) -> Answered:
 
 
 def fingerprint_endpoints() -> list[Endpoint]:
-    """Return the endpoint ``/v1/irup`` for profiles, which needs no model."""
+    """Return a list with the endpoint ``/v1/irup`` for profiles, which needs no model."""
     return [
         Endpoint(
             "/v1/irup",

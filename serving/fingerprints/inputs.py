@@ -65,11 +65,11 @@ class RequestedApplication:
 
 
 def read_machines(path: Path, *, keep_going: bool = False) -> Reading[FingerprintTables]:
-    """Return the fingerprints in a CSV file or a directory, and the errors of rows that were skipped.
+    """Return the fingerprints (``tables``) in a CSV file or a directory, and errors of ``skipped`` rows.
 
     The format of a directory is recognised by its files. With `keep_going`, rows with wrong values are
-    skipped; else the first is an InputError. InputError also if `path` has no supported format or cannot be
-    read.
+    skipped; else the first is an InputError. InputError also if `path` is missing, has no supported format or
+    cannot be read.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)
@@ -87,8 +87,9 @@ def read_machines(path: Path, *, keep_going: bool = False) -> Reading[Fingerprin
 def with_application(tables: FingerprintTables, application: str, measure: ValueColumn) -> FingerprintTables:
     """Return `tables` with the values of a single application.
 
-    `application` is a name in `tables`, or else the path of a CSV file of values, which `measure` describes;
-    the file's stem becomes the name. InputError if it is neither, or the file is invalid.
+    `application` is a name in `tables`, or else the path of a CSV file of values, whose metric and direction
+    are those of `measure`; the file's stem becomes the name. InputError if it is neither, or the file is
+    invalid.
     """
     application_names = sorted(tables.applications["application"].unique())
     if application in application_names:
@@ -112,8 +113,10 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
 def requested_application(tables: FingerprintTables, section: Fingerprints) -> RequestedApplication:
     """Return the only application of `tables`, with valid fingerprints of machines with and without a value.
 
-    InputError if no stressor or fewer than three machines remain valid, or the application has values on
-    fewer than three of them, or only equal values.
+    The result has ``measured``, ``unmeasured`` machines, ``unmeasured_rates``, ``gaps`` and ``decisions``.
+    Invalid data (by the checks in `section`) is left out. InputError if no stressor or fewer than three
+    machines remain valid, or the application lacks too many values, has values on fewer than three of them,
+    or only equal values.
     """
     decisions = decide_validity(tables, section.checks.max_missing_fraction)
     table = fingerprint_matrix(decisions.select_kept(tables), section.featurize.threads)
@@ -130,8 +133,9 @@ def complete_application(request: IrupRequest, missing: float) -> RequestedAppli
     """Return the application of a request if all its data can be used as it is; else None.
 
     The result equals that of `requested_application`, without ``decisions``; it saves 80 ms of processor
-    time. None if a fingerprint has repetitions, if anything would be left out (`missing` is the largest
-    allowed share of missing rates) or need a warning other than of imputed rates.
+    time. None if a fingerprint has repetitions, there is too little or too much data, or anything would be
+    left out (`missing` is the largest allowed share of missing rates) or need a warning other than of imputed
+    rates.
     """
     about, machines = request.application, {machine.machine: machine for machine in request.machines}
     names, measured_names = sorted(machines), sorted(about.values)
@@ -177,10 +181,10 @@ def complete_application(request: IrupRequest, missing: float) -> RequestedAppli
 
 
 def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
-    """Return the tables of a request without invalid rows, which are added to `problems`.
+    """Return the tables of a request without invalid rows, whose errors are added to `problems`.
 
-    Of machines with equal names the first counts. InputError if the request has more than 500,000 rates and
-    values, and at the first invalid row or machine unless ``problems.keep_going``.
+    Of machines with equal names the first counts, the others are errors. InputError if the request has more
+    than 500,000 rates and values, and at the first error unless ``problems.keep_going``.
     """
     machines: dict[str, Machine] = {}
     for place, machine in enumerate(request.machines):

@@ -30,7 +30,7 @@ _UNKNOWN = "-"
 
 
 def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predicting: bool) -> str:
-    """Return the verdict on the profile, its figures, the ranking, and the predictions if `predicting`."""
+    """Return a profile as text: verdict, figures, first ten stressors, and predictions if `predicting`."""
     measured, trust = profile.measured, profile.trust
     error = _UNKNOWN if math.isnan(trust.median_error) else f"{trust.median_error:.1%}"
     parts = [
@@ -50,7 +50,8 @@ def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predict
 def difference_lines(difference: ProfileDifference) -> str:
     """Return as text the significant changes, the verdict of the quiho paper's algorithm, and a table.
 
-    If the test is unreliable, the reasons replace the changes. The table has the ten smallest p-values.
+    If the test is unreliable, the reasons replace the changes. The table has the ten stressors with the
+    smallest p-values.
     """
     if difference.reasons:
         summary = "unknown, because"
@@ -135,7 +136,10 @@ def profile_answer(
 
 
 def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) -> ProfileAnswer:
-    """Return the HTTP answer for insufficient data: no features or predictions, and `reason`."""
+    """Return the HTTP answer for insufficient data: no features or predictions, and the given `warnings`.
+
+    ``trust`` has `reason` in ``reasons`` and ``unpredicted``, and no figures.
+    """
     about, reasons = request.application, [reason]
     unknown = dict.fromkeys(TrustAnswer.model_fields)
     trust = unknown | {"verdict": NOT_ENOUGH, "reasons": reasons, "unpredicted": reasons, "leaders": ()}
@@ -146,7 +150,10 @@ def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) 
 
 
 def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
-    """Return the JSON of ``irup profile --json``: the answer, and the measurements behind it."""
+    """Return the JSON of ``irup profile --json``: the fields of the HTTP answer, and ``measured``.
+
+    These are the measurements: ``columns``, and ``machines, cpus, rates, values``, one entry per machine.
+    """
     measured = profile.measured
     measurements = Measurements(
         columns=list(measured.columns),
@@ -193,9 +200,10 @@ def read_measurements(path: Path) -> Measured:
 def difference_text(difference: ProfileDifference) -> str:
     """Return the JSON of ``irup diff --json``, with null for NaN and a line break at the end.
 
-    ``moved`` are the significant stressors, least p-value first; ``stops_at`` of the paper's algorithm is the
+    Its keys are ``a, b, paired, significant, moved`` (the significant stressors, least p-value first),
+    ``reasons``, ``seed_algorithm``, ``features`` and ``categories``. The last two are lists of objects with
+    the columns of `ProfileDifference`. ``seed_algorithm`` has ``equivalent, tolerance`` and ``stops_at``: the
     most important stressor of a whose importances differ by more than ``tolerance`` points of 100, or null.
-    The tables ``features`` and ``categories`` are lists of objects with the columns of `ProfileDifference`.
     """
     content = {
         "a": difference.a,

@@ -100,7 +100,7 @@ def _cluster_order(pearson: Floats) -> NDArray[np.int64]:
 def components_chart(scores: Floats) -> Chart:
     """Draw the explained variance of principal components, single and cumulated (quiho paper, figure 8).
 
-    `scores`, shape (n_runs, n_stressors), without NaN, are centred, but not scaled.
+    `scores`, shape (n_runs, n_stressors), without NaN, are centred here, but not scaled.
     """
     singular = np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False)
     shares = singular**2 / (singular**2).sum()

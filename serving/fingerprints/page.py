@@ -94,7 +94,10 @@ def page(root: Path) -> str:
 
 
 def trust_summary(page_data: ProfiledPage) -> str:
-    """Return a sentence with the numbers of trusted profiles, all profiles, machines and their CPU models."""
+    """Return text with the numbers of trusted profiles, all profiles, machines and their CPU models.
+
+    If no profile is trusted, it says so, with the last two numbers only.
+    """
     trusted = sum(profile.trust.enough for profile in page_data.profiles.values())
     machines, cpus = page_data.table.runs["machine"].nunique(), page_data.table.runs["cpu_model"].nunique()
     base = f"{with_noun(machines, 'machine')} of {with_noun(cpus, 'CPU model')}"
@@ -230,9 +233,10 @@ def find_contradiction(table: FingerprintTable, seed: int) -> dict[str, Any] | N
     """Return figures 15 and 16: three rankings of an application's top five stressors on two machines.
 
     The ``application`` is ``redis-set``, else the first by name; both ``machines`` are drawn by `seed` from
-    those that ran it. The ``rankings`` are by the quiho paper's method with the seeds 0, 1 and 2; ``agree``
-    is the number of stressors in all three. ``chart`` has the correlations on both machines, or is None. The
-    result is None if fewer than two machines ran the application, or there is none.
+    those that ran it. The ``rankings`` (lists of `Bar`, the largest 100) are by the quiho paper's method with
+    the seeds 0, 1 and 2; ``agree`` is the number of stressors in all three. ``chart`` has the correlations on
+    both machines, or is None. The result is None if fewer than two machines ran the application, or there is
+    none.
     """
     if not table.applications:
         return None

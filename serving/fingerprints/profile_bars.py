@@ -31,7 +31,7 @@ NAMED = 0.5
 def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     """Yield sentences on all profiles: the clearest rankings, those not to use, and errors of predictions.
 
-    The clearest are two trusted profiles, or one if any profile is not trusted.
+    The clearest are at most two trusted profiles, or one if any profile is not trusted.
     """
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]

@@ -38,9 +38,9 @@ _SCHEMAS = "#/components/schemas/"
 def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings | None = None) -> FastAPI:
     """Return the application with the endpoints and pages of all families, and the middleware.
 
-    `models` are the served models by the key of their endpoints. None is loaded here: models of comparisons
-    are loaded when the application starts, others when they are first used. `settings` has defaults if None.
-    InputError if the address of the label store in them is invalid.
+    `models` are those of `all_models`. No model is loaded here: those of comparisons are loaded when the
+    application starts, others when they are first used. `settings` None: defaults. InputError if the address
+    of the label store in `settings` is invalid.
     """
     app = FastAPI(
         title="perfjudge",

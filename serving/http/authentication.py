@@ -49,7 +49,8 @@ class Token:
 def read_tokens(path: Path) -> list[Token]:
     """Return the tokens of a token file, in the order of its lines; blank lines and comments are ignored.
 
-    InputError if the file is missing, invalid or without tokens, or users other than its owner may write it.
+    A token has ``name, scopes, digest``. InputError if the file is missing, invalid or without tokens, or
+    users other than its owner may write it.
     """
     tokens = _read_token_file(path)
     if not tokens:
@@ -70,10 +71,10 @@ def _read_token_file(path: Path) -> list[Token]:
 def add_token(path: Path, name: str, scopes: str) -> str:
     """Create a random token, append its digest to a token file, and return the token, which is not stored.
 
-    A missing file is created, for its owner only; an existing one must be valid. `name` is that of the
-    token's holder; `scopes` are separated by commas, such as ``read,label``. They are not checked here: an
-    unknown one makes the whole file invalid. InputError if the name is taken or malformed, or the file cannot
-    be read or written.
+    A missing file is created, for its owner only. `name` is that of the token's holder; `scopes` are
+    separated by commas, such as ``read,label``. They are not checked here: an unknown one makes the whole
+    file invalid. InputError if the name is taken or malformed, or the file is invalid or cannot be read or
+    written.
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"name={name!r}: expected up to 64 letters, digits and . _ @ -")
@@ -172,9 +173,10 @@ class Address(NamedTuple):
 
 
 def resolve_address(host: str, port: int, tokens: str | None) -> Address:
-    """Return the first socket address of `host` and `port`; `tokens` is the path of the token file.
+    """Return the first socket address of `host` and `port` (``family, place``).
 
-    InputError if the host cannot be resolved, or if the address is not loopback and `tokens` is None.
+    `tokens` is the path of the token file. InputError if the host cannot be resolved, or if the address is
+    not loopback and `tokens` is None.
     """
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

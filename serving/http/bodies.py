@@ -188,7 +188,10 @@ class Answered:
 
 
 def result_or_error(compute: Callable[[], T]) -> T | Exception:
-    """Return the result of `compute`, or the RefusedError, InputError or ModelError that it raises."""
+    """Return the result of `compute`, or the RefusedError, InputError or ModelError that it raises.
+
+    Other exceptions are not caught.
+    """
     try:
         return compute()
     except (RefusedError, InputError, ModelError) as exc:

@@ -67,8 +67,8 @@ def install_middleware(app: FastAPI, settings: ServerSettings) -> None:
 def extend_openapi(document: dict[str, Any], settings: ServerSettings) -> None:
     """Add the required tokens and the refusals of the middleware to an OpenAPI document, in place.
 
-    The refusals are 504, with a body 408, with ``hosts`` in `settings` 403, and with a token file 401 and
-    403. Paths that need no token get no security requirement, and neither of the last two.
+    The refusals are 504; 408 for operations with a request body; 403 if `settings` has ``hosts``; and, if it
+    has a token file, 401 and 403, with a security requirement, for paths that need a token.
     """
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

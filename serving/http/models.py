@@ -241,8 +241,9 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
     """Return the models of all endpoints by their key; cards are read here, models when first used.
 
     `options` are the given options of ``perfjudge serve`` by name, `shared` is the directory that the
-    processes of one server share (None: there is one process). InputError as `HotReloadingModel.from_options`
-    raises it.
+    processes of one server share (None: there is one process). Models of comparisons have no separate card.
+    InputError if an option names a model whose card is missing or invalid; a missing champion is no error
+    here.
     """
     needed = {
         endpoint.model.key: (endpoint.model, endpoint.loader)

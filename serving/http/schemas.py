@@ -55,7 +55,8 @@ class OtherThan:
 def example_config(package: str) -> ConfigDict:
     """Return the pydantic ``model_config`` of types with an example in OpenAPI.
 
-    The file ``examples.json`` in `package` has an example by the name of each type.
+    The file ``examples.json`` in `package`, read for each schema, has an example by the name of each type
+    (else KeyError).
     """
 
     def add_example(schema: JsonDict) -> None:
@@ -163,7 +164,10 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def problem_response(status: int, detail: str, headers: Any = None, **extra_fields: str) -> JSONResponse:
-    """Return an answer with problem details (RFC 9457), titled by the status's phrase, and `extra_fields`."""
+    """Return an answer with problem details (RFC 9457): ``type, title, status, detail`` and `extra_fields`.
+
+    The title is the phrase of the status; ValueError if it is not one of `http.HTTPStatus`.
+    """
     title = HTTPStatus(status).phrase
     content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra_fields}
     return JSONResponse(content, status, headers, MEDIA_TYPE)

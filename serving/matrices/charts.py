@@ -27,9 +27,10 @@ _GROUPS = 40
 
 
 def validity_sentence(validity: pd.DataFrame) -> str:
-    """Return a sentence with the shares of invalid and valid runs that the rules, the tree and both reject.
+    """Return text with the shares of invalid and valid runs that the rules, the tree and both reject.
 
-    `validity` is that of `validity_chart`; its numbers are summed over folds and kinds.
+    `validity` is that of `validity_chart`; its numbers are summed over folds and kinds. Without invalid runs,
+    the text says only that.
     """
     shares = _rejected_shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
@@ -116,7 +117,7 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
     """Draw a matrix with the number of test cases of each given ``group`` in each ``automatic`` one.
 
-    None with fewer than two given groups, or more than 40 of either.
+    `groups` has a row per test case. None with fewer than two given groups, or more than 40 of either.
     """
     table = pd.crosstab(groups["group"], groups["automatic"])
     if len(table) < 2 or max(table.shape) > _GROUPS:  # noqa: PLR2004 - nothing to compare

@@ -56,7 +56,8 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
 def as_xml(answer: MatricesAnswer) -> bytes:
     """Return the XML document ``matrix_results`` as UTF-8 bytes, without attributes for unknown values.
 
-    Control and invisible characters become visible escapes.
+    It has a ``matrix_result`` per pair, with ``driver, invalid_run, note``, then ``note`` and
+    ``risk_guarantee``. Control and invisible characters become visible escapes.
     """
     from lxml import etree
 
@@ -108,7 +109,10 @@ def verdict_table(answer: MatricesAnswer) -> VerdictTable:
 
 
 def verdict_summary(answer: MatricesAnswer) -> str:
-    """Return one line without line break: ``3 pairs: 1 fail, 2 pass, 0 invalid (model NAME VERSION)``."""
+    """Return one line without line break: ``3 pairs: 1 fail, 2 pass, 0 invalid (model NAME VERSION)``.
+
+    A risk guarantee is added within the brackets.
+    """
     counted = ", ".join(
         f"{answer.count_verdicts(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid")
     )
@@ -178,10 +182,11 @@ def imported(
 ) -> Counts:
     """Write matrices of `sources`, of the format `kind`, to `directory`; return counts and errors.
 
-    Older tables are replaced. `include` and `exclude` are case-sensitive shell patterns of workloads;
-    `exclude` wins, and a pair is written if the workloads of both its sides are chosen. InputError if a
-    source cannot be read, a pattern matches no workload or no pair is left; without `keep_going`, also at the
-    first wrong run.
+    The result has ``rows``, with the numbers of ``groups, workloads, pairs, runs, raw_metrics,
+    summary_metrics``, and ``skipped``. Older tables are replaced. `include` and `exclude` are case-sensitive
+    shell patterns of workloads; `exclude` wins, and a pair is written if the workloads of both its sides are
+    chosen. InputError if `kind` is unknown, a source cannot be read, a pattern matches no workload or no pair
+    is left; without `keep_going`, also at the first wrong run.
     """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     choice = Choice(include, exclude)

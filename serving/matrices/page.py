@@ -38,8 +38,9 @@ def report_advice(
 ) -> Iterator[str]:
     """Yield recommendations: on false alarms, labels to check, causes, remedies, and the choice of a model.
 
-    `mistakes` has the ``pair_id`` of the champion's wrong verdicts, the surest first; `without` holds the
-    results of `ablation_rows` for the part "left out", of all models in one sequence.
+    Each is omitted if it does not apply. `mistakes` has the ``pair_id`` of the champion's wrong verdicts, the
+    surest first; `without` holds the results of `ablation_rows` for the part "left out", of all models in one
+    sequence.
     """
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
     if counts.n_passes:
@@ -171,7 +172,10 @@ def page(root: Path) -> str:
 
 
 def reference_comparison(evaluation: EvaluatedMatrices) -> str:
-    """Return sentences on the balanced accuracy of the champion and of the best reference method, if any."""
+    """Return sentences that compare balanced accuracy of the champion and the best reference method.
+
+    They are "" if no reference method was evaluated.
+    """
     metrics, champion = evaluation.metrics, evaluation.champion_verdicts
     best = metrics.split.best_entry("opponent")
     if best is None:
@@ -193,11 +197,11 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
 
 
 def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
-    """Return each of `rows`, one model's rows of the ablation, with the gain of its remedy (first row: None).
+    """Return each ``row`` of `rows`, one model's rows of the ablation, with its remedy's gain, ``worth``.
 
-    The gain is a difference of balanced accuracies. By `part`, it is that of the row minus that of the
-    previous row ("added"), that of the first row minus that of the row ("left out"), or that of the row minus
-    that of the first row ("grouping"). IndexError without rows.
+    The gain is a difference of balanced accuracies with its standard error, None for the first row. By
+    `part`, it is row minus previous row ("added"), first row minus row ("left out"), or row minus first row
+    ("grouping"). IndexError without rows.
     """
     steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):

@@ -75,7 +75,7 @@ LONG = 2.0
 
 
 def judge_tables(tables: MatrixTables, served: Engine, *, show_progress: bool = False) -> MatricesAnswer:
-    """Return the verdicts on all pairs of `tables`, in the order of their first runs.
+    """Return the answer with ``verdicts`` on all pairs of `tables`, in the order of their first runs.
 
     A pair that cannot be judged is ``invalid``. `show_progress`: show a progress bar on a terminal after two
     seconds. InputError if `tables` is empty, a run has no id, workload, group, pair or side, or repeats an
@@ -109,7 +109,8 @@ def read_request(path: Path) -> MatrixTables:
 def tables_of(request: MatricesRequest) -> MatrixTables:
     """Return the tables of a request; a pair may have runs on one side only.
 
-    InputError if a pair's id is repeated, or as by `require_sides` and `require_bearable`.
+    InputError if a pair's id is repeated, a pair has no run or its metrics differ in length
+    (`require_sides`), or the request is too large (`require_bearable`).
     """
     seen = set[str]()
     for place, pair in enumerate(request.pairs):
@@ -124,7 +125,8 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
 def stack_pairs(request: MatricesRequest) -> MatrixTables:
     """Return the tables of a request; run ids are ``PAIR SIDE NUMBER``, numbered from 0 on each side.
 
-    A metric that a run lacks is NaN. Ids of pairs must be distinct, and each pair must pass `require_sides`.
+    A metric that a run lacks is NaN. Not checked here: ids of pairs must be distinct, and each pair must pass
+    `require_sides`.
     """
     names = _metric_names(request.pairs)
     sides = StackedSides(names)
@@ -152,7 +154,10 @@ def side_metadata(pair: Pair, side: Matrix) -> dict[str, str]:
 
 
 def require_sides(pair: Pair, place: str) -> None:
-    """Raise an InputError with `place` if neither side has a run, or metrics of a side differ in length."""
+    """Raise an InputError with `place` if neither side has a run, or metrics of a side differ in length.
+
+    `place` is the pair's place in the request, for the message.
+    """
     if not _run_count(pair.baseline) and not _run_count(pair.target):
         problem = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
         raise InputError(problem, place=place)
@@ -195,7 +200,7 @@ def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
 
 
 def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
-    """Return the matrices of a source with the errors of skipped runs.
+    """Return the matrices of a source (``tables``) with the errors of ``skipped`` runs.
 
     A source of no known format is read as a JSON request. In the format ``tables``, analysts' flags are
     ignored. InputError that names the file if it cannot be read or has no valid run or no metric, and without
@@ -210,7 +215,7 @@ def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
 
 
 def answer_matrices(body: bytes, served: Engine) -> Answered:
-    """Answer a request to judge pairs, in their order; ids may be repeated.
+    """Return the JSON answer to a request to judge pairs: verdicts in their order; ids may be repeated.
 
     Pairs that cannot be judged are ``invalid``: all if the model cannot use their metrics. RefusedError: 400
     if the body is not JSON, 422 if it is not a request, 413 if it has too many metrics, numbers or keys (see
@@ -309,20 +314,22 @@ def _note_causes(request: MatricesRequest, served: Engine) -> object:
 
 
 def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
-    """Return pair id, workload, verdict and probability of each pair in a JSON answer, in its order.
+    """Return an opinion on each pair in a JSON answer, in its order.
 
-    The probability is None for ``invalid`` pairs. ValueError if `content` is no such answer.
+    It has the pair's id (``case``) and workload (``about``), ``verdict`` and ``probability``, None for
+    ``invalid`` pairs. ValueError if `content` is no such answer.
     """
     verdicts = MatricesAnswer.model_validate_json(content).verdicts
     return [Opinion(pair.pair_id, pair.workload, pair.verdict, pair.probability) for pair in verdicts]
 
 
 def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
-    """Return the opinions of `served` on a request: pair id, workload, verdict and probability of each pair.
+    """Return an opinion of `served` on each pair of a request, in its order.
 
-    `body` is JSON; `media_type` is ignored. Pairs that cannot be judged are ``invalid``, with the probability
-    None. RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it has too many
-    metrics, numbers or keys; ModelError if the model fails.
+    It has ``case`` (the pair's id), ``about`` (workload), ``verdict`` and ``probability``. `body` is JSON;
+    `media_type` is ignored. Pairs that cannot be judged are ``invalid``, with the probability None.
+    RefusedError: 400 if the body is not JSON, 422 if it is not a request, 413 if it has too many metrics,
+    numbers or keys; ModelError if the model fails.
     """
     return answer_opinions(media_type, answer_matrices(body, served).content)
 
@@ -377,7 +384,7 @@ def _invalid_verdict(pair: Pair, reason: str) -> MatrixVerdictAnswer:
 
 
 def matrix_endpoints(model: Registered) -> list[Endpoint]:
-    """Return the endpoint ``/v1/matrices/judge`` with this registered model."""
+    """Return a list with the endpoint ``/v1/matrices/judge``, which uses this registered model."""
     return [
         Endpoint(
             "/v1/matrices/judge",

@@ -63,12 +63,12 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
 def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision:
     """Make the previous champion of the registered model `name` champion again, and return the decision.
 
-    `by` is the deciding person, by default the current user. The present champion becomes challenger; a
-    second rollback goes one champion further back. Stored figures on how often both agree in shadow mode are
-    added to the reason. InputError if no endpoint uses `name`, the model has no champion or had none before,
-    if that version does not exist any more, cannot be loaded or fails its test request, if the reason is
-    empty or has (with figures) over 2000 characters, if another version has become champion meanwhile, or if
-    the registry does not answer.
+    `by` is the deciding person, by default the current user. The present champion becomes challenger
+    (``instead`` in the result); a second rollback goes one champion further back. Stored figures on how often
+    both agree in shadow mode are added to the reason. InputError if no endpoint uses `name`, the model has no
+    champion or had none before, if that version does not exist any more, cannot be loaded or fails its test
+    request, if the reason is empty or has (with figures) over 2000 characters, if another version has become
+    champion meanwhile, or if the registry does not answer.
     """
     endpoint_of_model(name)
     sync_if_moved(name)

@@ -108,6 +108,7 @@ class ReplayCheck:
 def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any]) -> ReplayCheck:
     """Judge a source again by the version that gave an answer, and return how the second answer differs.
 
+    The result has ``values``, the number of values in the first answer, and ``differences``, a text for each.
     `source` is the body of the request or the input of ``perfjudge judge``, `options` are those of the
     original answer; those that a JSON answer records may be missing. The source is judged by the HTTP
     endpoint, if it can be a request and the answer is JSON or XML, and by the command, unless the first
@@ -253,9 +254,10 @@ def trace_answer(
     "v"), it is a registered name. `source` is the input of the answer, which the version judges again with
     `options`; those that a JSON answer records may be omitted. The second result is False if the repeated
     answer differs, or if a JSON answer has another digest than the registered files; with `version` it is
-    True. InputError if the answer or version does not exist, the answer names no registered version, `source`
-    is given with `version` or cannot be judged, or the registry does not answer; ModelError if the model
-    fails.
+    True. JSON has the fields of `Origin`, ``same_files``, and ``repeated`` (``values, differences``, or
+    null). InputError if the answer or version does not exist, the answer names no registered version,
+    `source` is given with `version` or cannot be judged, or the registry does not answer; ModelError if the
+    model fails.
     """
     if version is not None:
         if source is not None:

@@ -215,7 +215,7 @@ def _with_spread(values: Floats, spread: ArrayLike | None) -> list[list[tuple[st
 
 
 def box_percentiles(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
-    """Return the percentiles `low`, 25, 50, 75 and `high` of `values`, shape (5,); NaN if a value is NaN.
+    """Return the percentiles `low`, 25, 50, 75 and `high` of `values`, shape (5,); all NaN if a value is.
 
     `values` must not be empty (IndexError).
     """

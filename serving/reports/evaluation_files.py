@@ -13,7 +13,7 @@ from serving.reports.charts import percent, with_noun
 
 
 def dtypes_of(**columns: str) -> dict[str, str]:
-    """Return the type of each column; a keyword is a type, its value the names of columns, with spaces."""
+    """Return the type of each column: ``dtypes_of(str="a b")`` is ``{"a": "str", "b": "str"}``."""
     return {name: dtype for dtype, names in columns.items() for name in names.split()}
 
 

@@ -103,7 +103,10 @@ def security_policy(scripts: Sequence[str]) -> str:
 
 
 def hash_source(text: str) -> str:
-    """Return the source by which a content security policy allows inline code with this text."""
+    """Return the source by which a content security policy allows inline code with this text.
+
+    It is ``'sha256-BASE64'``, with the quotes.
+    """
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 

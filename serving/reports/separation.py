@@ -80,7 +80,7 @@ def compare_entries(
     The result has ``observed, low, high``, as shares; above 0, the first entry is better.
     `verdicts`, `other_verdicts`: ``verdict, status`` (the label) and the column `key` (ids of cases), each
     case once; cases of only one entry are ignored. A verdict other than fail counts as pass. The common cases
-    must have both labels.
+    must have both labels (else IndexError).
     `groups`: group of each case, indexed by its id (KeyError for a missing one of the common cases); the
     bootstrap draws whole groups, by `seed`.
     """

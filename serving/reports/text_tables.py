@@ -44,7 +44,8 @@ def text_table(
 def rich_text(text: str, style: str = "") -> Text:
     """Return `text` as a rich Text on one line, without markup and with escaped invisible characters.
 
-    White space, also a line break, becomes one space; at both ends it is removed.
+    White space, also a line break, becomes one space; at both ends it is removed. `style` is one of rich,
+    such as ``red``.
     """
     from rich.text import Text
 

@@ -195,7 +195,8 @@ def record_lost(path: Path, reason: str, count: int) -> None:
 def read_report(path: Path, *, running: bool = False) -> ShadowReport:
     """Return all results of shadow mode in the SQLite file `path`; if it does not exist, they are empty.
 
-    InputError if the file cannot be read or is read-only.
+    They are ``lost`` (requests by reason), ``figures``, and the latest 50 ``disagreements``; ``running`` is
+    `running`. InputError if the file cannot be read or is read-only.
     """
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
@@ -215,7 +216,8 @@ def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     """Return the agreement of two versions of model `name`, an entry per source, the latest judged first.
 
     Each version may have been champion for a time; the entry then names the latest champion, and cases from
-    requests of both times are added up. Empty if `figures_file` does not exist or cannot be read.
+    requests of both times are added up (of other sources, only the latest is kept). Empty if `figures_file`
+    does not exist or cannot be read.
     """
     by_source: dict[str, ShadowFigures] = {}
     with suppress(InputError):
