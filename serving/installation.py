@@ -134,8 +134,9 @@ def _start_repository(project: Path, parent: Path) -> None:
     git_output(project, "init", "--quiet")
     if (project / ".git").is_dir():
         person = ("-c", "user.name=perfjudge", "-c", "user.email=perfjudge@localhost")
-        git_output(project, "add", ".")
-        git_output(project, *person, "commit", "--quiet", "--message", "Create the project")
+        git_output(project, "add", ".", timeout=None)
+        commit = ("commit", "--quiet", "--message", "Create the project")
+        git_output(project, *person, *commit, timeout=None)  # hooks of the user may take long
     else:
         config = project / ".dvc" / "config"
         write_text(config, config.read_text("utf-8").replace("[core]", "[core]\n    no_scm = true", 1))

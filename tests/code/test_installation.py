@@ -12,6 +12,7 @@ from data.stage import EXTRAS
 from serving.installation import create_project, describe_version
 from training.registry import champions
 from training.registry.champions import resolve_address
+from training.registry.origins import git_output
 
 NAME = "regression-comparison"
 
@@ -76,3 +77,8 @@ def test_project_is_not_written_over_other_files(tmp_path):
 
 def test_version_of_a_checkout_names_its_commit():
     assert describe_version().splitlines()[0].startswith("perfjudge ")
+
+
+def test_output_of_git_that_is_not_utf8_is_replaced(tmp_path):
+    subprocess.run(["git", "init", "--quiet", "--initial-branch", b"caf\xe9", str(tmp_path)], check=True)
+    assert git_output(tmp_path, "symbolic-ref", "--short", "HEAD") == "caf\N{REPLACEMENT CHARACTER}"

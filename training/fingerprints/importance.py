@@ -123,17 +123,18 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
 def speed_correlations(measured: Measured, weights: Floats) -> Floats:
     """Return absolute correlations of each column with the performance, shape (n_resamples, n_columns).
 
-    They are of logarithms; 0 where a column does not vary, NaN or infinite if the performance does not.
-    `weights`, shape (n_resamples, n_rows), is the weight of each row.
+    They are of logarithms; 0 where a column or the performance does not vary. `weights`, shape
+    (n_resamples, n_rows), is the weight of each row.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     logs, speed = logs - logs.mean(axis=0), speed - speed.mean()
     shares = weights / weights.sum(axis=1, keepdims=True)
     mean, middle = shares @ logs, shares @ speed
     together = shares @ (logs * speed[:, None]) - mean * middle[:, None]
-    spread = shares @ logs**2 - mean**2
-    scale = np.sqrt(spread * (shares @ speed**2 - middle**2)[:, None])
-    return np.asarray(np.abs(together) / np.where(spread > STILL**2, scale, np.inf), np.float64)
+    spread, speed_spread = shares @ logs**2 - mean**2, (shares @ speed**2 - middle**2)[:, None]
+    varies = np.minimum(spread, speed_spread) > STILL**2
+    scale = np.sqrt(np.where(varies, spread * speed_spread, np.inf))
+    return np.asarray(np.abs(together) / scale, np.float64)
 
 
 def standardise_columns(values: Floats) -> Floats:

@@ -64,11 +64,16 @@ def commit_of(tags: Mapping[str, str]) -> tuple[str, bool | None]:
     return tags.get(mlflow_tags.MLFLOW_GIT_COMMIT, ""), dirty == "true" if dirty else None
 
 
-def git_output(root: Path, *words: str) -> str:
-    """Return the stripped output of ``git WORDS`` in `root`; empty if git fails, is missing or takes 30 s."""
+def git_output(root: Path, *words: str, timeout: float | None = 30) -> str:
+    """Return the stripped output of ``git WORDS`` in `root`.
+
+    Empty if git fails, is missing or takes longer than `timeout` (seconds; None: no limit). Bytes that are
+    not UTF-8 are replaced.
+    """
+    command = ["git", "-C", str(root), *words]
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=30
+            command, capture_output=True, encoding="utf-8", errors="replace", check=True, timeout=timeout
         )
     except (OSError, subprocess.SubprocessError):
         return ""

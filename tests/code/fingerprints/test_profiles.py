@@ -53,6 +53,21 @@ def test_scores_match_the_definition_with_row_weights(better):
     assert car_scores(measured)[0][2] == pytest.approx(0)
 
 
+def test_correlations_are_zero_where_a_resample_performs_alike():
+    measured, generator = application(machines(20), {"cache": 1}), np.random.default_rng(1)
+    weights = generator.integers(1, 4, (2, 20)).astype(float)
+    weights[1, 1:] = 0
+    varied, alike = importance.speed_correlations(measured, weights)
+    rows = measured.select_rows(np.repeat(np.arange(20), weights[0].astype(int)))
+    expected = [abs(np.corrcoef(column, rows.log_speed)[0, 1]) for column in np.log(rows.x).T]
+    assert varied == pytest.approx(expected)
+    assert not alike.any()
+    # machines of equal performance, but different rates
+    measured.y[1:] = measured.y[1]
+    alike = importance.speed_correlations(measured, np.array([[0.0] + 19 * [1.0]]))
+    assert not alike.any()
+
+
 def test_extra_trees_equal_those_of_scikit_learn():
     measured, train = application(machines(20), {"cache": 1, "vm": 0.5}), np.arange(5, 20)
     logs = np.log(measured.x)
