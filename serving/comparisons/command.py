@@ -39,14 +39,15 @@ def judge_source(
 ) -> int:
     """Judge all comparisons of `source`, write the verdicts as `wanted` describes, and return the exit code.
 
-    1 if a verdict is ``fail`` with ``wanted.fail_on_regression``, or ``unsure`` with `fail_on_unsure`; else
-    0, also with skipped parts and invalid comparisons. `uri`: see `load_judge`, which `retrospective` and
-    `deciding` are for, too. `keep_going`: skip parts that cannot be read, and report them on stderr.
-    `better`: the direction of comparisons without one; None: "higher", with a note. `from_`: the format;
-    None: detected from the content. `explain`: add evidence, nearest examples and counterfactuals; Markdown
-    (folded) and XML always have them. `base_rate`: as for `judge_sides`; 0: that of the training data. Raises
-    InputError if the source cannot be read or has no comparison, the model does not exist, an option does not
-    suit it, or the directory of the output does not exist; OSError if writing fails.
+    The code is 1 if a verdict is ``fail`` with ``wanted.fail_on_regression``, or ``unsure`` with
+    `fail_on_unsure`; else 0, also with skipped parts and invalid comparisons. `uri`, `retrospective` and
+    `deciding` (such as ``costs``) are arguments of `load_judge`, which loads the model. `keep_going`: skip
+    parts that cannot be read, and report them on stderr. `better`: the direction of comparisons without one;
+    None: "higher", with a note. `from_`: the format; None: detected from the content. `explain`: add
+    evidence, nearest examples and counterfactuals; Markdown (folded) and XML always have them. `base_rate`:
+    as for `judge_sides`; 0: that of the training data. Raises InputError if the source cannot be read or has
+    no comparison, the model does not exist, an option does not suit it, or the directory of the output does
+    not exist; ModelError if the model computes a number that is not finite; OSError if writing fails.
     """
     served = load_judge(uri, retrospective=retrospective, **deciding)
     kind = from_ or formats.recognise_format(source)
@@ -97,10 +98,10 @@ def read_source(
 ) -> ComparisonTables:
     """Return the comparisons of `sources`, including invalid ones; report skipped parts on stderr.
 
-    `problems`: whether to skip parts that cannot be read; collects errors and notes. `measure`: the metric
-    and its direction, for formats that do not define them; None: ``Measure()``. Raises InputError at the
-    first error, unless ``problems.keep_going``; always for an unknown format, a missing source, and if no
-    comparison is left.
+    `kind`: the format. `problems`: whether to skip parts that cannot be read; collects errors and notes.
+    `measure`: the metric and its direction, for formats that do not define them; None: the first metric that
+    is not a time, and "higher", with a note. Raises InputError at the first error, unless
+    ``problems.keep_going``; always for an unknown format, a missing source, and if no comparison is left.
     """
     tables = ComparisonTables.join_tables(
         list(formats.stream_tables(kind, sources, problems, measure=measure, chunk_rows=None))
@@ -117,9 +118,11 @@ def imported(
 ) -> Counts:
     """Write the tables of the comparisons in `sources` to `directory`, and return their numbers of rows.
 
-    The result also has the skipped errors and notes. All three tables (comparisons, results, labels) are
-    replaced, or none. With `keep_going`, parts that cannot be read are skipped; invalid comparisons are
-    written and also reported as skipped. `better`: see `judge_source`. InputError as of `import_tables`.
+    The result has ``rows`` (by table: comparisons, results, labels), ``skipped`` (errors) and ``notes``. All
+    three tables are replaced, or none. `kind`: the format. `keep_going`: skip parts that cannot be read, and
+    write invalid comparisons, which also count as skipped; else InputError at the first of either. `better`:
+    see `judge_source`. InputError also if a source is missing; if nothing is skipped, also without results or
+    two versions to compare.
     """
     from data.comparisons.stages import import_tables
 

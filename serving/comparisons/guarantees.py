@@ -58,7 +58,8 @@ class GuaranteeAnswer(BaseModel):
 def decided_answer(card: Card) -> dict[str, Any]:
     """Return the decision policy of `card` as JSON content, with the fields of `DecidedAnswer`.
 
-    Rates and costs are None if not requested, ``confidence`` if the model has no risk guarantee.
+    They are ``max_false_negative_rate, max_false_positive_rate, max_review_rate`` and ``costs``, each None if
+    not requested, ``confidence``, None if the model has no risk guarantee, and ``summary``, one line.
     """
     confidence = None if card.risk_guarantee is None else card.risk_guarantee.confidence
     return {**asdict(card.policy), "confidence": confidence, "summary": decision_summary(card)}
@@ -91,7 +92,9 @@ def _percentage(share: float) -> str:
 def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
     """Return a risk guarantee as JSON content, with the fields of `GuaranteeAnswer`.
 
-    ``measured`` and ``empirical_coverage`` of a rate are None unless it is possible.
+    They are ``confidence, fails, groups, guarantee``, and tuples of rates, ``max_false_negative_rate`` and
+    ``max_false_positive_rate``. A rate has ``share``, ``possible``, and ``measured`` and
+    ``empirical_coverage``, which are None unless it is possible.
     """
     answer = asdict(risk_guarantee)
     for limit in ("max_false_negative_rate", "max_false_positive_rate"):
@@ -103,12 +106,12 @@ def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
 def decision_summary(card: Card) -> str:
     """Return one line on the basis of the verdicts of `card`: costs, or guarantees and the limit on reviews.
 
-    With costs, it has nothing else. Otherwise it has a part for each limit on regressions that pass, false
-    alarms and reviews; the first two are left out if the model has no risk guarantee. If a rate cannot be
-    guaranteed, its part states how many labelled operations a guarantee takes, and the verdict (``pass`` or
-    ``fail``) that is never given. The last part is "corrected for the base rate" if the thresholds are. Parts
-    are joined by "; ". Without parts it is "nothing is promised". StopIteration if the guarantee does not
-    contain a requested rate.
+    With costs, it has nothing else. Otherwise it has a part for each limit that is set on regressions that
+    pass, false alarms and reviews; the first two are left out if the model has no risk guarantee. If a rate
+    cannot be guaranteed, its part states how many labelled operations a guarantee takes, and the verdict
+    (``pass`` or ``fail``) that is never given. The last part is "corrected for the base rate" if the
+    thresholds are. Parts are joined by "; ". Without parts it is "nothing is promised". StopIteration if the
+    guarantee does not contain a requested rate.
     """
     policy, risk_guarantee, costs = card.policy, card.risk_guarantee, card.policy.costs
     if costs is not None:

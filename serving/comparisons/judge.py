@@ -64,7 +64,8 @@ class Move(NamedTuple):
 def configuration_moves(prepared: PreparedComparisons, configurations: Ints) -> Iterator[Move | None]:
     """Yield the change of the median of each of the `configurations` as a `Move`; None for -1.
 
-    `configurations`: indices in ``prepared.sides``. Changes are shares, negative is worse.
+    `configurations`: indices in ``prepared.sides``. A move has ``threads, baseline_median, target_median``
+    and ``change``, a share, negative is worse.
     """
     sides, present = prepared.sides, configurations >= 0
     columns = (sides.threads, sides.baseline_five[:, 2], sides.target_five[:, 2], prepared.change)
@@ -219,7 +220,10 @@ class Judgement:
 def judge_tables(
     tables: ComparisonTables, served: Judge, notes: Sequence[str] = (), assumed: float = ASSUMED
 ) -> Judgement:
-    """Return the verdicts of `judge_sides` on all comparisons of `tables`; labels are ignored."""
+    """Return the verdicts of `judge_sides` on all comparisons of `tables`; labels are ignored.
+
+    `notes`, `assumed` and the ModelError are those of `judge_sides`.
+    """
     return judge_sides(NamedSides.from_tables(tables), served, notes, assumed)
 
 
@@ -318,7 +322,8 @@ def _at_base_rate(named: NamedSides, served: Judge, base_rate: float | str) -> t
 def with_adjusted(verdicts: Iterable[Verdict], adjusted: AdjustedVerdicts) -> Iterator[Verdict]:
     """Yield the verdicts, replaced where between-run variation decided; nothing is changed in place.
 
-    `verdicts` are in the order of the rows of `adjusted`; rows without a reason in it are yielded unchanged.
+    `verdicts` are in the order of the rows of `adjusted`; rows without a reason in it are yielded unchanged,
+    others as copies with its verdict, probability and reason.
     """
     for row, verdict in enumerate(verdicts):
         if (reason := adjusted.reasons.get(row)) is None:

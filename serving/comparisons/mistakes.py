@@ -80,8 +80,9 @@ class Mistake:
 def worst_mistakes(
     verdicts: pd.DataFrame, tables: ComparisonTables, max_mistakes: int = MOST
 ) -> list[Mistake]:
-    """Return the wrong verdicts with the highest confidence, the highest first: see `surest_mistakes`.
+    """Return the `max_mistakes` wrong verdicts with the highest confidence, the highest first, as `Mistake`.
 
+    Confidence is the distance of the probability from the threshold, as a share of the largest possible one.
     Every verdict other than the label is wrong, also ``unsure``. `verdicts`: one model's out-of-fold
     verdicts: ``comparison_id, verdict, status`` (the label), ``probability, threshold``. `tables`: the
     comparisons of the verdicts, with their samples and labels.

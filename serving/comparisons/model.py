@@ -94,7 +94,7 @@ def with_policy(
 
 
 def with_card(served: Judge, card: Card) -> Judge:
-    """Return a copy of the model with another card."""
+    """Return a copy of the model with `card`, its metadata (thresholds, decision policy, ...)."""
     return replace(served, model=replace(served.model, card=card))
 
 

@@ -80,8 +80,10 @@ class Node:
 def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
     """Return the root of a model's decision tree, cut off after `DEPTH` (3) levels of splits.
 
-    Questions are in the unit of the feature before scaling. `rooted`: features that are signed square roots;
-    their thresholds are also given squared, in percent. StopIteration if the pipeline has no tree.
+    A `Node` has its ``question``, ``samples``, ``fail_share``, the number of nodes cut off ``below``, and
+    ``branches`` (yes, no). Questions are in the unit of the feature before scaling. `rooted`: features that
+    are signed square roots; their thresholds are also given squared, in percent. StopIteration if the
+    pipeline has no tree.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -173,8 +175,9 @@ def iterate_advice(
 ) -> Iterator[str]:
     """Yield recommendations for the report, one or two sentences each; the last one is always given.
 
-    `champion`: its verdicts on the grouped folds: ``comparison_id, verdict, status``; ``unsure`` is wrong.
-    `doubtful`: the result of `doubtful_labels`.
+    They concern guarantees, doubtful labels, operations with wrong verdicts, and similar models. `champion`:
+    its verdicts on the grouped folds: ``comparison_id, verdict, status``; ``unsure`` is wrong. `doubtful`:
+    the result of `doubtful_labels`.
     """
     metrics = evaluated.metrics
     if evaluated.champion_guarantees:
@@ -288,7 +291,10 @@ def page(root: Path) -> str:
 
 
 def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:
-    """Return name, chart, and why it may be None, of figures 6.4 and 6.6 to 6.9 of the scheduler thesis."""
+    """Return (name, chart, reason) of figures 6.4 and 6.6 to 6.9 of the scheduler thesis.
+
+    A chart is None without its data; the reason for that is always given.
+    """
     rooted = [name for name in evaluated.features.columns if _ROOTED_FEATURE.fullmatch(name)]
     data, verdicts, curves = evaluated.metrics.data, evaluated.verdicts, evaluated.curves
     always_pass = 1 - data.fails / data.comparisons
@@ -308,11 +314,11 @@ def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | N
 
 
 def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
-    """Return sentences that compare the balanced accuracies of the champion and the best rule, if any.
+    """Return sentences that compare the balanced accuracies of the champion and the best rule.
 
-    They are pooled over the grouped folds, with the 95 % interval of the difference, champion - rule, by a
-    bootstrap of operations. `champion`: its verdicts on the grouped folds: ``comparison_id, verdict,
-    status``.
+    "" without rules. The accuracies are pooled over the grouped folds, with the 95 % interval of the
+    difference, champion - rule, by a bootstrap of operations. `champion`: its verdicts on the grouped folds:
+    ``comparison_id, verdict, status``.
     """
     metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
     best = split.best_entry("rule")

@@ -23,10 +23,11 @@ def as_json(
 ) -> str:
     """Return the verdicts as one JSON document with ``model``, ``verdicts`` (one per line) and ``notes``.
 
-    Its schema is `JudgeAnswer`. `explain`: add the contributions of features, the evidence, nearest examples
-    and counterfactuals; ModelError if a contribution is not finite. `flipped`: whether `explain` computes
-    counterfactuals; if not, their changes are null and their texts empty, and ``notes`` says so. `model`: the
-    result of `model_json`, if it is already computed.
+    Its schema is `JudgeAnswer`; ``base_rate`` is added if the judgement has one. `explain`: add the
+    contributions of features (``reasons``), the evidence (``words``), nearest ``examples``, and
+    ``counterfactual_change`` with ``counterfactual``, its text; ModelError if a contribution is not finite.
+    `flipped`: whether `explain` computes counterfactuals; if not, their changes are null and their texts
+    empty, and ``notes`` says so. `model`: the result of `model_json`, if it is already computed.
     """
     lines = (_verdict_json(verdict, explain, flipped) for verdict in judgement.iterate_verdicts())
     verdicts = ",\n  ".join(lines)
@@ -38,7 +39,10 @@ def as_json(
 
 
 def model_json(judgement: Judgement) -> str:
-    """Return the model of a judgement, with its decision policy, as a JSON object: see `JudgeModel`."""
+    """Return the model of a judgement as a JSON object, with its decision policy as ``decided``.
+
+    The other keys are ``name, version, uri, digest, contribution_unit, min_effect_size``.
+    """
     card = judgement.card
     about = {
         "contribution_unit": judgement.unit,
@@ -49,7 +53,7 @@ def model_json(judgement: Judgement) -> str:
 
 
 def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool = False) -> VerdictTable:
-    """Return the verdicts as lines of a table, in the order of the comparisons.
+    """Return the verdicts as a `VerdictTable`, with a line per comparison, in their order.
 
     `versions`: the versions of each comparison, such as ``v1 -> v2``; unless all are equal, they are added to
     the comparison's id, which is shown if comparisons share benchmark and operation. `explain`: add details

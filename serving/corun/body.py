@@ -123,8 +123,9 @@ def corun_endpoints(static: Registered, online: Registered) -> list[Endpoint]:
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
     """Write the co-runs in `sources`, of the format `kind`, to tables in `directory`; count rows and errors.
 
-    InputError, before anything is written, if a source cannot be read, or no pair or no solo run is left, and
-    without `keep_going` at the first wrong row.
+    ``rows`` of the result has the numbers of ``machines, tasks, events, solo_runs, pairs, samples``;
+    ``skipped`` has the errors. InputError, before anything is written, if a source cannot be read, or no pair
+    or no solo run is left, and without `keep_going` at the first wrong row.
     """
     reading = read(kind, sources, keep_going=keep_going)
     tables = reading.tables

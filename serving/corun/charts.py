@@ -26,7 +26,7 @@ _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 
 
 def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw the co-run seconds of three tasks with each co-runner (co-run paper, figure 1), a panel per task.
+    """Return a chart of co-run seconds of three tasks with each co-runner (co-run paper, figure 1).
 
     The tasks are those with the largest, median and smallest mean impact, or all of fewer. Times are medians
     on ``shown_machine``. None with fewer than two co-runners.
@@ -77,10 +77,10 @@ def _evenly_spaced(number: int, max_count: int) -> list[int]:
 
 
 def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw the measured co-run time / solo time of each task (row) with each co-runner (column).
+    """Return a chart of measured co-run time / solo time of each task (row) with each co-runner (column).
 
-    Values are medians on ``evaluation.shown_machine``; cells that were not measured are not painted. The
-    top row and the left column have the largest means, the others follow. None if no pair was measured there.
+    Values are medians on ``evaluation.shown_machine``; cells that were not measured are not painted. The top
+    row and the left column have the largest means, the others follow. None if no pair was measured there.
     """
     impacts = evaluation.impact_matrix
     if impacts.empty:
@@ -108,7 +108,7 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
 
 
 def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw co-run count / solo count by event (co-run paper, figure 2), on a logarithmic axis.
+    """Return a chart of co-run count / solo count by event (co-run paper, figure 2), on a logarithmic axis.
 
     Counts are medians of the pair with the largest impact on ``shown_machine``. Of the positive ratios, the
     40 furthest from 1 (by logarithm) are drawn; None without any.
@@ -145,11 +145,11 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
 
 
 def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
-    """Draw event rates / their means over the time of one co-run (co-run paper, figure 3).
+    """Return a chart of event rates / their means over the time of one co-run (co-run paper, figure 3).
 
     The co-run is the first with samples on ``shown_machine``, of the pair with the largest impact if that has
-    any. At most five events, from the least to the most variable, are drawn; None if no event was always
-    counted.
+    any. At most five events, from the least to the most variable, are drawn; None without samples there, or
+    if no event was always counted.
     """
     samples = rows_with(evaluation.tables.samples, phase="corun", machine=evaluation.shown_machine)
     if samples.empty:
@@ -197,7 +197,7 @@ _DRAWN = 600
 
 
 def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart | None:
-    """Draw residuals, normal Q-Q, scale-location and leverage (co-run paper, figures 4 and 5).
+    """Return charts of residuals, normal Q-Q, scale-location and leverage (co-run paper, figures 4 and 5).
 
     `name` is the chart's id, `residuals` has ``task, corunners, fitted`` (impact), ``residual`` (measured -
     predicted), ``standardised, leverage, theoretical`` (normal quantile) and ``scale``. At most 600 rows,
@@ -243,7 +243,7 @@ def _pair_names(rows: pd.DataFrame) -> list[str]:
 
 
 def importance_chart(importance: pd.DataFrame) -> Chart | None:
-    """Draw the permutation importance of the first 20 features; None if the largest is not positive.
+    """Return a chart of the permutation importance of the first 20 features; None if none is positive.
 
     `importance` has ``feature``, ``rise`` (increase of the mean relative error when the feature is shuffled),
     sorted by it, and ``spread`` (standard deviation over the shuffles, drawn as an error bar).
@@ -277,10 +277,10 @@ def _differ_significantly(first: pd.Series, second: pd.Series) -> bool:
 
 
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
-    """Draw the share of predictions within `tolerance` by sampled seconds, a line per online model.
+    """Return a line chart of the share of predictions within `tolerance` by sampled seconds.
 
-    Only scores of ``online.design`` are drawn. `repeats` adds a line with the share of repeated measurements
-    within the tolerance, if any were repeated.
+    Each online model has a line, of its scores of ``online.design`` only. `repeats` adds a line with the
+    share of repeated measurements within the tolerance, if any were repeated.
     """
     entries = pd.DataFrame([entry.model_dump() for entry in online.entries])
     rows = rows_with(entries, design=online.design)
@@ -315,7 +315,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
 
 
 def placement_chart(check: PlacementCheck) -> Chart:
-    """Draw a histogram of the total seconds of random placements, with the chosen, the best and the worst.
+    """Return a histogram of the total seconds of random placements, with the chosen, the best and the worst.
 
     Predictions choose the chosen placement, measurements the best and the worst; all seconds are measured.
     """

@@ -62,12 +62,13 @@ class PlacementCheck:
 def check_placements(
     predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed: int
 ) -> PlacementCheck | None:
-    """Return total seconds of all tasks, two per machine, for the placement chosen by predicted impacts.
+    """Return total seconds of all tasks, two per machine, by placement: ``chosen, best, worst, random``.
 
-    All totals come from measured impacts. `predicted` and `measured` hold impacts on the tasks (rows) by
-    their co-runners (columns), `solo` holds seconds by task. Only tasks in the rows and columns of `measured`
-    and in `solo` count; KeyError if `predicted` lacks one. None with fewer than four such tasks, or if the
-    impact of a pair of different tasks is unknown.
+    Predicted impacts choose ``chosen``, measured ones ``best`` and ``worst``; ``random`` are 1,000 random
+    placements. All totals come from measured impacts. `predicted` and `measured` hold impacts on the tasks
+    (rows) by their co-runners (columns), `solo` holds seconds by task. Only tasks in the rows and columns of
+    `measured` and in `solo` count; KeyError if `predicted` lacks one. None with fewer than four such tasks,
+    or if the impact of a pair of different tasks is unknown.
     """
     tasks = [task for task in measured.index if task in measured.columns and task in solo.index]
     if len(tasks) < _FEWEST:

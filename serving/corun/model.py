@@ -97,7 +97,7 @@ load_online = SECONDS.load
 
 
 def known_online(uri: Address = None) -> Online | None:
-    """Load the online model; None if `uri` is None and no champion exists.
+    """Return the online model at `uri` (None: champion); None if `uri` is None and no champion exists.
 
     InputError if the model is missing or unreadable, or the registry does not answer.
     """

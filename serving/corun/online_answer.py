@@ -87,15 +87,14 @@ class UsableSamples:
 
 
 def usable_samples(samples: IntervalCounts, source: str, events: Collection[str] = ()) -> UsableSamples:
-    """Return the samples of one run, with canonical event names.
+    """Return the samples of one run as `UsableSamples`, with canonical event names.
 
     ``table`` has all samples, with a row of NaN per gap in time: an interval, not the first, longer than 2.5
     (`GAP`) times the median one. ``stretch`` is the longest part without a gap. Times count from the
     beginning of the first interval of each. Events that neither `synonyms.SYNONYMS` nor `events` (those of a
     model) know are left out with a note, those without any count are named in ``never``. An interval without
-    any counts gets zeros, since perf counts nothing while a task sleeps. InputError, naming `source`, if
-    times do not ascend from above 0, ``stretch`` is shorter than 0.4 seconds, or no event measures progress
-    or is one of `events`.
+    any counts gets zeros. InputError, naming `source`, if times do not ascend from above 0, ``stretch`` is
+    shorter than 0.4 seconds, or no counted event measures progress or is one of `events`.
     """
     _require_time(samples.ends, source)
     renamed, privileges = synonyms.canonical_counts(samples, events)
@@ -205,11 +204,12 @@ class ProgressOpinion:
 def progress_opinion(
     pair: Sequence[UsableSamples], *, whole: bool | None, ended: float | None = None
 ) -> ProgressOpinion | None:
-    """Estimate the impact by progress; None if the runs share no event that measures progress.
+    """Return the impact estimated by progress; None if the runs share no event that measures progress.
 
-    `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated). `ended`: seconds
-    after which the co-run ended; with a complete solo run, the impact is measured: `ended` / the length of
-    the solo run.
+    ``mixture`` is its distribution, ``so_far`` the impact of the observed part, ``seen`` that part's share of
+    the solo run. `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated).
+    `ended`: seconds after which the co-run ended; with a complete solo run, the impact is measured: `ended` /
+    the length of the solo run.
     """
     solo, corun = pair
     shared = set(solo.counted_events & corun.counted_events)
@@ -307,10 +307,11 @@ class TrainedOpinion:
 def trained_opinion(
     pair: Sequence[UsableSamples], machine: str | None, online: Online
 ) -> TrainedOpinion | None:
-    """Predict the impact by the trained model; None if no event of the model is counted in both runs.
+    """Return the trained model's ``impact`` and ``width``, half its interval on the log scale.
 
-    `pair`: solo run, co-run. The interval is twice as wide if the model was not trained on `machine`, but not
-    if `machine` is None. ModelError if the impact is not finite.
+    None if no event of the model is counted in both runs. `pair`: solo run, co-run. The interval is twice as
+    wide if the model was not trained on `machine`, but not if `machine` is None. ModelError if the impact is
+    not finite.
     """
     card = online.model.card
     counted = frozenset.intersection(*(run.counted_events for run in pair))

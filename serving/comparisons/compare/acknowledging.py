@@ -230,9 +230,10 @@ class Acknowledgements:
 def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
     """Return the path and the content of a YAML file of reviewed exceptions (acknowledged regressions, ...).
 
-    None: ``.perfjudge.yaml`` in the working directory. If that does not exist, or a file is empty, there are
-    no entries; nor are there any of a kind without a value or with ``null``. InputError if a given file is
-    missing, the file cannot be read, or an entry is wrong.
+    `path` None: ``.perfjudge.yaml`` in the working directory. The content has entries of the kinds
+    ``acknowledged, unstable, accepted``: none if the default file does not exist or a file is empty, and none
+    of a kind that is missing or ``null``. InputError if a given file is missing, the file cannot be read, or
+    an entry is wrong.
     """
     if path is None and not DEFAULT.exists():
         return DEFAULT, AcknowledgedFile()

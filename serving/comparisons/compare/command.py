@@ -144,10 +144,11 @@ def compare_runs(comparing: CompareRequest, outputs: Outputs, failing: Collectio
     """Compare both sides, write all `outputs`, and return 1 if the outcome of a row is in `failing`, else 0.
 
     `failing`: outcomes such as "regression"; "missing" stands for a machine, an operation or a configuration
-    that only one side has. The main output goes to stdout if it has no file. InputError if an input cannot be
-    read, the sides have nothing in common or cannot be compared, a confirmation command fails, the directory
-    of an output does not exist, or the step summary cannot be written; OSError if another output cannot be
-    written; ModelError if the model computes a number that is not finite.
+    that only one side has. The main output goes to ``outputs.output``, or to stdout if that is None.
+    InputError if an input cannot be read, the sides have nothing in common or cannot be compared, a
+    confirmation command fails, the directory of an output does not exist, or the step summary cannot be
+    written; OSError if another output cannot be written; ModelError if the model computes a number that is
+    not finite.
     """
     compared = comparing.compare_sides()
     for form, path in outputs.files.items():

@@ -22,7 +22,7 @@ MOST_DRAWN = 200
 def as_fragment(compared: ComparedSides, name: str) -> str:
     """Return HTML for inside an element: table, box plots of its first 200 rows, and a comment in Markdown.
 
-    Rows and `name` are as in `as_page`.
+    As in `as_page`, regressions come first, and the comment is marked with `name`.
     """
     return rendering.render("compare/answer.html", **_page_content(compared, name))
 

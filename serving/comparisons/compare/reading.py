@@ -164,10 +164,10 @@ class RunReader:
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield the files and directories that are one run each; a missing path is yielded, too.
 
-    A directory is itself a run if it has ``results.parquet``, is of asv, or is of criterion and has only
-    directories in it. Any other yields the files and directories in it, without hidden ones and files of
-    `NO_MEASUREMENTS`, in natural order (9 before 10); these are not searched further. InputError if there are
-    none.
+    A file is itself a run, and so is a directory that has ``results.parquet``, is of asv, or is of criterion
+    and has only directories in it. Any other directory yields the files and directories in it, without hidden
+    ones and files of `NO_MEASUREMENTS`, in natural order (9 before 10); these are not searched further.
+    InputError if there are none.
     """
 
     def natural_key(path: Path) -> list[tuple[int, str]]:

@@ -184,11 +184,11 @@ def compared_rows(
     excuses: Sequence[Excuse | None],
     matched: MatchedOperations,
 ) -> Iterator[ComparedRow]:
-    """Yield a row for each comparison of `tables`, in their order.
+    """Yield a `ComparedRow` for each comparison of `tables`, in their order.
 
-    `weighed`: the verdicts. `spans`: the versions of each comparison, such as ``v1 -> v2``.
-    `excuses`: why a comparison need not fail a build, or None; one per comparison.
-    `matched`: operations with another name in the target.
+    Its ``move`` is the largest improvement of an improved comparison, else the worst change. `weighed`: the
+    verdicts. `spans`: the versions of each comparison, such as ``v1 -> v2``. `excuses`: why a comparison need
+    not fail a build, or None; one per comparison. `matched`: operations with another name in the target.
     """
     better = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)["better"]
     columns = zip(comparison_units(tables), spans, tables.comparisons["machine"], strict=True)
@@ -321,16 +321,18 @@ def as_junit_xml(compared: ComparedSides) -> str:
 
 
 def as_compare_json(compared: ComparedSides) -> str:
-    """Return the document of `render.as_json`, with explanations and fields about comparisons of runs.
+    """Return a JSON object: that of `render.as_json` with explanations, and fields about comparisons of runs.
 
-    Each verdict also has ``outcome``, ``model_verdict``, ``machine``, ``unit``, ``versions``,
-    ``target_operation``, ``reason`` (one sentence), ``interval`` (95 %, of the change as a share, negative is
-    worse; or null), ``detectable_change`` (the smallest slow-down that is found with a probability of 80 %,
-    as a share; or null), ``faster`` (of an improvement, the configuration that improved most, its medians and
-    change; else null) and ``acknowledged`` (an excuse, or null). The document also has ``missing`` (machines,
-    operations and configurations that only one side has), ``counts`` (the number of each outcome), and
-    ``whole_run``: the common change of all operations by machine, as a share; negative is worse; only
-    machines with five operations or more are in it.
+    Its keys are ``model, verdicts, notes, missing, counts, whole_run``. Each verdict also has ``outcome``,
+    ``model_verdict``, ``machine``, ``unit`` ("" if unknown), ``versions``, ``target_operation``, ``reason``
+    (one sentence), ``interval`` (95 %, of the change as a share, negative is worse; or null),
+    ``detectable_change`` (the smallest slow-down that is found with a probability of 80 %, as a share; or
+    null), ``faster`` (of an improvement, the configuration that improved most: ``threads, baseline_median,
+    target_median, change``; else null) and ``acknowledged`` (an excuse: ``kind, by, reason, until, since``;
+    or null). ``missing`` lists machines, operations and configurations that only one side has, ``counts`` has
+    the number of each outcome, and ``whole_run`` the common change of all operations by machine, as a share;
+    negative is worse; only machines with five operations or more are in it. ModelError if a contribution is
+    not finite.
     """
     content = json.loads(render.as_json(compared.weighed.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
@@ -395,7 +397,7 @@ def github_annotations(compared: ComparedSides) -> Iterator[str]:
 def append_step_summary(text: str) -> None:
     """Append Markdown to the summary of this GitHub step, as it is: no line end is added.
 
-    InputError outside a step or if writing fails.
+    InputError outside a step (without the variable ``GITHUB_STEP_SUMMARY``) or if writing fails.
     """
     path = os.environ.get(_SUMMARY_VARIABLE)
     if not path:

@@ -92,9 +92,9 @@ class UploadedResults(RequestPart):
 
 
 def answer_files(body: bytes, served: Judge) -> Answered:
-    """Return the answer of ``perfjudge compare --json`` to the files of a JSON request, and its other forms.
+    """Return an answer with the JSON of ``perfjudge compare --json`` on the files of a JSON request.
 
-    If requested, the other forms are the texts ``markdown`` and ``html`` in the JSON object. The file of
+    Forms that the request lists are added to the object as texts, ``markdown`` and ``html``. The file of
     acknowledgements of the server's directory is not read. Raises RefusedError with status 400 if the body is
     not JSON, 413 if it has more than 1,000,000 lists, objects and keys, 422 if it is not a valid request;
     InputError with the message of ``perfjudge compare`` if the files cannot be read or compared; ModelError

@@ -31,13 +31,14 @@ def counterfactuals(
 ) -> Floats:
     """Return the smallest change that gives comparisons the other verdict, by scaling the target's samples.
 
-    `rows`: shape (n,), comparisons that can be judged. `answers`: shape (n,), their verdicts, flipped
-    as in `_OTHER`. `decide`: returns the model's verdicts on modified comparisons.
+    `rows`: shape (n,), comparisons that can be judged. `answers`: shape (n,), their verdicts: ``fail`` is to
+    become ``pass``, ``pass`` and ``unsure`` are to become ``fail``. `decide`: takes modified comparisons as
+    `Sides`, and returns the model's verdicts.
     Returns shape (n,), changes of the median of the configuration with the worst change, as shares of the
-    baseline's median (negative is worse). Candidates are those of `TRIED` between the measured change and
-    1 % better than the baseline, to become `pass`, or 100 % worse (95 % if higher is better), to become
-    `fail`. The result is the candidate nearest to the measured change that flips the verdict, NaN if none
-    does. Bisection finds it if every candidate farther away flips the verdict, too.
+    baseline's median (negative is worse). Candidates are those of `TRIED` between the measured change and 1 %
+    better than the baseline, to become `pass`, or 100 % worse (95 % if higher is better), to become `fail`.
+    The result is the candidate nearest to the measured change that flips the verdict, NaN if none does.
+    Bisection finds it if every candidate farther away flips the verdict, too.
     """
     changes = np.full(len(rows), np.nan)
     # factors may overflow where the target's median is close to 0 or to the largest number

@@ -72,9 +72,10 @@ def _read_meanings() -> Mapping[str, Meaning]:
 
 @cache
 def feature_meaning(feature: str) -> Meaning | None:
-    """Return a feature's phrase, transformation and `Fact` from the table of meanings; None without an entry.
+    """Return a feature's ``phrase, transformation, fact, source`` from the table of meanings.
 
-    `feature` is the name of a column, with or without the suffix of its reduction over configurations.
+    None without an entry. `feature` is the name of a column, with or without the suffix of its reduction over
+    configurations.
     """
     name, _, suffix = feature.rpartition("_")
     table = _read_meanings()
@@ -86,10 +87,10 @@ def feature_meaning(feature: str) -> Meaning | None:
 
 
 def describe_feature(feature: str, configurations: int = 1) -> str:
-    """Return a feature's phrase, with its reduction in brackets if there are several `configurations`.
+    """Return a feature's phrase, with its reduction in brackets if `configurations`, a number, is above 1.
 
-    An example is ``the change of the median (smallest over the configurations)``; features without a
-    suffix have this reduction. Features without a phrase give their name unchanged.
+    An example is ``the change of the median (smallest over the configurations)``; features without a suffix
+    have this reduction. Features without a phrase give their name unchanged.
     """
     entry = feature_meaning(feature)
     if entry is None:

@@ -103,7 +103,10 @@ class DecisiveFacts(NamedTuple):
 
 
 def decisive_facts(prepared: PreparedComparisons, rows: Ints) -> list[DecisiveFacts]:
-    """Return the numbers that reasons need, for each of the comparisons `rows`; all must be valid."""
+    """Return the numbers that reasons need, for each of the comparisons `rows`; all must be valid.
+
+    They are ``change, scatter, threads, configurations, worse, variation``: see `DecisiveFacts`.
+    """
     sides, at = prepared.sides, prepared.worst[rows]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         fives = np.array((sides.baseline_five[at], sides.target_five[at]))
@@ -164,7 +167,8 @@ _NO_PAST = EarlierBuilds(0, 0, 0, 0, nan, 0)
 def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measured]:
     """Return the measurements (`Measured`) of each of the comparisons `rows`; all must be valid.
 
-    They describe the configuration with the worst change; its index is that in ``prepared.sides``.
+    They describe the configuration with the worst change: a tuple of its `DecisiveFacts`, its index in
+    ``prepared.sides``, whether earlier builds are known, and the fields of `Facts` from ``sign`` to ``high``.
     """
     sides, at = prepared.sides.overflow_safe, prepared.worst[rows]
     sign = sides.sign[at]
@@ -249,8 +253,9 @@ _HIGH = Direction("higher", "lower", "higher", "lower")
 def direction_words(unit: str, sign: float) -> Direction:
     """Return the words for worse and better in a unit; `sign` is -1 if lower values are better, else 1.
 
-    There are words for times, throughput and memory in their usual direction. Other known units, and other
-    directions, give "higher" and "lower", whichever is worse; an unknown unit gives "worse" and "better".
+    The fields are ``worse, better`` for changes, ``sample_worse, sample_better`` for samples. There are words
+    for times, throughput and memory in their usual direction. Other units, and other directions, give
+    "higher" and "lower", whichever is worse; a blank unit or "unknown" gives "worse" and "better".
 
     Examples
     --------
@@ -283,9 +288,10 @@ def write_reason(
     *,
     out_of_distribution: bool = False,
 ) -> str:
-    """Return the reason of a verdict as one sentence of at most `MOST_WORDS` words.
+    """Return the reason of a verdict as one sentence of at most `MOST_WORDS` (15) words.
 
-    `below`: the minimum effect size, as a share, if it decided; else None. Only used for "pass".
+    `answer`: the verdict. `below`: the minimum effect size, as a share, if it decided; else None. Only used
+    for "pass".
     `out_of_distribution`: mention, if there is room, that the comparison is unlike the training data.
 
     Examples
@@ -372,10 +378,10 @@ def write_sentences(
     At most two facts are for it, and one against it.
     `answer`: the verdict; facts for ``unsure`` are those for a regression. None: list at most two facts
     without taking sides.
-    `leaning`: the model's contributions by fact, the strongest first; positive is towards ``fail``. A fact is
-    for or against the verdict by its measured value, as the model may compare it with a typical regression.
-    Only where that speaks for neither side, the sign of the contribution counts: such a fact is for the
-    verdict, or is left out.
+    `leaning`: pairs of a fact and the model's contribution by it, the strongest first; positive is towards
+    ``fail``. Facts with at most 5 % of the strongest contribution are left out. A fact is for or against the
+    verdict by its measured value. Only where that speaks for neither side, the sign of the contribution
+    counts: such a fact is for the verdict, or is left out.
     """
     verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
     decisive = facts.decisive
@@ -415,8 +421,8 @@ def describe_counterfactual(change: float, failed: bool, direction: Direction) -
     `change` is the change of the median, as a share of the baseline's median, from which the verdict would be
     another; negative is worse. If `failed`, the verdict is ``fail`` and would become ``pass``, as above (``at
     least`` for a positive change). Any other verdict would become ``fail``: ``would fail from 2.0 % slower
-    on``. If the words of `direction` are no comparatives, "if the median were" is replaced by "with": ``would
-    pass with at most 2.0 % more memory``.
+    on``. A change of 0 gives ``if the median were unchanged``. If the words of `direction` are no
+    comparatives, "if the median were" is replaced by "with": ``would pass with at most 2.0 % more memory``.
     """
     words = describe_change(change, direction)
     were = "if the median were" if direction.is_comparative or not change else "with"

@@ -30,7 +30,7 @@ _DIGITS = 20
 
 
 def keep_nearby_versions(siblings: Siblings) -> Siblings:
-    """Return a copy with only the versions of targets, those with their names, and 12 on either side of each.
+    """Return a copy with only the targets' versions, those of the same names, and 12 on either side of each.
 
     Versions of different operations of one benchmark and machine may share a name; if a target has several
     versions, only the name of its first one counts. Each remaining part of a series becomes a series of its

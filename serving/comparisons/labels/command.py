@@ -57,9 +57,10 @@ Form = Literal["csv", "xml", "tables"]
 def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
     """Return the labels that out-of-fold verdicts contradict (folds of whole operations), and annotators.
 
-    Keys: ``suspects``, the first 20 of `suspected_labels`; ``many``, the number without this limit;
-    ``people``, the rows of `annotator_reliability` as dicts, empty if no comparison has two annotators;
-    ``divided``, the number of comparisons whose annotators disagree.
+    Keys: ``suspects``, the first 20 of `suspected_labels`, last those that only annotators dispute; ``many``,
+    the number without this limit; ``people``, dicts with ``annotator, cases, fails, sensitivity, specificity,
+    agreement``, empty if no comparison has two annotators; ``divided``, the number of comparisons whose
+    annotators disagree.
     """
     rows, labels = _find_suspects(evaluated), evaluated.tables.labels
     status = consensus_status(labels, evaluated.rule)
@@ -79,7 +80,7 @@ def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
 def counts(root: Path) -> dict[str, int]:
     """Return the number of ingested comparisons by the status that their labels give together.
 
-    The keys are "pass" and "fail", without those of no comparison; ties are not counted. Empty before the
+    The keys are "pass" and "fail"; one without comparisons is missing; ties are not counted. Empty before the
     pipeline has run. InputError if ``params.yaml`` or the table of labels in the project `root` is wrong.
     """
     file = FamilyPaths("comparisons", root).interim / "labels.parquet"
@@ -150,7 +151,8 @@ def import_labels(
 
     `source`: a CSV file (suffix .csv) of labels, or comparisons in any format. `address`: of the store, whose
     SQLite file is created if missing; None: labels.db in the project. `by`: the annotator of labels without
-    one; None: these are left out. Raises InputError if the source cannot be read, a label's time is in the
+    one; None: these are left out. `keep_going`: skip wrong rows and parts. `as_json`: print ``added,
+    already_stored, unattributed``. Raises InputError if the source cannot be read, a label's time is in the
     future, or the store does not answer.
     """
     problems = Problems(keep_going)
@@ -237,8 +239,10 @@ def give_next(
     Unlabelled are comparisons that can be judged and whose labels in `source` give neither pass nor fail. No
     label store is read. `uri`: the address of the model that gives ``probability`` and, until a fail and a
     pass are labelled, the order; None: the champion, or without one a rank statistic that gives the order.
-    `output`: the CSV file to fill in (``status`` and ``annotator`` are empty); None: print a table or JSON.
-    Raises InputError if the source or the model cannot be read or does not exist.
+    `keep_going`: skip parts that cannot be read. `output`: the CSV file to fill in (``status`` and
+    ``annotator`` are empty); None: print a table, or with `as_json` a list, of ``comparison_id, benchmark,
+    operation, machine, versions, probability, reason``. Raises InputError if the source or the model cannot
+    be read or does not exist.
     """
     tables = _read_tables(source, keep_going=keep_going)
     champion_missing = uri is None and served_version(f"models:/{registered_name()}@{CHAMPION}") is None
@@ -258,7 +262,9 @@ def give_next(
 def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
     """Print the first `number` suspected labels of `project` as a table or JSON; return the exit code, 0.
 
-    The order is that of `suspected_labels`. InputError if the stages' files do not exist.
+    Labels that out-of-fold verdicts contradict come first, then labels that annotators dispute. The columns
+    are ``comparison_id, status, labelled_by, probability, doubt, reason``. InputError if the stages' files do
+    not exist.
     """
     labels = _find_suspects(EvaluatedComparisons.read(project))
     columns = [field.name for field in fields(Suspect)]
@@ -271,7 +277,9 @@ def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
 def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
     """Print the reliability and the disagreements of annotators; return the exit code, 0.
 
-    A table has at most 20 disagreements. InputError if `source`, comparisons of any format, cannot be read.
+    A table has at most 20 disagreements; JSON (`as_json`) has all, in ``disagreements``, beside ``people``.
+    `keep_going`: skip parts that cannot be read. InputError if `source`, comparisons of any format, cannot be
+    read.
     """
     labels = _read_tables(source, keep_going=keep_going).labels
     status = consensus_status(labels, consensus_rule())

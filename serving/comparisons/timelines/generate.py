@@ -156,9 +156,9 @@ def choose_judge(model: str | None, server: str | None, base_rate: BaseRateOptio
     """Return the judge: the server if given, else the model, else the champion; the last judge is cached.
 
     A call with the arguments of the last one returns its judge, even if the champion has changed. Without a
-    champion that can be read, the judge has a note and no function. Raises InputError if the named model is
-    missing or unreadable, if `server` is not an address (it is not contacted), or if the package
-    perfjudge-client, which `server` needs, is not installed.
+    champion that can be read, ``answering`` of the judge is None, and ``note`` has the reason. Raises
+    InputError if the named model is missing or unreadable, if `server` is not an address (it is not
+    contacted), or if the package perfjudge-client, which `server` needs, is not installed.
     `base_rate`: as for `judge_sides`; ignored with `server`.
     """
     if server is not None:

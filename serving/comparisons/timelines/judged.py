@@ -282,15 +282,15 @@ class OperationMarks:
 
 
 def model_judge(served: Judge, base_rate: BaseRateOption = None) -> Answering:
-    """Return a function of sides and comparisons that judges with a local model, and returns verdicts.
+    """Return a function of sides, comparisons and `notes`, a list, that judges with a local model.
 
-    The function appends its notes to its argument `notes`. Valid comparisons below the minimum effect size
-    pass without the model (probability 0, change NaN, no reason), unless its guarantee covers them or
-    `base_rate` is given. It raises ModelError if a number is not finite, InputError if the model has no
-    scores for `base_rate`.
+    The function returns a `VersionVerdict` per comparison, in order, and appends to `notes`. Valid
+    comparisons below the minimum effect size pass without the model (probability 0, change NaN, no reason),
+    unless its guarantee covers them or `base_rate` is given. The function raises ModelError if a number is
+    not finite, InputError if the model has no scores for `base_rate`.
     `base_rate`: as for `judge_sides`; with "estimate", comparisons with the baseline and those with the
-    versions before have an estimate each, in every call, since all later versions show a regression that
-    stays. Without enough comparisons (100), a note says so, and the base rate is that of the training data.
+    versions before have an estimate each, in every call. Without enough comparisons (100), a note says so,
+    and the base rate is that of the training data.
     """
     from serving.comparisons.judge import judge_sides
 
@@ -332,10 +332,11 @@ def _parts_to_judge(
 
 
 def server_judge(url: str) -> Answering:
-    """Return a function of sides and comparisons that returns the verdicts of the server at `url`.
+    """Return a function of sides, comparisons and `notes` that judges with the server at `url`.
 
-    Only the function sends requests; it raises an InputError if one fails, and ignores its argument `notes`.
-    InputError if `url` is not an address, or the package perfjudge-client is not installed.
+    The function returns a `VersionVerdict` per comparison, in order. Only it sends requests; it raises an
+    InputError if one fails, and ignores `notes`. InputError if `url` is not an address, or the package
+    perfjudge-client is not installed.
     """
     try:
         from perfjudge_client import Client, ClientError
@@ -397,12 +398,14 @@ def judged_versions(
 ) -> list[OperationMarks]:
     """Judge every version of every operation, and return the marks of each operation, in order.
 
-    Marks are 0 (not judged) and those of `MARK`. Versions are compared with the baseline and with the
-    versions just before; the first version of a lasting loss also by the levels before and after the loss,
-    where the worse mark counts. Where versions have few samples, windows of versions are compared instead.
-    Several neighbouring fails against the versions before are one step (`_one_fail_per_step`), and `unsure`
-    within noise becomes `pass` (`_ignore_noise`). Reasons are given for `unsure` and `fail` (against the
-    baseline, where the mark changes), until 1,500 versions of all operations together have some.
+    `OperationMarks` has ``against_baseline``, ``against_before``, ``probability`` and ``words`` (reasons by
+    version). Marks are 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) and 4 (invalid). Versions are compared
+    with the baseline and with the versions just before; the first version of a lasting loss also by the
+    levels before and after the loss, where the worse mark counts. Where versions have few samples, windows of
+    versions are compared instead. Several neighbouring fails against the versions before are one step
+    (`_one_fail_per_step`), and `unsure` within noise becomes `pass` (`_ignore_noise`). Reasons are given for
+    `unsure` and `fail` (against the baseline, where the mark changes), until 1,500 versions of all operations
+    together have some.
     `baseline`: index of the baseline's version. `shifts`: lasting changes per operation, of all its
     configurations: they bound the baseline's level. `hidden`: the smallest change detectable in the noise
     between versions, as a share, shape (n_configurations,) of all operations together. `answering`: the

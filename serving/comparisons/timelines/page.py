@@ -110,8 +110,9 @@ def describe_levels(state: OperationState, operation: TimelineOperation) -> str:
 def describe_since(state: OperationState, versions: Sequence[TimelineVersion]) -> str:
     """Return since which version an operation is in its state: ``v5`` or ``v5, in small steps``.
 
-    If no lasting change shows it: ``v5, by verdicts; not yet lasting``. If no version is known, the newest
-    that measured it with ``, by its verdict`` for the states worse and unsure, else a dash.
+    If no lasting change shows it: ``v5, by verdicts; not yet lasting``. If ``state.change.since`` is unknown:
+    for the states worse and unsure, the newest version that measured it with ``, by its verdict``; else a
+    dash.
     """
     change = state.change
     if change is None or change.since is None:
@@ -178,9 +179,10 @@ def relative_link(source: str) -> str:
 def operation_data(operation: TimelineOperation) -> Markup:
     """Return a JSON object of an operation, from which the page's scripts draw its chart and table columns.
 
-    Its keys are named as in `TimelineOperation`, but ``name``; ``beside`` and ``before``, the marks against
-    the baseline and against the versions just before, each a text with a digit per version; and
-    ``probability``, rounded to tenths of a percent, null where not judged.
+    Its keys are ``benchmark, name, unit, better, threads, featured, words, changes``; ``five``, as of
+    `pack_floats`; ``beside`` and ``before``, the marks against the baseline and against the versions just
+    before, each a text with a digit per version; and ``probability``, in whole tenths of a percent (0 to
+    1000), null where not judged.
     """
     tenths = np.round(operation.probability * _TENTHS).tolist()
     return embed_json(
@@ -199,9 +201,9 @@ def operation_data(operation: TimelineOperation) -> Markup:
 
 
 def operation_names(report: TimelineReport, numbers: Iterable[int]) -> list[str]:
-    """Return the names of operations by index, as ``BENCHMARK, NAME`` if the report has several benchmarks.
+    """Return the names of the operations with the indices `numbers`, in their order.
 
-    They are in the order of `numbers`, the indices.
+    They are ``BENCHMARK, NAME`` if the report has several benchmarks, else ``NAME``.
     """
     chosen = [report.operations[number] for number in numbers]
     several = len({row.benchmark for row in report.operations}) > 1
@@ -291,7 +293,7 @@ def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
 
 
 def describe_others(report: TimelineReport) -> str:
-    """Return one line on operations neither worse nor unsure: numbers, first three names by state; or ""."""
+    """Return one line on operations neither worse nor unsure: by state, number and first 3 names; or ""."""
 
     def describe_names(numbers: Sequence[int], status: str = "") -> str:
         return f"{len(numbers):,}{status} ({join_first(operation_names(report, numbers))})"
@@ -378,8 +380,8 @@ def timeline_page(report: TimelineReport) -> str:
     """Return a timeline as one self-contained HTML text (scheduler thesis, figure 5.1).
 
     It shows the newest state, lasting changes, unstable operations, heat maps, and per benchmark a chart of
-    each operation and a table of medians. The table is of the featured configuration, which is that with most
-    threads; charts show it first, others by choice. Charts, tables of medians and heat maps need JavaScript.
+    each operation and a table of medians. The table is of the configuration with most threads; charts show it
+    first, others by choice. Charts, tables of medians and heat maps need JavaScript.
     """
     all_findings, texts = list_findings(report), read_scripts()
     sections = defaultdict[str, list[Finding]](list)
@@ -450,14 +452,16 @@ def heat_summary(heat: HeatMap) -> str:
 def list_report(report: TimelineReport, file: str) -> dict[str, Any]:
     """Return the JSON object of a report in the list of pages; `file`: the relative path of its page.
 
-    ``n_...`` are numbers of versions and operations: ``n_worse``, ``n_unsure`` in this state at their newest
-    version; ``n_failed`` with a version that fails against the baseline, ``n_changed`` with a lasting change,
-    ``n_unstable`` with too much noise. Operations come by urgency, lasting changes the newest first; the
-    ``change`` of these is the largest one, as a share of the level before (negative is worse). A ``state``
-    has ``status, version``, and if compared ``threads``, ``change`` (a share, negative is worse) with ``low``
-    and ``high``, ``baseline_level, newest_level`` (numbers are None if not finite), ``since`` (the first
-    version of the change that still lasts, or None), ``creeping`` (whether that change takes several
-    versions) and ``lasting`` (whether a lasting change follows the baseline). Versions are names.
+    Its keys are ``file, title, machine, newest_version, operations, changes`` and numbers of versions and
+    operations: ``n_versions, n_operations``; ``n_worse``, ``n_unsure`` in this state at their newest version;
+    ``n_failed`` with a version that fails against the baseline, ``n_changed`` with a lasting change,
+    ``n_unstable`` with too much noise. Operations come by urgency, with ``benchmark, operation, unit, better,
+    state``. Lasting changes, the newest first, have ``kind, first, last, change, operations``; ``change`` is
+    the largest one, as a share of the level before (negative is worse). A ``state`` has ``status, version``,
+    and if compared ``threads``, ``change`` (a share, negative is worse) with ``low`` and ``high``,
+    ``baseline_level, newest_level`` (numbers are None if not finite), ``since`` (the first version of the
+    change that still lasts, or None), ``creeping`` (whether that change takes several versions) and
+    ``lasting`` (whether a lasting change follows the baseline). Versions are names.
     """
     operations, versions = report.operations, report.versions
     statuses = [operation.state.status for operation in operations]

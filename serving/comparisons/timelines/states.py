@@ -64,9 +64,10 @@ def operation_state(
     make a configuration worse, or the newest version's verdict against the baseline is fail, the worst
     configuration got worse, and its p-value is unknown or at most 0.05 / the number of operations. Unsure:
     that verdict is unsure or fail. Better: lasting changes make a configuration better, or its newest level
-    is better by more than `hidden`. Else unchanged. The ``threads`` of the result are those of the worst
-    configuration (of those with lasting losses, if any); if better, of the most improved one; if unchanged,
-    the largest number that is compared; if not compared, the largest of all.
+    is better by more than `hidden`. Else unchanged. The result has ``status, version``, ``change`` (None if
+    not compared) and the ``threads`` of that: of the worst configuration (of those with lasting losses, if
+    any); if better, of the most improved one; if unchanged, the largest number that is compared; if not
+    compared, the largest of all.
     `shifts`: the lasting changes per configuration. `hidden`: shape (n_configurations,), the smallest
     detectable change of each, as a share. `marks`: the verdicts. `baseline`: index of the baseline's version.
     IndexError if no version is measured.
@@ -134,10 +135,11 @@ class ChangeGroup:
 def group_changes(changes: Sequence[Sequence[Change]]) -> tuple[ChangeGroup, ...]:
     """Return the changes of all operations, grouped by version, the newest first; empty without changes.
 
-    A group is the change with the most changes near it, and these; its versions are those of that change. The
-    remaining changes are then grouped likewise. Near are steps in the same direction that start at most one
-    version apart, and creeping drops with most of their versions in common. If several changes of an
-    operation are in a group, the largest counts. `changes`: per operation, in order.
+    A group is the change with the most changes near it, and these; its ``kind, first, last`` are those of
+    that change. The remaining changes are then grouped likewise. Near are steps in the same direction that
+    start at most one version apart, and creeping drops with most of their versions in common. ``shares`` of a
+    group maps indices of operations to their changes, the largest first; if several changes of an operation
+    are in it, the largest counts. `changes`: per operation, in order.
     """
     entries = [(number, change) for number, own in enumerate(changes) for change in own]
     groups = []

@@ -50,8 +50,9 @@ def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]
 
     The comparison's id, benchmark, operation and verdict are left out; ``model`` (the address of the model)
     and ``decided`` (the `decision_summary`) are added. Names are those of the JSON answer. Numbers and texts
-    are attributes. Objects and items of lists are child elements, items with a name from `ELEMENTS`; an item
-    that is a text becomes the element's text. None and empty values are omitted.
+    are attributes. Objects are child elements, and so are items of lists, with a name from `ELEMENTS`
+    (``reasons`` has ``attribution``); an item that is a text becomes the element's text. None and empty
+    values are omitted.
     `flipped`: whether to compute counterfactuals. ModelError if a contribution is not finite.
     """
     from lxml import etree
