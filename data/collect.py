@@ -20,7 +20,8 @@ def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
     """Return the function that measures suites of the same ``kind`` as the YAML file `path`.
 
     InputError if the file cannot be read or is not YAML, or its kind is missing or unknown; the rest of the
-    suite is not checked. `data.families.DataPlugin` describes the function.
+    suite is not checked. The function takes the suite's file, the directory for results and a `Screen`; it
+    returns False after an early Ctrl-C, else True.
     """
     suite = yaml_content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
@@ -36,9 +37,9 @@ def main(suite: Path, directory: Path) -> int:
     It is 130 after Ctrl-C, SIGTERM or SIGHUP, with the results so far; else 0, even if runs are missing from
     the results because they exceeded their time limit or failed. If `directory` has a measurement of this
     suite, only missing runs are measured, and those over their time limit if the limit is higher now. In
-    suites of fingerprints and comparisons, failed runs are noted and left out. Notes and a progress bar
-    appear on stderr. InputError if the suite is invalid or cannot be measured here, `directory` has another
-    measurement, or a program of a suite of matrices or co-runs fails.
+    suites of comparisons, failed runs are noted and left out; in those of fingerprints, they have no value.
+    Notes and a progress bar appear on stderr. InputError if the suite is invalid or cannot be measured here,
+    `directory` has another measurement, or a program of a suite of matrices or co-runs fails.
     """
     # an error before measuring, not after it
     import pyarrow as pa  # noqa: F401 - results are Parquet

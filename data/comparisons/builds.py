@@ -97,7 +97,7 @@ class Slowdown:
 
     @property
     def status(self) -> str | None:
-        """The label: "fail" from `FAIL_FROM`, "pass" up to `PASS_UP_TO`; None if the interval is too wide."""
+        """The label: "fail" if low >= `FAIL_FROM`, "pass" if high <= `PASS_UP_TO`, else None."""
         if self.low >= FAIL_FROM:
             return "fail"
         return "pass" if self.high <= PASS_UP_TO else None

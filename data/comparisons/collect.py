@@ -68,17 +68,19 @@ class Pairing:
 
 
 def tables_of_journal(suite: Suite, journal: Journal[BuildRun]) -> tuple[ComparisonTables, pd.DataFrame]:
-    """Return the tables of a measurement, and its reference slowdowns (columns `REFERENCE`).
+    """Return the tables of a measurement, and its reference slowdowns.
 
     The order of an unchanged run is the number of its pass, from 0. Runs of changed builds have higher
     orders, so that none is history of a comparison. All runs of a changed build with reference slowdowns for
-    all numbers of threads are compared with one to five passes (drawn from `SPANS`) before them, the
+    all numbers of threads are compared with the last one, two, three or five passes (drawn) before them, the
     unchanged build up to ``suite.same`` times with itself; the first ``suite.history`` passes are only
-    history. Runs that do not cover all numbers of threads are dropped. A reference slowdown, per number of
-    threads, is changed / unchanged value - 1 (of a rate, unchanged / changed - 1), positive is worse,
-    estimated from samples of both builds taken in turn. The 95 % intervals of a comparison's slowdowns give
-    its label: fail if any begins at 3 % or more, pass if all end at 2 % or less, else none. The unchanged
-    build against itself is a pass. Labels have the current time. Columns ``truth_*`` must not be features.
+    history. Runs that do not cover all numbers of threads are dropped. Reference slowdowns have the columns
+    ``comparison_id, threads, slowdown, low, high`` (its 95 % interval) and ``repetitions`` (pairs of
+    samples). A slowdown is changed / unchanged value - 1 (of a rate, unchanged / changed - 1), positive is
+    worse, estimated from samples of both builds taken in turn. The intervals of a comparison give its label:
+    fail if any begins at 3 % or more, pass if all end at 2 % or less, else none. The unchanged build against
+    itself is a pass. Labels have the current time. Columns ``truth_*`` of the comparisons must not be
+    features.
     """
     by_operation: dict[str, list[BuildRun]] = defaultdict(list)
     for entry in sorted(journal.entries, key=lambda entry: entry.at):
@@ -274,7 +276,7 @@ class MeasurementSession:
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure or resume a suite and write its tables to `directory`; return False if Ctrl-C ended it early.
 
-    Writes ``results``, ``comparisons``, ``labels`` and ``reference.parquet`` (columns `REFERENCE`), also
+    Writes ``results``, ``comparisons``, ``labels`` and ``reference.parquet`` (reference slowdowns), also
     after Ctrl-C, without runs that do not have values for all numbers of threads. ``settings.json`` lists the
     runs over their time limit (``invalid``) and the errors of builds that failed (``left_out``); neither
     makes the result False. `screen` shows notes and progress. InputError if the suite is invalid or

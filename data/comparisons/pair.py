@@ -156,7 +156,7 @@ def _rows_of(results: pd.DataFrame, operations: Collection[NamedOperation]) -> p
 def matched_operations(
     wanted: Sequence[str], baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str]
 ) -> dict[NamedOperation, NamedOperation]:
-    """Return the operations that have another name in the target, for `MatchedOperations.renamed`.
+    """Return the operations that have another name in the target.
 
     The result maps (benchmark, operation) of the target to that of the baseline, for every text in `wanted`.
     A text is ``BASE=NEW``, where both are the name of an operation or ``benchmark/operation``; names may
@@ -246,14 +246,14 @@ def paired_runs(
 
     Each run is a table with the columns of ``RESULT_DTYPES``; `earlier` must be sorted, oldest first. The
     column ``order`` is replaced by the index of the run, from 0, among the runs of `earlier`, then of
-    `baseline`, then of `target`. `names` are the sides' names in messages, such as their files. Comparisons
-    are in the order of the baseline; their ids are ``benchmark/operation/machine``, where a missing name is
-    "unknown". Values of an operation are converted to its unit in the first run of `baseline`, else of
-    `earlier`, else of `target` that states one. Of `earlier`, only configurations of the baseline are used.
-    Machines, operations and configurations that only one side has are in ``missing`` and in the notes; an
-    operation without a common configuration keeps all its rows, so that its verdict is ``invalid``.
-    InputError if no operation is common, or if ``better`` of one is not lower or higher or differs between
-    runs, or units are incompatible; ValueError if `baseline` is empty.
+    `baseline`, then of `target`. `names` are the sides' names in messages. The comparisons, in ``tables`` of
+    the result, are in the order of the baseline; their ids are ``benchmark/operation/machine``, where a
+    missing name is "unknown". Values of an operation are converted to its unit in the first run of
+    `baseline`, else of `earlier`, else of `target` that states one. Of `earlier`, only configurations of the
+    baseline are used. Machines, operations and configurations that only one side has are in ``missing`` and,
+    like conversions, in ``notes``; an operation without a common configuration keeps all its rows, so that
+    its verdict is ``invalid``. InputError if no operation is common, or if ``better`` of one is not lower or
+    higher or differs between runs, or units are incompatible; ValueError if `baseline` is empty.
     """
     configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
     past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]

@@ -26,7 +26,7 @@ _BY_THREADS = attrgetter("threads")
 
 
 def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
-    """Return the names of decoded comparisons, and their samples as arrays, in the order of `comparisons`.
+    """Return ids, names, units and samples (as arrays) of decoded comparisons, in the order of `comparisons`.
 
     The result equals `NamedSides.from_tables` of the comparisons' tables, but here the first version of the
     baseline always has the order 0. Versions without samples do not count.
@@ -42,7 +42,7 @@ def named_sides(comparisons: Sequence[Comparison]) -> NamedSides:
 
 
 def version_ranges(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return per comparison the orders of baseline and target: ``2..4 -> 5``; 0 is the oldest version."""
+    """Return per comparison a text with the orders of baseline and target, ``2..4 -> 5``; 0 is the oldest."""
 
     def range_of(first: int, stop: int) -> str:
         return f"{first}" if stop == first + 1 else f"{first}..{stop - 1}"

@@ -247,9 +247,9 @@ _DECODE_QUICKLY = quick_reader(JudgeRequest, left_out={"labels"})
 def read_request(body: bytes) -> JudgeRequest | None:
     """Decode the JSON body of a request to judge; None if it may be invalid or has labels.
 
-    A result is valid; it has the attributes of `JudgeRequest` and its parts, except labels, but is not an
-    instance of it. After None, the caller validates `body` in full
-    (`data.comparisons.formats.comparison_json`), which explains errors.
+    A result is valid, but repeated ids and threads are not checked; it has the attributes of `JudgeRequest`
+    and its parts, except labels, but is not an instance of it. After None, the caller validates `body` in
+    full (`data.comparisons.formats.comparison_json`), which explains errors.
     """
     request = _DECODE_QUICKLY(body)
     for comparison in () if request is None else request.comparisons:

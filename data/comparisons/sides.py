@@ -412,7 +412,10 @@ def _row_medians(ordered: Floats) -> Floats:
 
 
 def five_numbers(samples: Samples) -> Floats:
-    """Return min, q1, median, q3, max (linear) per list, shape (n_lists, 5); NaN if empty or with a NaN."""
+    """Return min, q1, median, q3, max of each list, interpolated linearly, shape (n_lists, 5).
+
+    All five are NaN for a list that is empty or has a NaN.
+    """
     five = np.full((len(samples.starts), len(FIVE_NUMBERS)), np.nan)
     # data.comparisons.validity reports infinite numbers and overflow
     with np.errstate(invalid="ignore", over="ignore"):

@@ -45,9 +45,9 @@ def import_tables(
 
     `name` is a key of `data.comparisons.formats.FORMATS`; `paths` are files or directories; `measure` is the
     metric and its direction, where the format does not define them. Existing Parquet files of these names are
-    replaced. The result has the numbers of rows by table. `keep_going` and errors are those of `read_tables`
-    of the formats; InputError also if a later source has further columns, or columns of another type, OSError
-    if a table cannot be written.
+    replaced. In the result, ``tables`` maps ``results``, ``comparisons`` and ``labels`` to their numbers of
+    rows. `keep_going` and errors are those of `read_tables` of the formats; InputError also if a later source
+    has further columns, or columns of another type, OSError if a table cannot be written.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk
@@ -171,7 +171,7 @@ class Valid(Tables):
 
 
 def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
-    """Return the tables of the source in params.yaml, the errors of skipped parts and notes on assumptions.
+    """Return the tables of ``section.ingest``, with errors of skipped parts (``skipped``) and ``notes``.
 
     InputError at the first part that cannot be read or judged, unless ``ingest.keep_going``; always for the
     other errors of `data.comparisons.formats.read_tables`, such as a missing source.
@@ -189,8 +189,10 @@ def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
 def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
     """Return whether the measurements of each comparison are usable, and its training label, in order.
 
-    ``valid`` does not depend on labels. `rule` ("majority" or "dawid-skene") is how several annotators'
-    labels are aggregated. Comparisons that cannot be judged, or repeat an earlier one, get a ``reason``.
+    The table ``comparisons`` of the result has ``comparison_id, valid, reason`` (empty if valid) and
+    ``status``. ``valid`` is False for comparisons that cannot be judged or repeat an earlier one, whatever
+    the labels. ``status`` is "pass" or "fail", missing without labels or in a tie; `rule` ("majority" or
+    "dawid-skene") is how several annotators' labels are aggregated.
     """
     reasons = pd.Series(unusable_reasons(tables), dtype="str")
     names = tables.comparisons["comparison_id"]

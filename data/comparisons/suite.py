@@ -112,7 +112,7 @@ class Suite(measured.Suite):
 
 
 def load_suite(path: Path) -> Suite:
-    """Read and validate a suite of comparisons, a YAML file.
+    """Return the suite of comparisons in a YAML file, validated.
 
     InputError, with file, key and value, if the file cannot be read, a value is invalid, two operations share
     a name, or an operation's ``also`` names a change that is not in ``shared``.
@@ -164,9 +164,10 @@ def plan_runs(suite: Suite) -> list[PlannedBuildRun]:
 
     Each of ``passes`` begins with a run of every unchanged build, in random order. Reference measurements of
     the slowdown, one per changed build, are spread at random over the first ``history`` passes. Runs of
-    changed builds, one, two, three or five of each (drawn), are spread at random over the later passes. Thus
-    unchanged builds are measured all the time, and shortly before every changed run. Every run, and every
-    reference measurement, is planned once per number of threads of its operation.
+    changed builds, one, two, three or five of each (drawn), are spread at random over the later passes. Every
+    run, and every reference measurement, is planned once per number of threads of its operation. ``purpose``
+    is "run" or "reference"; ``number``, from 0, is the pass of an unchanged build, else counts the runs of a
+    changed one.
     """
     shuffle = random.Random(suite.seed)
     unchanged = [operation.unchanged_build for operation in suite.operations]

@@ -285,10 +285,10 @@ class Builder:
 
 
 def series_columns(series: Collection[Series], codes: Any) -> dict[str, Any]:
-    """Return an array per field of `Series`, by name: for each of `codes`, the field of that series.
+    """Return an array per field of `Series`, by name, with the field of ``series[code]`` for each of `codes`.
 
-    Codes are positions in `series`, from 0. ``threads`` is an array of int64, the others are pandas arrays of
-    text.
+    The names are ``series_id, group, benchmark, operation, machine, unit, better``, with pandas arrays of
+    text, and ``threads``, with int64.
     """
     fields = zip(*series, strict=True) if series else ((),) * len(Series._fields)
     return {

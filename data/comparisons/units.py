@@ -75,7 +75,8 @@ def is_known_unit(text: object) -> bool:
 def conversion_factor(unit: str, wanted: str) -> Fraction | None:
     """Return the number of `wanted` in one `unit`: 1000 for ("s", "ms"), None for ("ms", "MB/s").
 
-    An unknown name can only be converted to itself.
+    A name that is no known unit (``frames``, blank or "unknown") can only be converted to itself, also within
+    a rate.
     """
     source, target = Unit.from_text(unit), Unit.from_text(wanted)
     return source.size / target.size if source.kind == target.kind else None
@@ -100,9 +101,9 @@ def readable_unit(value: float, unit: str) -> tuple[str, float]:
     """Return the largest unit in which `value` is at least 1, and the factor to multiply `value` by.
 
     For 0.0002 and "s", these are "us" and 1e6. The sign is ignored. Times go from ps to s; B, bit, op and Hz
-    go from no prefix to T (B, kB, MB and so on), and `unit` may be any of them. In a rate, the part after
-    ``/`` stays. `unit` itself and 1.0 are returned for other units, for 0 and NaN, and for a value that is
-    below 1 even in the smallest unit.
+    go from no prefix to T, and `unit` may be any of them. In a rate, the part after ``/`` stays. `unit`
+    itself and 1.0 are returned for other units, for 0 and NaN, and for a value that is below 1 even in the
+    smallest unit.
     """
     name, slash, per = unit.partition("/")
     units = next((units for units in _READABLE if name in units), ())

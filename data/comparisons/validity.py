@@ -25,9 +25,9 @@ def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
     The first of these counts: no measurement, or a number of threads that only one side has (a mean alone is
     no measurement); a repeated number of threads; a value of baseline or target that is not finite, or an
     incomplete five-number summary; only one repetition on a side, at any number of threads; a value, also in
-    the history, of 0 or less (times, sizes, rates and counts are positive); a side given by its five-number
-    summary (minimum, quartiles, maximum) that descends somewhere. NaN and positive infinity in the history
-    are no reason; later versions are not checked.
+    the history, of 0 or less; a side given by its five-number summary (minimum, quartiles, maximum) that
+    descends somewhere. NaN and positive infinity in the history are no reason; later versions are not
+    checked.
     """
     reasons = np.full(sides.n_comparisons, "", object)
     if _are_all_usable(sides):

@@ -67,8 +67,8 @@ def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
     """Return all measurements in their order: ``suite.solo`` blocks, each with one solo run of every task.
 
     Every combination of ``suite.together`` tasks is in one block; ``suite.repeat`` of them are measured a
-    second time, half the number of blocks later. The block, the order within a block and the order of tasks,
-    which assigns processors, are drawn with the suite's seed.
+    second time, half the number of blocks later. The block, the order within a block and the order of tasks
+    are drawn with the suite's seed.
     """
     shuffle = random.Random(suite.seed)
     names = [task.name for task in suite.tasks]
@@ -85,11 +85,12 @@ def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
 
 
 def build_tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTables:
-    """Return the tables of measured runs; `host` is the row of the machine, with its name in ``machine``.
+    """Return the tables of measured runs; `host` is the row of ``hosts``, with its name in ``machine``.
 
-    A solo run is a row of ``tasks``, each task of a co-run a row of ``pairs``, each interval a row of
-    ``samples``; all rows are sorted by the tasks of their measurement. Repetitions are numbered from 1 by
-    task and co-runners, so that equal tasks of one co-run have different numbers.
+    A solo run is a row of ``tasks`` (``solo_seconds``), each task of a co-run a row of ``pairs``
+    (``corun_seconds``), each interval a row of ``samples``, all with a column per event; rows are sorted by
+    the tasks of their measurement. Repetitions are numbered from 1 by task and co-runners, so that equal
+    tasks of one co-run have different numbers.
     """
     runs: dict[str, list[dict[str, Any]]] = {"solo": [], "corun": []}
     samples: list[dict[str, Any]] = []
@@ -166,7 +167,10 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def available_processors(number: int, path: Path) -> list[int]:
-    """Return the processors that this process may run on; InputError if there are fewer than `number`."""
+    """Return the numbers of all processors that this process may run on, ascending.
+
+    InputError, which names the suite's file `path`, if there are fewer than `number`.
+    """
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < number:
         raise InputError(f"together={number}, and there are {len(cpus)} processors to run on", file=path)
@@ -174,7 +178,11 @@ def available_processors(number: int, path: Path) -> list[int]:
 
 
 def available_counters(suite: CorunSuite, path: Path) -> Counters:
-    """Return the counters of a suite that work here; InputError if perf is missing or counts none of them."""
+    """Return the counters of a suite that work here; InputError if perf is missing or counts no event.
+
+    In the result, ``lacking`` are the events that perf cannot count, ``ungrouped`` is the reason why control
+    groups are unusable, or empty. `path` is the suite's file, for messages.
+    """
     problems = perf_stat.uncountable_events(suite.events)
     events = [event for event in suite.events if event not in problems]
     if not events:
@@ -206,7 +214,8 @@ class PlannedGroup(NamedTuple):
 def plan_placements(placements: Sequence[Placement], repetitions: int, seed: int) -> list[PlannedGroup]:
     """Return all groups of all placements in random order, one repetition after the other.
 
-    Thus a slow period of the machine affects all placements. `seed` determines the result.
+    A placement is a name and its groups of tasks; the tasks of a group are shuffled, too. `seed` determines
+    the result.
     """
     shuffle = random.Random(seed)
     blocks = [
@@ -225,13 +234,14 @@ def collect_placements(
 ) -> None:
     """Run `placements` of tasks of a suite; at the end, write ``placements.parquet`` and ``settings.json``.
 
-    Each placement runs `repetitions` times. The table has a row per task and run: ``placement, repetition,
-    group, task, corunners`` (joined by ``+``), ``machine, corun_seconds, foreign`` (the share of the machine
-    that others used). While this share is above ``suite.foreign``, a group is measured again, up to
-    ``suite.attempts`` times in all; the least disturbed attempt counts. Groups with a task that exceeds its
-    time limit are left out, with a note on `screen`. Ctrl-C raises KeyboardInterrupt, and nothing is written.
-    InputError if there is no placement, the suite is invalid or does not contain a task, a program is missing
-    or fails, perf is missing or counts no event, or the machine has too few processors.
+    A placement is a name and its groups of tasks that run together; each runs `repetitions` times. The table
+    has a row per task and run: ``placement, repetition, group, task, corunners`` (joined by ``+``),
+    ``machine, corun_seconds, foreign`` (the share of the machine that others used). While this share is above
+    ``suite.foreign``, a group is measured again, up to ``suite.attempts`` times in all; the least disturbed
+    attempt counts. Groups with a task that exceeds its time limit are left out, with a note on `screen`.
+    Ctrl-C raises KeyboardInterrupt, and nothing is written. InputError if there is no placement, the suite is
+    invalid or does not contain a task, a program is missing or fails, perf is missing or counts no event, or
+    the machine has too few processors.
     """
     suite = corun_suite.load_suite(path)
     by_name = {task.name: task for task in suite.tasks}
@@ -271,10 +281,11 @@ def collect_placements(
 def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
     """Run placements and return the exit code: 0 at the end, 130 after Ctrl-C or a termination signal.
 
-    `suite` is the suite's file; each placement runs `repetitions` times. ``placements.parquet`` and
-    ``settings.json`` are written to `directory`, unless interrupted. Groups of tasks that exceeded their time
-    limit are left out, with a note on stderr. InputError for an invalid suite, a task that is not in the
-    suite, no placement, too few processors, and a program or perf that is missing or fails.
+    `suite` is the suite's file; each placement, a name and groups of tasks, runs `repetitions` times.
+    ``placements.parquet`` and ``settings.json`` are written to `directory`, unless interrupted. Groups of
+    tasks that exceeded their time limit are left out, with a note on stderr. InputError for an invalid suite,
+    a task that is not in the suite, no placement, too few processors, and a program or perf that is missing
+    or fails.
     """
     end_in_good_order()
     try:

@@ -48,9 +48,9 @@ EVENTS = {
 def kernel_event_counts(tree: ProcessTree, cpu: int, group: Group | None) -> dict[str, float]:
     """Return the counts so far, by event, of a program, of its processor `cpu` and of the machine.
 
-    `tree` and `group` are the program's processes and its control group. Names begin with ``process-``,
-    ``group-``, ``cpu-`` (of `cpu`) or ``system-``; those of times end with the unit (``-ms``, ``-usec``,
-    ``-ns``).
+    `tree` and `group` are the program's processes and its control group (None: not counted). Names begin with
+    ``process-``, ``group-``, ``cpu-`` (of `cpu`) or ``system-``; those of times end with the unit (``-ms``,
+    ``-usec``, ``-ns``).
     """
     counts = {f"process-{name}": count for name, count in tree.counts().items()}
     if group is not None:
@@ -316,8 +316,9 @@ def interval_counts(snapshots: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame
     """Return the counts within the intervals between `snapshots`, one row each, indexed by their ends.
 
     `snapshots` has counts so far, indexed by seconds since the start. Apparent drops are transient: a child's
-    counts are missing until it is reaped, so the running maximum is used. Each interval of `perf`, with its
-    end ``t_seconds``, is added to the one with the nearest end; NaN where none is nearest.
+    counts are missing until it is reaped, so the running maximum is used. `perf` has a row of counts per
+    interval, with its end ``t_seconds``; its columns are appended, each row added to the interval with the
+    nearest end; NaN where none is nearest.
     """
     within = snapshots.cummax().diff().iloc[1:]
     ends, times = within.index.to_numpy(), perf["t_seconds"].to_numpy()

@@ -44,8 +44,8 @@ RUN = list(RUN_KEYS)
 class CorunDecisions(Decisions):
     """Decisions about tables of co-runs; ``reason`` is empty where a row is kept.
 
-    ``pairs`` has the rows of the table of pairs; its ``flag`` is set for a kept task that was faster than
-    alone. ``tasks`` has the solo runs, ``samples`` the sampled runs.
+    ``pairs`` has the rows of the table of pairs; its ``flag`` is set for a task that was faster than alone.
+    ``tasks`` has the solo runs, ``samples`` the sampled runs.
     """
 
     SPECS: ClassVar = {
@@ -86,8 +86,8 @@ def decide_validity(tables: CorunTables, missing: float) -> CorunDecisions:
     machine; sampled runs with an interval above `GAP` (2.5) times the median of all intervals, or that
     neither ``tasks`` nor ``pairs`` of `tables` has. A co-run that was faster than the median solo run, both
     by more than 3 % and by more than three standard deviations of repeated solo runs, has a text in ``flag``,
-    which does not reject it; kept ones cause one warning. InputError if no event, or fewer than `ENOUGH` (5)
-    co-runs, remain.
+    which does not reject it; kept ones cause one row of ``warnings``. InputError if no event, or fewer than
+    `ENOUGH` (5) co-runs, remain.
     """
     counts = tables.tasks[tables.events]
     events = useless_column_reasons(column_counts(counts), missing, "solo runs", "counted", "count")
@@ -175,7 +175,7 @@ def _decision_warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) ->
 
 
 def read_coruns(section: Corun) -> Reading[CorunTables]:
-    """Return the tables of the co-run source in params.yaml, and the errors of skipped rows.
+    """Return the tables of the co-run source in params.yaml, and errors of skipped rows (``skipped``).
 
     Only co-runs and samples on machines with one of ``ingest.engines`` (see `select_engines`) are kept, all
     if that is empty; solo runs are not filtered, and validity is not decided here. InputError if the format
@@ -187,9 +187,10 @@ def read_coruns(section: Corun) -> Reading[CorunTables]:
 
 
 def select_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
-    """Return the tables with only the pairs and samples on machines that have one of the `engines`, if any.
+    """Return the tables with only the pairs and samples on machines that have one of the `engines`.
 
-    Solo runs and machines are not filtered. InputError if one of the `engines` is that of no machine.
+    All are kept if `engines` is empty; solo runs and machines are never filtered. InputError if one of the
+    `engines` is that of no machine.
     """
     if not engines:
         return tables

@@ -142,8 +142,9 @@ class MeasuredRun(PlannedRun):
 def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
     """Return all runs in their order: one repetition after the other, constraints and their runs shuffled.
 
-    The runs under one constraint ("" without constraints) follow each other. Stressors that are not in
-    `stressors`, those of the installed stress-ng, are left out.
+    A run is a stressor, on one of ``suite.threads``, or a program. The runs under one constraint ("" without
+    constraints) follow each other. Stressors that are not in `stressors`, those of the installed stress-ng,
+    are left out.
     """
     shuffle = random.Random(suite.seed)
     available = [name for name in suite.stressors if name in stressors]
@@ -243,7 +244,10 @@ def available() -> frozenset[str]:
 
 
 def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
-    """Return the command that runs a stressor for `seconds` and writes its rate to the YAML `report`."""
+    """Return the words of the command that runs the stressor `run` for `seconds`.
+
+    It writes the rate to the YAML file `report`.
+    """
     return [
         *("stress-ng", f"--{run.name}", str(run.threads), "--timeout", str(seconds)),
         *("--metrics", "--yaml", str(report), "--temp-path", str(report.parent)),
@@ -266,7 +270,8 @@ def reported(report: Path) -> float | None:
 def why_no_rate(stressor: str, code: int, output: str) -> str:
     """Return why stress-ng, with its exit code and output, has no rate, as the end of a sentence.
 
-    It quotes the first line of the output that names `stressor`, else the last line.
+    For exit code 0, this is "did nothing"; else it quotes the first line of the output that names `stressor`
+    (and does not begin with "dispatching"), else the last line.
     """
     if not code:
         return "did nothing"
@@ -280,9 +285,10 @@ def build_tables(
 ) -> FingerprintTables:
     """Return the tables of the runs: rates of machines, values of programs, and descriptions of the machines.
 
-    Rates and values have a row per run, with NaN where a stressor or program failed. Each constraint counts
-    as a machine, with its kind in the CPU model; without constraints, this machine is the only one.
-    `described` is the result of `data.measure.machine.describe_machine`, texts by name.
+    A run is a row of ``machines`` (the rate of a stressor, ``bogo_ops_per_second``) or ``applications`` (the
+    seconds of a program, ``value``), NaN where it failed. Each constraint counts as a machine, a row of
+    ``hosts``, with its kind in the CPU model; without constraints, this machine is the only one. `described`
+    is the result of `data.measure.machine.describe_machine`, texts by name.
     """
     processor, source = described["processor"], f"suite {suite.name}"
     here = f"{described['hostname']} {processor} x{described['processors']}"
@@ -346,7 +352,10 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def failure_lines(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return a line per stressor or program and constraint with a failed run, with the first reason."""
+    """Return a line per stressor or program and constraint with a failed run, with the first reason.
+
+    Sorted by name, then constraint.
+    """
     first = {(run.name, run.constraint): run.problem for run in reversed(runs) if run.problem}
     return [
         f"{name}{f' under {constraint}' if constraint else ''}: it {problem}"

@@ -128,10 +128,10 @@ def read_tables(
     measure: Measure | None = None,
     keep_going: bool = False,
 ) -> Reading[ComparisonTables]:
-    """Return the tables of all `paths`, with the errors of skipped parts and notes on assumptions.
+    """Return the tables of `paths`, with errors of skipped parts (``skipped``) and ``notes`` on assumptions.
 
-    `name` is one of `FORMATS`; `paths` are files, or directories, whose files are read in the order of their
-    names, and whose ``labels.csv`` adds labels. Where each file is a version, the first is the oldest.
+    `name` is a key of `FORMATS`; `paths` are files, or directories, whose files are read in the order of
+    their names, and whose ``labels.csv`` adds labels. Where each file is a version, the first is the oldest.
     `label_rules` are for marked change points (sap-hana); `measure` is the metric and its direction, where
     files do not define them. With `keep_going`, parts that cannot be read are skipped; comparisons that can
     be read but not judged are included, and also counted as skipped. InputError at the first part that cannot
@@ -175,8 +175,8 @@ def results_of_run(
     `path` is a file or directory of a benchmark tool (`data.comparisons.formats.tools`), result XML, or a
     directory of tables; `kind` is its format, by default recognised from the content. `problems` receives
     notes on assumptions and, with ``keep_going``, the errors of skipped parts. `measure` is the metric and
-    its direction, where the file does not define them. InputError if the file cannot be read, its format is
-    unknown or is for comparisons, or it has no results or those of several versions.
+    its direction, where the file does not define them. InputError if the file cannot be read or is invalid,
+    its format is unknown or is for comparisons, or it has no results or those of several versions.
     """
     kind = kind or recognise_format(path)
     if kind == "comparison-json":
@@ -209,8 +209,8 @@ def recognise_format(path: Path) -> str:
 
     A directory is recognised by the names of its files. If these are no sign of a format, its files of
     measurements are sorted by name, and the content of the first decides. Text that begins like JSON but is
-    invalid is ``comparison-json``, so that its reader explains the error. InputError if the format is
-    unknown, XML is malformed before its root element, or `path` is missing, empty or cannot be read.
+    invalid is ``comparison-json``. InputError if the format is unknown, XML is malformed before its root
+    element, or `path` is missing, empty or cannot be read.
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)

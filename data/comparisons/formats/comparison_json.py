@@ -79,8 +79,9 @@ def tables_of(
 def checked_request(content: object, name: str) -> JudgeRequest:
     """Return a request to judge with typed comparisons; `content` is the value that was loaded from JSON.
 
-    Values that the request does not have get their defaults. InputError, with the file's `name`, at the first
-    missing, unknown or wrong value, and if there are no comparisons; repeated ids and threads are accepted.
+    Optional values that the request does not have get their defaults. InputError, with the file's `name`, at
+    the first missing required value, unknown key or wrong value, and if there are no comparisons; repeated
+    ids and threads are accepted.
     """
     request = _validate_part(JudgeRequest, content, name, "")
     request.comparisons = [

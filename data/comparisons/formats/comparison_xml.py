@@ -92,10 +92,11 @@ def read_documents(
 
     Results are samples, or else the statistics of a side. Orders are renumbered from 0: earlier versions,
     then the baseline's, the target's and later ones, each sorted by ``order``. Where no machine is named, the
-    report's name is used; further comparisons of an operation on a machine get the machine names ``... #2``
-    and so on. `better` ("higher" or "lower") is used where an element has none; by default, higher is assumed
-    and noted. Comparisons have the additional columns `UUIDS`. A chunk ends with the comparison that reaches
-    `chunk_rows` results (None: one chunk); the last one, maybe empty, is always yielded.
+    report's name (its ``report_uuid``, else the document's) is used; further comparisons of an operation on a
+    machine get the machine names ``... #2`` and so on. `better` ("higher" or "lower") is used where an
+    element has none; by default, higher is assumed and noted. Comparisons have the additional columns
+    ``base_uuid, report_uuid, target_uuid``. A chunk ends with the comparison that reaches `chunk_rows`
+    results (None: one chunk); the last one, maybe empty, is always yielded.
 
     InputError at the first error, also for a document that is malformed or has no comparison, unless
     ``problems.keep_going``. It is an error if an id occurs twice; without ``comparison_id``, the id consists
@@ -312,8 +313,8 @@ def with_status(
     `verdicts` maps comparison ids to verdicts; the second and later comparisons with the same id become
     ``invalid``, whether or not `verdicts` holds it. `otherwise` is the verdict of other comparisons that
     `verdicts` does not hold; by default their status is unchanged. `written` maps comparison ids to elements
-    ``verdict``; if given, all elements ``verdict`` of the document are removed, and each given one becomes
-    the first child of the first comparison with its id if that gets a verdict. `name` is the name of bytes in
+    ``verdict``; if given, all elements ``verdict`` of comparisons are removed, and each given one becomes the
+    first child of the first comparison with its id if that gets a verdict. `name` is the name of bytes in
     messages. InputError if the document is malformed or UTF-16; OSError if the file `source` cannot be read.
     """
     document = Document.from_bytes(source, name) if isinstance(source, bytes) else Document.from_path(source)

@@ -34,7 +34,8 @@ def _properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
 def properties_beside(path: Path) -> dict[str, str]:
     """Return the properties in ``<stem>.settings.xml``, else ``settings.xml``, next to `path`, else {}.
 
-    Names are in lower case. InputError if that file is not well-formed or a property has no ``value``.
+    The result maps names in lower case to values; empty values are left out. InputError if that file is not
+    well-formed or a property has no ``value``.
     """
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:

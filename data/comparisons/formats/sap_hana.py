@@ -75,8 +75,9 @@ def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRul
     ``clean_every``-th version, from ``versions_before`` on, is a clean boundary if ``min_annotators``
     inspected it and no mark is within ``exclusion_window``. An annotator has inspected a boundary if one of
     the `spans` contains the ``versions_before`` versions before it and the ``versions_after`` from it on.
-    Changes that nobody inspected are dropped. In the result, ``marked`` is True for changes; ``annotators``
-    are those who marked the change, or all inspectors of a clean boundary.
+    Changes that nobody inspected are dropped. In the result, ``version`` is the first after the boundary;
+    ``marked`` is True for changes; ``annotators`` are those who marked the change, at a clean boundary all
+    inspectors.
     """
     by_version: dict[int, Boundary] = {}
     last = max((span.stop for span in spans), default=0)
@@ -223,10 +224,11 @@ def _series_number(name: str) -> str:
 def annotations_of(path: Path, problems: Problems | None = None) -> dict[str, list[Annotations]]:
     """Return the splits of every series, by the number of the series without leading zeros (a text).
 
-    A split begins at the version ``first`` (0, or 750 for split 2) and has ``versions`` versions (800 for
-    split 1, else None: up to the end); ``marks`` are lists of indices within it, by annotator. InputError if
-    the file cannot be read or is not a JSON object, and at the first key that is not ``sap_<id>`` or
-    ``sap_<id>_split<1 or 2>`` or does not have such marks, unless ``problems.keep_going``, which skips it.
+    A split has its ``key`` in the file, begins at the version ``first`` (0, or 750 for split 2) and has
+    ``versions`` versions (800 for split 1, else None: up to the end); ``marks`` are lists of indices within
+    it, by annotator. InputError if the file cannot be read or is not a JSON object, and at the first key that
+    is not ``sap_<id>`` or ``sap_<id>_split<1 or 2>`` or does not have such marks, unless
+    ``problems.keep_going``, which skips it.
     """
     problems = problems or Problems()
     content = content_of(path)

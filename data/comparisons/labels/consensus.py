@@ -60,7 +60,7 @@ class Votes:
 
 
 def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return the labels pass and fail, without those of authors whose latest label is `CANNOT_TELL`.
+    """Return the labels pass and fail, without those of authors whose latest label is "cannot_tell".
 
     This is decided per comparison; if an author's latest label is another one, all of the author's passes and
     fails are kept. The author is the ``annotator``, else ``labelled_by``; the latest is by ``labelled_at``
@@ -77,10 +77,11 @@ def decided_labels(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def settled_labels(labels: pd.DataFrame) -> pd.Series:
-    """Return the status, by comparison_id, where the only label without annotator decides, in their order.
+    """Return the status, indexed by comparison_id, where the only label without annotator decides.
 
-    It decides unless an annotator's label is later; a missing time is the earliest. Labels that
-    `decided_labels` removes do not count. All other comparisons are decided by votes.
+    It decides unless an annotator's label of the comparison is later; a missing time is the earliest. Labels
+    that `decided_labels` removes do not count. All other comparisons are decided by votes, and are not in the
+    result. Rows keep their order.
     """
     labels = decided_labels(labels)
     times = labels["labelled_at"].fillna(_LONG_AGO)
@@ -126,12 +127,12 @@ _EDGE = 1e-9
 
 
 def dawid_skene(votes: Votes) -> Reliability:
-    """Estimate the annotators' reliability and P(fail) of every comparison by expectation maximisation.
+    """Return estimates, by expectation maximisation, of the annotators' reliability and P(fail).
 
     In the result, `sensitivity` and `specificity` are each person's shares of right votes on fails and on
     passes, with 4 right votes and 1 wrong vote added as a prior. `prevalence` is the share of fails,
-    `posterior` is P(fail); the order is that of ``votes.people`` and ``votes.comparisons``. Method: Dawid and
-    Skene (1979). ValueError if there are no votes.
+    `posterior` is P(fail) of each comparison; the order is that of ``votes.people`` and
+    ``votes.comparisons``. Method: Dawid and Skene (1979). ValueError if there are no votes.
     """
     if not len(votes.comparisons):
         raise ValueError("no votes to estimate the reliability of annotators from")
@@ -184,9 +185,10 @@ _TIED = 1e-9
 def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
     """Return the status ("pass", "fail") of every labelled comparison, indexed by comparison_id.
 
-    It is missing where votes are tied. Comparisons of `settled_labels` come first. The others, sorted by id,
-    get the status of the majority, or with the rule "dawid-skene" the more probable status given the
-    reliability of the voters. Comparisons without a vote (see `decided_labels`) are not in the result.
+    It is missing where votes are tied. Comparisons that `settled_labels` decides come first. The others,
+    sorted by id, get the status of the majority, or with the rule "dawid-skene" the more probable status
+    given the reliability of the voters. Comparisons without a vote (see `decided_labels`) are not in the
+    result.
     """
     votes = Votes.from_labels(labels)
     if rule == "majority":
@@ -203,9 +205,9 @@ def consensus_status(labels: pd.DataFrame, rule: Rule) -> pd.Series:
 def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFrame:
     """Return the reliability of every voter of `Votes`, the one with most labels first, ties by name.
 
-    The columns are `ANNOTATOR_COLUMNS`: the number of labels pass and fail (``cases``) and of fails among
-    them, `sensitivity` and `specificity` by `dawid_skene`, and ``agreement``: of the labels on comparisons
-    with a consensus, the share that agrees with it (NaN without such labels). `status` is the consensus by
+    The columns are ``annotator``; ``cases``, the number of labels pass and fail; ``fails`` among them;
+    ``sensitivity`` and ``specificity`` by `dawid_skene`; and ``agreement``: of the labels on comparisons with
+    a consensus, the share that agrees with it (NaN without such labels). `status` is the consensus by
     comparison_id. Only a voter's last label of a comparison counts. Empty if no comparison has two votes.
     """
     votes = Votes.from_labels(labels)

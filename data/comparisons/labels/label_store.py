@@ -351,11 +351,11 @@ class ImportedLabelCounts:
 def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> ImportedLabelCounts:
     """Add the labels of a table to a store, except those that it already has; return their counts.
 
-    Labels are equal if comparison, status, annotator and time are; ``already_stored`` also counts rows that
-    the table repeats. A label without a time counts as older than any with one. Labels without an annotator
-    are added as labels of `by`; without `by` they are skipped (``unattributed``), because they are a
-    consensus or the truth of an injected change. InputError if a label's time is in the future (then none is
-    added), or the store is unreachable; earlier labels may have been added.
+    Labels are equal if comparison, status, annotator and time are. The counts are ``added``,
+    ``already_stored`` (also rows that the table repeats) and ``unattributed``. A label without a time counts
+    as older than any with one. Labels without an annotator are added as labels of `by`; without `by` they are
+    skipped (``unattributed``). InputError if a label's time is in the future (then none is added), or the
+    store is unreachable; earlier labels may have been added.
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]

@@ -85,15 +85,16 @@ def heat_files_beside(result: Path) -> Iterator[Path]:
 
 
 def read_heats(path: Path) -> HeatSamples:
-    """Read loads in percent from the output of ``mpstat -P ALL -o JSON 1``, or from CSV of percentages.
+    """Return loads in percent from the output of ``mpstat -P ALL -o JSON 1``, or from CSV of percentages.
 
     A file whose name ends in ``.mpstat.json`` is mpstat's output, any other CSV: of nodes if the name ends in
     ``.nodes.csv``, else of cores. CSV has ``seconds`` (strictly ascending) as the first column, then one per
     core or node; empty cells are NaN. Of mpstat's output, the first host is read; the load of a core is its
-    user and system time; the core "all" is ignored. The result has ``rows``, the names of cores or nodes in
-    the order of the file, ``seconds`` since the first time, and ``values`` of shape (n_rows, n_times). More
-    than 600 times are averaged in 600 parts, each with its first time. InputError if the file is invalid,
-    larger than 64 MiB, or has more than 4096 cores or nodes; OSError if it is missing.
+    user and system time; the core "all" is ignored. The result has ``what`` ("cores" or "nodes"), ``rows``,
+    their names in the order of the file, ``seconds`` since the first time, ``values`` of shape (n_rows,
+    n_times), NaN where unknown, and ``unit`` ("%"). More than 600 times are averaged in 600 parts, each with
+    its first time. InputError if the file is invalid, larger than 64 MiB, or has more than 4096 cores or
+    nodes; OSError if it is missing.
     """
     if path.stat().st_size > MAX_BYTES:
         raise InputError(f"is larger than {MAX_BYTES >> 20} MB", file=path)

@@ -70,15 +70,15 @@ class RuleSet:
 
 
 def read_rule_sets(path: Path) -> tuple[RuleSet, ...]:
-    """Read the sets of rules of an XML file, in the order of the file; at least one.
+    """Return the sets of rules in an XML file, in the order of the file; at least one.
 
     A set has the nodes ``baseline``, ``targets`` (or ``target``) and optionally ``start``. Their child
     elements have the names of properties in the settings of a result (the scheduler thesis, figure 4.3) and a
     regular expression (RE2, for the whole value) as the attribute ``value``; names ignore case. If the root
-    has such a node, or no elements, it is the only set; else each of its elements is a set. The title is the
-    attribute ``title``, else the file's stem, with a number if the root has sets. InputError if the file is
-    missing or not well-formed, a node is unknown, repeated, missing or empty, a property is repeated or has
-    no ``value``, a pattern is invalid, or a limit (`MAX_SETS`, `MAX_LENGTH`) is exceeded.
+    has such a node, or no elements, it is the only set; else each of its elements is a set. A set's ``title``
+    is the attribute of this name, else the file's stem, with a number if the root has sets. InputError if the
+    file is missing or not well-formed, a node is unknown, repeated, missing or empty, a property is repeated
+    or has no ``value``, a pattern is invalid, or a limit (`MAX_SETS`, `MAX_LENGTH`) is exceeded.
     """
     tree = WholeDocument(Document.from_path(path))
     elements = list(tree.root)

@@ -88,9 +88,10 @@ class TimelineRun:
 def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> TimelineRun:
     """Return the run in a result file (the scheduler thesis, figures 4.1 and 4.2).
 
-    `source` names the run; the other parameters and errors are those of `result_xml.ResultRun`. A missing
-    machine is "unknown", a missing version the file's stem; a time without zone is in UTC, one that is not
-    ISO 8601 is ignored, with a note.
+    `source` names the run; `measure` has the user's choice of metric and direction. InputError if the file
+    cannot be read or is no result, and at the first invalid operation unless ``problems.keep_going``. A
+    missing machine is "unknown", a missing version the file's stem; a time without zone is in UTC, one that
+    is not ISO 8601 is ignored, with a note.
     """
     run = result_xml.ResultRun(path, problems, measure, times={})
     properties = _with_names(run.properties, path)
@@ -144,8 +145,9 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
     """Yield a run per machine, version and benchmark of a table with columns ``RESULT_DTYPES``.
 
     Runs, which are named by `source`, are in the order of first rows. A missing version is replaced by the
-    column ``order``, a missing machine, benchmark or unit by "unknown". The time is the earliest of the run.
-    Of summaries, only the five numbers (`FIVE_NUMBERS`) are used, and only for series without samples.
+    column ``order``, a missing machine, benchmark or unit by "unknown". The time is the earliest of the run,
+    None without any. Of summaries, only the five numbers (`FIVE_NUMBERS`) are used, and only for series
+    without samples.
     """
     results = results.assign(version=results["version"].fillna(results["order"].astype(str)))
     results = results.fillna(dict.fromkeys(("machine", "benchmark", "unit"), UNKNOWN))
@@ -260,13 +262,13 @@ def read_folder(
     jobs: int = 1,
     advance: Callable[[int, int], None] | None = None,
 ) -> ReadRuns:
-    """Read all results in a folder and its subfolders, hidden ones too, in the order of their names.
+    """Return the ``runs`` of all results in a folder and its subfolders, hidden ones too, sorted by name.
 
     Results are result XML, JSON objects with ``results``, and directories with ``results.parquet``; a
     folder's own precede those of subfolders. Symbolic links, other JSON and other XML are passed over with a
-    note, files of settings and loads without one. `measure` is the metric and its direction, for files that
-    do not define them; `jobs` the number of reading processes. `advance` is called after each file or
-    directory of tables, with the number of those read and that of all. InputError if `root` is not a
+    note (in ``notes``), files of settings and loads without one. `measure` is the metric and its direction,
+    for files that do not define them; `jobs` the number of reading processes. `advance` is called after each
+    file or directory of tables, with the number of those read and that of all. InputError if `root` is not a
     directory or holds no result, valid or invalid; and at the first invalid result or malformed JSON or XML,
     unless `keep_going`, which adds these errors to ``skipped``.
     """

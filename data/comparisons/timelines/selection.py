@@ -55,7 +55,7 @@ def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     have one; numbers in the source (``orders`` of a run) if each version has a single number, the same in all
     its series; names. A criterion is passed over if its order contradicts the source's numbers within any
     series, even where these differ between series; if all are passed over, the first that applies is taken.
-    Ties, and names, are sorted naturally (4.9 before 4.10).
+    Ties, and names, are sorted naturally.
     """
     by_version: dict[str, list[TimelineRun]] = {}
     for run in runs:
@@ -118,8 +118,9 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
     that match theirs, older ones and the baseline's own, too. If there are rules of the start, targets older
     than the oldest one that matches these are left out, and so is a machine without such a target. Rules on
     the property ``Operation`` do not select versions: whatever their role, the operations that match all of
-    them are selected, and runs without a selected operation are dropped. InputError if no operation matches,
-    or no machine is left; if possible, it names a rule without a match.
+    them are selected, and runs without a selected operation are dropped. An item has ``versions``, oldest
+    first, ``runs`` by version, and the index ``baseline`` in ``versions``. InputError if no operation
+    matches, or no machine is left; if possible, it names a rule without a match.
     """
     operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
@@ -205,7 +206,7 @@ def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:
 
     With a single source, or without a common folder, the path of the first source is returned instead of the
     folder. The time is text, ``2026-11-22 09:30`` in UTC; runs without a time do not count, and it is None if
-    no run has one. ValueError if `runs` is empty.
+    no run has one. `runs` must not be empty.
     """
     moments = [run.measured_at for run in runs if run.measured_at is not None]
     sources = list(dict.fromkeys(run.source for run in runs))
@@ -315,9 +316,11 @@ def gather_measurements(chosen: ChosenRuns, problems: Problems) -> MeasuredVersi
 
     The runs are in the order of `choose_runs`: those without a time are the oldest, equal times are sorted by
     source, naturally. Values are converted to the first unit of their operation. Operations are in the order
-    of their first run, their configurations by threads; a version without measurement has no samples and NaN
-    in ``five``. InputError if no operation is left, or if an operation was measured in opposite directions or
-    incompatible units; with ``problems.keep_going``, such a measurement is skipped instead.
+    of their first run, their configurations by threads. Version v in row i has the samples ``values[edges[i,
+    v]:edges[i, v + 1]]``. ``five`` has shape (n_configurations, n_versions, 5). A version without measurement
+    has no samples and NaN in ``five``. InputError if no operation is left, or if an operation was measured in
+    opposite directions or incompatible units; with ``problems.keep_going``, such a measurement is skipped
+    instead.
     """
     runs = [(column, run) for column, name in enumerate(chosen.versions) for run in chosen.runs[name]]
     scales, firsts, notes = _series_scales((run for _, run in runs), chosen, problems)

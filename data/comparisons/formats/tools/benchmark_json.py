@@ -55,7 +55,8 @@ def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
 
     A summary has those of min, q1, median, q3, max, mean and stdev that the file has. The benchmark is the
     part of the test's full name before the last ``::`` outside of the parameters (empty without it), the
-    operation the part after it, with its parameters. Lower is better.
+    operation the part after it, with its parameters. Lower is better. InputError for an unreadable or invalid
+    file.
     """
     for path in source.files:
         entries = read_json(path, _BenchmarksFile).benchmarks
@@ -108,6 +109,7 @@ def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     those of the complexity (BigO, RMS), CPU times and counters are ignored. Entries that are marked as
     skipped or failed, or have no real time, are left out, with a note unless they are of the complexity. The
     unit is the file's (default: ns), lower is better; operations contain the arguments except ``/threads:``.
+    InputError for an unreadable or invalid file.
     """
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()
@@ -158,7 +160,8 @@ def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
 
     The operation is the name of the benchmark, else that of all benchmarks in the file's metadata, else the
     file's stem; the field ``benchmark`` stays empty, which stands for the tool's name. The unit is s unless
-    the file names another. Benchmarks without values are skipped, with a note.
+    the file names another. Benchmarks without values are skipped, with a note. InputError for an unreadable
+    or invalid file.
     """
     for path in source.files:
         content = read_json(path, _PyperfFile)
@@ -213,7 +216,7 @@ def read_asv(source: SourceFiles) -> Iterator[Measurement]:
     the only value if quartiles are missing. Failed and skipped results are dropped. The benchmark is the
     environment's name. If ``benchmarks.json``, one directory above, does not list a name in the results, its
     prefix, such as ``time_``, gives the unit, and parameters are named by position, from 1. InputError if
-    there are no files of results.
+    there are no files of results, or one cannot be read or is invalid.
     """
     results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
     if not results:
@@ -299,9 +302,9 @@ def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per command: its times, or in version 2 the primary metric, or else a summary.
 
     Versions are those of the JSON format. Times of version 1 are in s; version 2 names the unit. A summary
-    has those of min, q1, median, q3, max, mean and stdev that are present. Without these, the measurement is
-    empty. Lower is better. The operation is the command's name, else the command, with parameters in
-    brackets.
+    has those of min, q1, median, q3, max, mean and stdev that are present. Without these, the measurement has
+    no values. Lower is better. The operation is the command's name, else the command, with parameters in
+    brackets. InputError for an unreadable or invalid file.
     """
     for path in source.files:
         content = read_json(path, _HyperfineFile)
@@ -345,7 +348,7 @@ def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
 
     Benchmarks without scores (sampled times) have a summary instead: those of min, median, max and mean that
     are numbers. The class is the benchmark, the method with its parameters the operation. Higher is better in
-    mode ``thrpt`` only.
+    mode ``thrpt`` only. InputError for an unreadable or invalid file.
     """
     for path in source.files:
         for _, entry in decode_each(read_json(path, list[msgspec.Raw]), _JmhEntry, path, ""):

@@ -42,11 +42,12 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per file and combination of all columns but ``value``, in the order of first rows.
 
     The columns are ``value``, ``operation`` and, optionally, ``benchmark, machine, unit, better, threads,
-    version`` and ``measured_at``; an empty cell has its default in `COLUMNS`. Columns are separated by comma,
-    semicolon or tab. Without ``better``, the user's choice is used, else higher is assumed, with a note. A
-    text in ``measured_at`` that is not a time, and columns with other names, are ignored. InputError if a
-    file cannot be read, a required column is missing, another column has nearly the name of a missing one, or
-    an operation, value, ``better`` or ``threads`` is invalid.
+    version`` and ``measured_at``; where these are missing or empty, machine and unit are "unknown", threads
+    1, the others empty. Columns are separated by comma, semicolon or tab. Without ``better``, the user's
+    choice is used, else higher is assumed, with a note. A text in ``measured_at`` that is not a time, and
+    columns with other names, are ignored. InputError if a file cannot be read, a required column is missing,
+    another column has nearly the name of a missing one, or an operation, value, ``better`` or ``threads`` is
+    invalid.
     """
     for path in source.files:
         table = read_cells(path, [OPERATION, VALUE], sep=delimiter_of(path))

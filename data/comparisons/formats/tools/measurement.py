@@ -154,9 +154,9 @@ def read_content(path: Path) -> bytes:
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the number (from 1) and the text of each line that is not blank; only the line break is removed.
 
-    Lines end with a line feed, a carriage return or both, as in editors; blank ones are counted. A byte order
-    mark at the start is removed, too. InputError, before any line, if the file cannot be read, is blank,
-    larger than 1 GiB or not UTF-8.
+    Lines end with a line feed, a carriage return or both; blank ones are counted. A byte order mark at the
+    start is removed, too. InputError, before any line, if the file cannot be read, is blank, larger than 1
+    GiB or not UTF-8.
     """
     try:
         text = read_content(path).decode()
@@ -230,7 +230,7 @@ def standard_json(content: bytes) -> bytes:
 
 
 def read_json(path: Path, kind: type[T]) -> T:
-    """Decode a JSON file as the type `kind`, ignoring unknown keys; NaN and infinities are read as null.
+    """Return a JSON file decoded as the type `kind`; unknown keys are ignored, NaN and infinities are null.
 
     MalformedError (an InputError) if the file is not JSON. InputError if it cannot be read, is blank or
     larger than 1 GiB, a value does not have the type that `kind` expects, or an object has a key twice.
@@ -239,7 +239,7 @@ def read_json(path: Path, kind: type[T]) -> T:
 
 
 def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: str = "") -> T:
-    """Decode JSON, a whole document or a raw part of one, as the type `kind`, ignoring unknown keys.
+    """Return JSON, a whole document or a raw part of one, decoded as the type `kind`, ignoring unknown keys.
 
     `place` is the part's position in the document, for messages. Errors name the file `path`: MalformedError
     (an InputError) if `content` is not JSON; InputError if a value does not have the type that `kind` expects
@@ -262,7 +262,7 @@ def decode_json(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: 
 
 
 def decode_each(parts: list[msgspec.Raw], kind: type[T], path: Path, place: str) -> Iterator[tuple[str, T]]:
-    """Decode the elements of a list one at a time, to save memory; yield ("place[index]", element).
+    """Decode the elements of a list one at a time; yield ("place[index]", element).
 
     Unknown keys are ignored, repeated keys not detected. InputError, with `path` and place, at the first
     element that is not of the type `kind`.

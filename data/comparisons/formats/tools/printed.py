@@ -47,11 +47,10 @@ class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "va
 def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per count of an event: one per run or interval, or, with ``-r``, one of the mean.
 
-    A mean has no spread, and gives a note: perf prints the standard error instead, and not the number of runs
-    from which a spread would follow. The unit of events without one is "count". The operation is the event,
-    followed by the processor, core or socket if there is a count for each. perf does not define which values
-    are better; unless the user does, fewer events are better, as they are the cost of the same work. Other
-    text, computed metrics and events that were not counted are ignored. InputError if a count is invalid.
+    A mean is a ``summary`` without spread. The unit of events without one is "count". The operation is the
+    event, followed by the processor, core or socket if there is a count for each. perf does not define which
+    values are better; unless the user does, fewer events are better. Other text, computed metrics and events
+    that were not counted are ignored. InputError if a count or JSON is invalid or a file cannot be read.
     """
     better = source.measure.better or "lower"
     for path in source.files:
@@ -88,7 +87,8 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
     lines after it, ``Unit NAME ... better=higher`` the direction of a unit in them. For other units, lower is
     better if they end in ``/op``, higher if in ``/s``; else the user's choice is used, or higher is assumed,
     with a note. An operation's name has its unit at the end, except ``ns/op``, and does not have
-    ``Benchmark`` at the beginning. Other lines are ignored; InputError if a number is invalid.
+    ``Benchmark`` at the beginning. Other lines are ignored; InputError if a number is invalid or a file
+    cannot be read.
     """
     for path in source.files:
         package, directions = "", dict[str, str]()
@@ -161,7 +161,8 @@ def read_sysbench(source: SourceFiles) -> Iterator[Measurement]:
 
     Operations are named like ``events`` or ``latency``, with the test's parameters in brackets; runs with
     equal parameters and threads are repetitions. Higher rates and lower latencies are better. Rates per
-    interval, if printed, replace the run's. Other lines are ignored; InputError if a number is invalid.
+    interval, if printed, replace the run's. Other lines are ignored; InputError if a number is invalid or a
+    file cannot be read.
     """
     for path in source.files:
         run = _SysbenchRun()

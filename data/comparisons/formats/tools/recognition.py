@@ -56,7 +56,11 @@ class ToolFormat:
 
 
 def tool_format(name: str, *signs: Sign, **options: Any) -> Callable[[Read], ToolFormat]:
-    """Return a decorator that makes a reader a `ToolFormat`; `options` are `root`, `folder`, `versions`."""
+    """Return a decorator that makes a reader the `ToolFormat` `name`, recognised by any of `signs`.
+
+    Signs are `Keys` of JSON, `Columns` of a table or patterns of a line; `options` are the fields `root`,
+    `folder` and `versions`.
+    """
     return lambda read: ToolFormat(name, read, signs, **options)
 
 

@@ -147,7 +147,8 @@ def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
     Its version is the first 10 digits of the commit. The tag ``suite`` is the benchmark, ``name`` the
     operation; each is empty if it is missing. All other tags are its parameters, sorted, except ``source``
     and those that are empty, 0 or false. Higher is better for rates (units such as ``B/s``), else lower.
-    Results without values are skipped, with a note. InputError if a value is not a number.
+    Results without values are skipped, with a note. InputError if a file cannot be read or is invalid, or a
+    value is not a number.
     """
     for path in source.files:
         content = standard_json(read_content(path))
