@@ -166,11 +166,11 @@ def single_shifts(sides: Sides, assumed: float = ASSUMED) -> tuple[Shifts, Float
     """Return each configuration's shift, its between-run standard deviation, and whether that is assumed.
 
     The shifts have ``value``, logarithms of ratios (negative is worse), the standard ``error``, its degrees
-    of ``freedom``, and ``usual_error``: that of usual runs where the deviation is assumed, else ``error``.
-    Each configuration is estimated from its own samples only; the history counts as baseline. The standard
-    deviation, a share, counts as assumed with fewer than `ENOUGH` (5) degrees of freedom: it is then at least
-    `assumed`, but may be larger. Shift and deviation are NaN unless both sides have a level and the levels of
-    all versions are positive. Arrays of shape (n_configurations,).
+    of ``freedom`` (a million where the deviation is assumed), and ``usual_error``: that of usual runs there,
+    else ``error``. Each configuration is estimated from its own samples only; the history counts as baseline.
+    The standard deviation, a share, counts as assumed with fewer than `ENOUGH` (5) degrees of freedom: it is
+    then at least `assumed`, but may be larger. Shift and deviation are NaN unless both sides have a level and
+    the levels of all versions are positive. Arrays of shape (n_configurations,).
     """
     n = len(sides.sign)
     levels = sides.pooled_samples.followed_by(sides.history).reduce_versions(hodges_lehmann)

@@ -85,7 +85,7 @@ def usual_spread(blocks: Sequence[Sides]) -> float:
     """Return the median between-run standard deviation of all configurations, as a share of the level.
 
     Only configurations with at least five versions in history and baseline count; `ORDINARY` (0.007) without
-    any. The result is limited to the bounds of the prior, 0.002 to 0.007.
+    any. ValueError without blocks. The result is limited to the bounds of the prior, 0.002 to 0.007.
     """
     yardsticks = [run_steps(sides).yardstick for sides in blocks]
     spreads = np.concatenate([yardstick.spread[yardstick.is_measured] for yardstick in yardsticks])
@@ -112,8 +112,9 @@ def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
     ``error``, as shares of the level; ``repeated``, how many repetitions of the target are worth one
     independent sample, at least 1; ``runs``, the number of the target's versions, at least 1, at most 10; and
     in ``yardstick`` the between-run ``spread``, a share of the level, and the number of ``versions`` of
-    history and baseline. `prior` is the spread without other evidence. ``step`` and ``error`` are not finite
-    where the baseline's median is 0, or that of a side is unknown.
+    history and baseline. With at most one, ``step`` is the better of the shifts of median and mean.
+    `prior` is the spread without other evidence. ``step`` and ``error`` are not finite where the baseline's
+    median is 0, or that of a side is unknown.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

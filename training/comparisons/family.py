@@ -397,7 +397,8 @@ def bound() -> Family:
     """Return the family comparisons with the parameters in params.yaml of the working directory.
 
     Its fields are ``params``, ``columns`` (the features of models), ``paths``, and ``rules``, a function that
-    returns the fixed rules' verdicts. InputError if that file is missing or invalid.
+    returns the fixed rules' verdicts: a column (True is fail) per rule. InputError if that file is missing or
+    invalid.
     """
     params, paths = load(Comparisons), FamilyPaths(Family.name)
     columns = model_columns(params.section.featurize.feature_set)

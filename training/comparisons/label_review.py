@@ -85,8 +85,9 @@ def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
     """Return a model fitted to `data`, with its ``threshold`` of fail; None while all labels are equal.
 
     With extra training data, the user's labels and the unlabelled rows are ignored until there are 30
-    (`ENOUGH_LABELS`) labels, among them 5 (`ENOUGH`) fails and 5 passes. The model is fitted to labelled rows
-    only; unlabelled ones help to choose the threshold.
+    (`ENOUGH_LABELS`) labels, among them 5 (`ENOUGH`) fails and 5 passes: passes alone teach a model to
+    recognise where a measurement comes from. The model is fitted to labelled rows only; unlabelled ones help
+    to choose the threshold.
     """
     y = data.user_labels.y
     if data.start is not None and (len(y) < ENOUGH_LABELS or np.bincount(y, minlength=2).min() < ENOUGH):
@@ -117,7 +118,7 @@ def choose_threshold(data: Learnable, model: Any, fitting: Fitting, seed: int) -
 
     While ``data.start`` is given and most of the user's rows are unlabelled, the threshold keeps the share of
     the user's rows that a model of ``data.start`` alone fails, unless its estimated balanced accuracy is more
-    than 0.02 (`MAX_LOSS`) below the best.
+    than 0.02 (`MAX_LOSS`) below the best: a threshold from few fails varies more than that share.
     """
     whole, folds = data.all_rows, _grouped_folds(data.all_rows, seed)
     if folds is None:

@@ -249,9 +249,10 @@ def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredi
 def out_of_fold_source() -> PredictionReaders:
     """Return the readers of out-of-fold predictions in the split "grouped", with their files.
 
-    ``read`` takes the project's directory and the content of metrics.json; ``read_stored`` the directory of a
-    registered version, the name of its run and the project's directory. ``files`` are oof.parquet,
-    features.parquet and the directory of interim tables.
+    ``read`` takes the project's directory and the content of metrics.json, and returns the predictions of
+    each entry, the champion first; ``read_stored`` takes the directory of a registered version, the name of
+    its run and the project's directory. ``files`` are oof.parquet, features.parquet and the directory of
+    interim tables.
     """
     return PredictionReaders(
         (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
