@@ -17,6 +17,9 @@ class FeaturesPlugin:
 
 
 def family_plugin(family: str) -> FeaturesPlugin:
-    """Return the constant ``PLUGIN`` of ``features.<family>``; ModuleNotFoundError if `family` is unknown."""
+    """Return the constant ``PLUGIN`` of ``features.<family>``; ModuleNotFoundError if `family` is unknown.
+
+    Its ``featurize`` is the stage or its import string, None without such a stage.
+    """
     plugin: FeaturesPlugin = import_module(f"features.{family}").PLUGIN
     return plugin

@@ -174,8 +174,8 @@ def _shown_attribute(name: str, text: str) -> str:
 def root_of(document: Document) -> str:
     """Return the name of the root element, ``{namespace}name`` if it has a namespace.
 
-    InputError if the document is missing, empty or binary, is malformed or exceeds a limit of `Walk` up to
-    its root element, or declares a document type. The rest of the document is not checked.
+    InputError if the document is missing, unreadable, empty or binary, is malformed or exceeds a limit of
+    `Walk` up to its root element, or declares a document type. The rest of the document is not checked.
     """
     # a document without elements is malformed
     return next(str(element.tag) for _, element in Walk(document))

@@ -51,7 +51,8 @@ def tables_of_blocks(
 ) -> list[ComparisonTables]:
     """Return the tables of each block of `comparisons`: its comparisons, with all results that they use.
 
-    `parts` has the row numbers of each block. Several blocks have no labels.
+    `parts` has the row numbers of each block. A block has all results of its pairs of benchmark and machine,
+    without labels; a single block has all results and labels.
     """
     if len(parts) == 1:
         return [ComparisonTables(tables.results, comparisons, tables.labels)]
@@ -86,9 +87,9 @@ def training_tables(
     Dask cluster cannot be used.
 
     The result has ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the
-    features; ``changes``: ``comparison_id, worst_change`` (the smallest change of a configuration's median, a
-    share of the baseline's; negative is worse; changes for the worse within between-run variation count as
-    0); ``bare``: the columns of both tables, computed without earlier versions and without sibling
+    `vector_columns`; ``changes``: ``comparison_id, worst_change`` (the smallest change of a configuration's
+    median, a share of the baseline's; negative is worse; changes for the worse within between-run variation
+    count as 0); ``bare``: the columns of both tables, computed without earlier versions and without sibling
     operations; all in the order of the comparisons table. ``runs`` has one row: ``spread``, the median
     between-run standard deviation as a share of the level (see `usual_spread`).
     """
@@ -136,9 +137,9 @@ def _vectors_and_changes(
 def featurize_stage() -> None:
     """Run stage featurize: write labelled and unlabelled vectors, and changes of medians, for training.
 
-    In ``data/processed/comparisons``, a Parquet file is written for each table that `training_tables` returns
-    (``changes`` has the changes of medians), and for the vectors of unlabelled comparisons, ``unlabelled``.
-    If ``extra_training_data`` in params.yaml is "champion", the vectors that the shipped champion was trained
+    The Parquet files in ``data/processed/comparisons`` are ``features, changes, bare, runs``, the tables of
+    `training_tables`, and ``unlabelled``, the vectors of valid comparisons without a label. If
+    ``extra_training_data`` in params.yaml is "champion", the vectors that the shipped champion was trained
     on, but none of the project's own operations, are written to ``start``; else an existing file ``start`` is
     left as it is. InputError if params.yaml or a table is missing or invalid.
     """

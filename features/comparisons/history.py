@@ -85,7 +85,7 @@ def usual_spread(blocks: Sequence[Sides]) -> float:
     """Return the median between-run standard deviation of all configurations, as a share of the level.
 
     Only configurations with at least five versions in history and baseline count; `ORDINARY` (0.007) without
-    any. The result is limited to the bounds of the prior, 0.002 to 0.007.
+    any. ValueError without blocks. The result is limited to the bounds of the prior, 0.002 to 0.007.
     """
     yardsticks = [run_steps(sides).yardstick for sides in blocks]
     spreads = np.concatenate([yardstick.spread[yardstick.is_measured] for yardstick in yardsticks])
@@ -95,9 +95,10 @@ def usual_spread(blocks: Sequence[Sides]) -> float:
 def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
     """Return True where the target is one run whose step from earlier runs is within between-run variation.
 
-    That is a step to worse by less than 2.9 standard errors, or any to better. Shape (n_configurations,);
-    False where there is no history (however many versions the baseline has), where history and baseline
-    together have fewer than five versions, and where the target has several runs or no samples.
+    That is a step to worse by less than 2.9 standard errors, or any to better. `steps` is the result of
+    `run_steps`. Shape (n_configurations,); False where there is no history (however many versions the
+    baseline has), where history and baseline together have fewer than five versions, and where the target has
+    several runs or no samples.
     """
     sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
     has_evidence = sampled & steps.yardstick.is_measured & (steps.runs == 1)
@@ -110,9 +111,10 @@ def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
     The result has arrays with one value per configuration: ``step`` (negative is worse) and its standard
     ``error``, as shares of the level; ``repeated``, how many repetitions of the target are worth one
     independent sample, at least 1; ``runs``, the number of the target's versions, at least 1, at most 10; and
-    in ``yardstick`` the between-run ``spread`` and the ``versions`` used. `prior` is the standard deviation
-    between runs without other evidence, as a share of the level. ``step`` and ``error`` are not finite where
-    the baseline's median is 0, or that of a side is unknown.
+    in ``yardstick`` the between-run ``spread``, a share of the level, and the number of ``versions`` of
+    history and baseline. With at most one, ``step`` is the better of the shifts of median and mean.
+    `prior` is the spread without other evidence. ``step`` and ``error`` are not finite where the baseline's
+    median is 0, or that of a side is unknown.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -182,7 +184,7 @@ SIBLINGS = ("siblings_worse",)
 
 
 def sibling_features(sides: Sides) -> Floats:
-    """Return the square root of the share `siblings_worse`, which stresses small shares, per configuration.
+    """Return the square root of the share `siblings_worse`, per configuration.
 
     All configurations of a comparison have equal values. Shape (1, n_configurations), 0 to 1, or NaN.
     """
@@ -194,11 +196,11 @@ def siblings_worse(sides: Sides) -> Floats:
 
     A sibling is a configuration of another operation of the same benchmark on the same machine that was also
     measured at that version. Its step is Welch's t (positive: worse) between the five versions before and two
-    to five versions from it on, up to the target's last version: no later version is used. A sibling counts
-    as ((t - 2) / 4)**2, but 0 if t is below 2, and 1 if it is above 6. The result is the mean over up to 256
-    siblings. A share that the source states is returned unchanged. Shape (n_comparisons,), between 0 and 1;
-    NaN with fewer than five siblings whose step is known, or fewer than two versions of the target, and if
-    versions have no names.
+    to five versions from it on, up to the target's last version. A sibling counts as ((t - 2) / 4)**2, but 0
+    if t is below 2, and 1 if it is above 6. The result is the mean over up to 256 siblings. A share that the
+    source states is returned unchanged. Shape (n_comparisons,), between 0 and 1; if none is stated, NaN with
+    fewer than five siblings whose step is known, fewer than two versions of the target, or versions without
+    names.
     """
     siblings, stated = sides.siblings, sides.siblings_worse
     shares = np.full(sides.n_comparisons, np.nan)
@@ -332,9 +334,9 @@ def version_features(sides: Sides, rows: Ints) -> Floats:
 
     rows: indices of the configurations to describe. Every version is represented by its median; history,
     baseline and target may each have several. At most 40 of each are used: the last ones of history and
-    baseline, the first ones of the target. Smaller features are worse; only ``history_trend``, which does not
-    depend on the target, is neither better nor worse. Shape (len(HISTORY), n_configurations), features in the
-    order of `HISTORY`; NaN where unknown, and for configurations that are not in `rows`.
+    baseline, the first ones of the target. Smaller features are worse, except ``history_trend``, which does
+    not depend on the target. Shape (len(HISTORY), n_configurations), features in the order of `HISTORY`; NaN
+    where unknown, and for configurations that are not in `rows`.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
     baseline, target, history = (

@@ -114,9 +114,11 @@ def step_near(place: int, courses: Courses, penalty: float) -> Step:
     """Return the best step of every series near `place`, the number of columns before the boundary.
 
     Near means fewer than `NEAR` (3) columns away. `penalty` is the cost of a step in squared noise. The
-    fields of the result are explained in `Step`. A step that costs more than it explains is returned too: its
-    ``evidence`` has the opposite sign of its ``size``. Both are NaN for series in which no near step has
-    `SHORTEST` (3) known values on each side.
+    result has, in shape (n,): ``size``, the level after minus that before; ``lasts``, the number of values of
+    the shorter segment; ``evidence``, the additional cost of the best course without a near step, with the
+    sign of the size; ``others``, the size of the largest other step, and ``count``, their number. A step that
+    costs more than it explains is returned too: its ``evidence`` has the opposite sign of its ``size``. Both
+    are NaN for series in which no near step has `SHORTEST` (3) known values on each side.
     """
     best = courses.best_courses(penalty)
     row_numbers, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)
@@ -215,8 +217,7 @@ def detectable_change(five: Floats, counts: Floats, noise: Floats) -> Floats:
     The standard deviation of one median is the larger of two estimates, or the one that is known; NaN if
     neither is. The first estimate is `noise`. The second is the median, over the versions with several
     repetitions, of 1.2533 x spread / sqrt(repetitions); the spread of a version is that standard deviation,
-    as a share of its median, which a normal distribution with the same interquartile range has. An operation
-    is unstable if the result is above 5 % (`WANTED`).
+    as a share of its median, which a normal distribution with the same interquartile range has.
 
     five: shape (n, n_versions, 5), minimum, quartiles and maximum, NaN where not measured. counts: shape (n,
     n_versions), number of repetitions; 0 if unknown, and then taken as 5. noise: shape (n,), as
@@ -315,7 +316,7 @@ def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shi
 
 
 def log_medians(medians: Floats) -> Floats:
-    """Return the logarithms of medians, NaN where a median is not above 0; same shape."""
+    """Return the natural logarithms of medians, NaN where a median is not above 0; same shape."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(medians > 0, np.log(medians), np.nan)
 

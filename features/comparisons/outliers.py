@@ -54,7 +54,9 @@ def without_outliers(sides: Sides) -> tuple[Sides, Outliers]:
     configurations of a comparison have an outlying sample on one side, none is removed there, as they are
     then typical of it. Sides given as five numbers, and fewer than `FEWEST` (5) samples, are not changed. If
     a run of a baseline of fewer than 5 runs is outlying, no run of this configuration is removed: it may be a
-    new level.
+    new level. Removed samples and runs have ``comparison`` (row), ``threads``, ``side`` ("baseline" or
+    "target"; of runs "history"), ``samples`` (the number on the side, or of runs, before removal), ``value``,
+    and ``median`` of the others.
     """
     sides, samples = _without_samples(sides)
     sides, runs = _without_runs(sides)

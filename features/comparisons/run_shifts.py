@@ -97,8 +97,8 @@ class RunShifts:
     def is_beyond(self, sign: float) -> NDArray[np.bool_]:
         """Return which comparisons moved in the direction of `sign` (-1: worse) by more than variation.
 
-        Shape (n_comparisons,). The false discovery rate over all comparisons is limited; see
-        `FALSE_DISCOVERY_RATE`.
+        Shape (n_comparisons,); True, too, if the whole run moved so. The false discovery rate over all
+        comparisons is limited; see `FALSE_DISCOVERY_RATE`.
         """
         p, adjusted = self._p_values(sign)
         whole = np.zeros(self.n_comparisons, bool)
@@ -156,7 +156,10 @@ class RunShifts:
         return few * (1 + _SHARED_ERROR / max(numbers)) if is_shared else few
 
     def is_doubted(self) -> NDArray[np.bool_]:
-        """Return which comparisons may be worse, shape (n_comparisons,): by `DOUBTED` errors or more."""
+        """Return which comparisons may be worse, shape (n_comparisons,).
+
+        By more than `DOUBTED` (2.1) standard errors, or because the whole run got worse.
+        """
         with np.errstate(invalid="ignore", divide="ignore"):
             rows = self.own.value / self.own.usual_error < -DOUBTED
         doubted = np.zeros(self.n_comparisons, bool)
@@ -184,7 +187,8 @@ class RunShifts:
         """Return which comparisons the shifts decide, and in which they only may doubt a fail.
 
         Shape (n_comparisons,). They decide where a machine has `FEWEST` operations or more. They may doubt
-        where fewer are compared and the runs are too few to show their variation.
+        where fewer are compared and the runs are too few to show their variation. Neither where the shift of
+        a configuration is unknown.
         """
         n = self.n_comparisons
         is_build = np.isin(self.machine, [*self.by_machine])
@@ -204,7 +208,7 @@ class RunShifts:
 
     @property
     def interval(self) -> tuple[Floats, Floats]:
-        """Lower and upper limits of the shifts, including the whole run's, at a confidence of 95 %."""
+        """Lower and upper 95 % limits of the shifts (logarithms of ratios), including the whole run's."""
         value = self.own.value + np.nan_to_num(self.together)
         half = special.stdtrit(self.own.freedom, 0.975) * self.own.error
         low, high = (np.clip(limit, -_FARTHEST, _FARTHEST) for limit in (value - half, value + half))

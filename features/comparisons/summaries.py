@@ -55,9 +55,9 @@ def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
     """Return Mann-Whitney's test of target against baseline samples, for each configuration.
 
     The sides have the same number of lists; sign: shape (n_configurations,), -1 where lower is better, else
-    1. The result's ``z`` (normal approximation) is negative where the target is worse, 0 if all samples are
-    equal; ``superiority`` is the share of pairs in which the target is better, ties count half. Both are NaN
-    where a side has no samples.
+    1. The result's ``z`` (normal approximation, corrected for ties) is negative where the target is worse, 0
+    if all samples are equal; ``superiority`` is the share of pairs in which the target is better, ties count
+    half. Both are NaN where a side has no samples. ``continuity`` is the continuity correction of ``z``.
     """
     n_b, n_t = baseline.lengths, target.lengths
     rank_sum, ties = np.zeros(len(sign)), np.zeros(len(sign))
@@ -84,7 +84,7 @@ def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
 
 
 def sample_moments(samples: Samples) -> Moments:
-    """Return number, mean and variance (by n - 1) of every list of samples, each of shape (n_lists,).
+    """Return ``n``, ``mean`` and ``variance`` (by n - 1) of every list of samples, of shape (n_lists,).
 
     The mean of an empty list is NaN, as is the variance of fewer than two samples.
     """
@@ -170,7 +170,7 @@ class Extent(NamedTuple):
 
 
 def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) -> Extent:
-    """Return the lowest value, the median and the highest value of each comparison over its configurations.
+    """Return the ``lowest``, ``middle`` (median) and ``highest`` value over each comparison's configurations.
 
     values: shape (n_features, n_configurations), NaN is ignored. comparison: shape (n_configurations,), the
     comparison of every configuration, ascending. The three results have shape (n_features, n_comparisons),
@@ -275,7 +275,7 @@ def relative_differences(baseline: Floats, target: Floats) -> Floats:
 
 
 def robust_spread(five: Floats) -> Floats:
-    """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` * abs(median).
+    """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` (0.001) * abs(median).
 
     `five` has shape (..., 5); the result has shape (...) and the unit of `five`.
     """
@@ -291,8 +291,7 @@ def hodges_lehmann(ordered: Floats) -> Floats:
     """Return the median of the means of all pairs of samples of each row, each sample also with itself.
 
     `ordered`, shape (n_rows, n_samples), at least one sample, ascends in each row; more than 20 samples are
-    represented by 20 quantiles. Nearly as efficient as the mean, and robust (Hodges and Lehmann 1963). Shape
-    (n_rows,); NaN for a row with a NaN.
+    represented by 20 quantiles. Robust (Hodges and Lehmann 1963). Shape (n_rows,); NaN for a row with a NaN.
     """
     if (length := ordered.shape[1]) > _MOST_PAIRED:
         place = (np.arange(_MOST_PAIRED) + 0.5) / _MOST_PAIRED * length - 0.5
@@ -364,7 +363,7 @@ def first_values(samples: Samples, width: int) -> Floats:
 def last_values(samples: Samples, width: int) -> Floats:
     """Return the last `width` values of every list, right-aligned, NaN where a list has fewer.
 
-    The shape is (n_configurations, n), where n is the length of the longest list, but at most `width`.
+    Shape (n_configurations, length of the longest list, at most `width`).
     """
     longest = min(samples.lengths.max(initial=0), width)
     return _padded_values(samples, samples.stops[:, None] + np.arange(-longest, 0))
@@ -407,7 +406,10 @@ def row_quantile(rows: Floats, share: float) -> Floats:
 
 
 def share_where(condition: NDArray[np.bool_], values: Floats) -> Floats:
-    """Return the share of the finite values of every row that meet a condition, shape (n_rows,), or NaN."""
+    """Return the share of the finite values of every row where `condition` is True; NaN without any.
+
+    Both arguments have one shape, the result (n_rows,).
+    """
     finite = np.isfinite(values)
     count = finite.sum(axis=1)
     return np.asarray((condition & finite).sum(axis=1) / np.where(count > 0, count, np.nan))

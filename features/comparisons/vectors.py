@@ -197,14 +197,17 @@ def model_columns(features: FeatureSet) -> tuple[str, ...]:
     """Return the names of the feature columns that models use with a feature set, in their order.
 
     "thesis" has the 15 features of the thesis. "extended" has those three of the 15 that are of medians, and
-    features of samples, of earlier versions and of other operations (`SIBLINGS`); "retrospective" adds those
-    of later versions.
+    features of samples (without their scatter and number), of earlier versions and of other operations
+    (`SIBLINGS`); "retrospective" adds those of later versions.
     """
     return SEED_FEATURES if features == "thesis" else _SEEN + _LATER.get(features, ())
 
 
 def vector_columns(features: FeatureSet) -> tuple[str, ...]:
-    """Return all columns of `feature_vectors`, also those that models do not use; "thesis" as "extended"."""
+    """Return the names of all columns of `feature_vectors`, with those that models do not use.
+
+    "thesis" counts as "extended".
+    """
     return FEATURES + _LATER.get(features, ())
 
 

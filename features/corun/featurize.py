@@ -40,7 +40,7 @@ def training_instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
 
 
 def placed_from_instances(table: pd.DataFrame) -> Placed:
-    """Return the tasks, co-runners and machines of the rows of `training_instances`, in their order."""
+    """Return ``tasks``, ``corunners`` (tuples of names) and ``machines`` of rows of `training_instances`."""
     corunners = [tuple(names.split(AND)) for names in table["corunners"]]
     return Placed(table["task"].tolist(), corunners, table["machine"].tolist())
 

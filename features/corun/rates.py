@@ -197,7 +197,11 @@ def corun_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 
 
 def corun_columns(solo: Solo, *, several: bool) -> tuple[str, ...]:
-    """Return the column names of `corun_matrix`; `several`: whether any task has more than one co-runner."""
+    """Return the column names of `corun_matrix`; `several`: whether any task has more than one co-runner.
+
+    They are ``own_<event>, others_<event>``, if `several` ``most_<event>``; the features of solo times, with
+    ``own_``, then ``others_``; ``longer, both_fixed, twins, beside``; those of the machine.
+    """
     prefixes = (OWN, OTHERS, MOST) if several else (OWN, OTHERS)
     return (
         *(f"{prefix}{event}" for prefix in prefixes for event in solo.rates.columns),

@@ -167,10 +167,11 @@ class FingerprintTable(Tables):
 def fingerprint_matrix(tables: FingerprintTables, threads: Threads = "both") -> FingerprintTable:
     """Return the rates of each fingerprint run, a column per stressor, and the performance of applications.
 
-    `threads` selects rates on one thread, on all threads (columns with the suffix ``@all``), or both. Runs
-    are sorted by machine and repetition, columns of rates by name. Rates that are not above 0 become NaN;
-    values of performance that are not above 0 are left out. InputError if `threads` leaves no rates,
-    ValueError if a run has a stressor twice.
+    The table ``runs`` has ``machine, repetition, cpu_model, cores``, then the rates; ``targets`` has
+    ``application, metric, better, machine, repetition, value``. `threads` selects rates on one thread, on all
+    threads (columns with the suffix ``@all``), or both. Runs are sorted by machine and repetition, columns of
+    rates by name. Rates that are not above 0 become NaN; rows of performance whose value is not above 0 are
+    left out. InputError if `threads` leaves no rates, ValueError if a run has a stressor twice.
     """
     wanted = {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
     rates = tables.machines[tables.machines["threads"].isin(wanted)]

@@ -67,8 +67,9 @@ def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[Metr
 
     A part is a fold of the test cases; runs that are in no part are outside of every part. The list has
     ``chunks.parts + 1`` items, in the order of the parts; with a single part, only that of all runs. Each
-    item equals `features.matrices.forms.training_statistics` of those runs, but has all ``chunks.groups``. It
-    is computed without all runs in memory, in parallel as `compute` configures.
+    item equals `features.matrices.forms.training_statistics` of those runs (``middles``, ``units``,
+    ``spread``, ``drift``), but has all ``chunks.groups``. It is computed without all runs in memory, in
+    parallel as `compute` configures.
     """
     step = max(1, _AT_ONCE // max(chunks.rows, 1))
     blocks = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]
@@ -89,7 +90,7 @@ def contrasted_rows(chunks: CleanChunks, statistics: Sequence[MetricStatistics],
     `statistics_without_parts`: the first of all runs, then one per part, of the runs outside it. A pair is
     contrasted with the item of its part, or with the first if there is a single part. Pairs without a label
     or with an empty side are left out; with several parts, the rows are sorted by part, and pairs in no part
-    are left out, too.
+    are left out, too (ValueError if these are all pairs).
     """
     tables, part = chunks.read_chunk(file)
     if chunks.parts == 1:

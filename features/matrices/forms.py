@@ -150,7 +150,7 @@ class Rows:
 
 
 def concat_rows(parts: Sequence[Rows]) -> Rows:
-    """Return the rows of `parts`, which have equal columns, one part after the other; at least one part."""
+    """Return the rows of `parts`, which have equal columns, part by part; ValueError without a part."""
     about = pd.concat([part.about for part in parts], ignore_index=True)
     x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
     return replace(parts[0], x=x, about=about, y=y)
@@ -199,12 +199,13 @@ Form = Callable[[MatrixTables, MetricStatistics], Rows]
 def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricStatistics:
     """Return medians, units and noise of `metrics` in training tables, which the forms use.
 
-    The unit of a metric is a small absolute value of it, see `middle_and_unit`; the noise is that of
-    ``arcsinh(value / unit)``, per workload group, shrunk towards that of all groups. ``spread``, the variance
-    of runs, is estimated from the baselines of all pairs. ``drift``, the mean squared difference of the two
-    medians of a pair, is estimated from the pairs labelled normal; from all pairs not labelled abnormal if
-    fewer than `FEW` (5) pairs of all groups together are labelled normal. A metric without values has the
-    median 0, the unit 1 and the noise 0.
+    ``middles`` are the medians, ``units`` a small absolute value of each metric, see `middle_and_unit`, both
+    of shape (n_metrics,). The noise is that of ``arcsinh(value / unit)``, in a row per workload group, in the
+    order of ``groups``, shrunk towards the last row, that of all groups. ``spread``, the variance of runs, is
+    estimated from the baselines of all pairs. ``drift``, the mean squared difference of the two medians of a
+    pair, is estimated from the pairs labelled normal; from all pairs not labelled abnormal if fewer than
+    `FEW` (5) pairs of all groups together are labelled normal. A metric without values has the median 0, the
+    unit 1 and the noise 0.
     """
     scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
         -1, 2
@@ -265,8 +266,8 @@ class NoiseSums:
 def flatten_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     """Return one row per run: its metrics, with training medians in place of missing and infinite values.
 
-    The columns are ``statistics.metrics``. The label is 0 (normal) for baseline runs, else the run's flag
-    ``abnormal`` (1, 0, NaN if unknown).
+    The features ``x`` have the columns ``statistics.metrics``; ``about`` is `describe_runs`. The label ``y``
+    is 0 (normal) for baseline runs, else the run's flag ``abnormal`` (1, 0, NaN if unknown).
     """
     runs = tables.runs
     y = np.where(runs["side"] == SIDES[0], 0.0, abnormal_flags(runs))
@@ -281,7 +282,7 @@ def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows
     The n-th target run is matched with the n-th baseline run; if there are fewer baseline runs, these are
     reused from the first on. Target runs without a baseline are left out, the others keep their order.
     Columns are ``baseline <metric>``, then ``target <metric>``. Gaps and infinite values are filled with the
-    training median. The label is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
+    training median. The label ``y`` is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
     """
     target, baseline = _baseline_partners(tables.runs)
     filled = _fill_gaps(tables, statistics)
@@ -295,7 +296,7 @@ def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Ro
 
     Positive where the target is larger. The n-th target run of a pair is matched with the n-th baseline run;
     if these are fewer, they are reused from the first. Target runs without a baseline are left out, the
-    others keep their order. The label is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
+    others keep their order. The label ``y`` is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
     Deviations are relative to the size of the baseline's value, or to the metric's smallest usual size (the
     unit in `middle_and_unit`) if that is larger; they are cut at ``+-MOST_PER_CENT`` (a million), and 0 where
     a value is missing or infinite on either side.
@@ -316,14 +317,14 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     The noise of a metric is the larger of two: the spread of the differences of normal training pairs of the
     group, scaled by how much the runs of this baseline vary compared with the group; and the difference to
     expect from the runs of these two matrices. The runs' variance is the baseline's, moderated by the group's
-    (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs suffice. Values
-    are compressed by ``arcsinh`` before subtraction, differences after division. A metric missing on one side
-    counts as equal; a pair with a side without any value is left out. Rows are in the order of the pairs'
-    first runs. The label is 1 if a target run is abnormal, 0 if some are normal and none abnormal, else NaN.
+    (Smyth 2004, "Linear models and empirical Bayes methods"). Values are compressed by ``arcsinh`` before
+    subtraction, differences after division. A metric missing on one side counts as equal; a pair with a side
+    without any value is left out. Rows are in the order of the pairs' first runs. The label ``y`` is 1 if a
+    target run is abnormal, 0 if some are normal and none abnormal, else NaN.
 
-    Further columns: the `size_statistics` of these differences (before the second ``arcsinh``); the mean over
-    all metrics of log(target's / baseline's standard deviation), 0 if unknown; the share of metrics that only
-    the baseline has.
+    Further columns: the `size_statistics` of these differences (before the second ``arcsinh``); "mean
+    spread", the mean over all metrics of log(target's / baseline's standard deviation), 0 if unknown;
+    "metrics that the target lacks", the share of metrics that only the baseline has.
     """
     matrices = MatrixPairs.from_tables(
         tables, statistics.scale_values(_finite_values(tables, statistics.metrics))

@@ -118,9 +118,11 @@ def estimate_base_rate(training: TrainingScores, scores: Floats, threshold: floa
     """Return the share of fails among unlabelled rows, with its 95 % interval and checks of the estimate.
 
     `scores`, shape (n_rows,), are calibrated probabilities of ``fail`` as in `training`, 0 below the minimum
-    effect size; ``fail`` is the better guess from `threshold` on. The share, the likeliest one, is never 0 or
-    1; the ends of its interval may be. InputError for fewer than 100 (`FEWEST`) scores, or if `training` has
-    one label only.
+    effect size; ``fail`` is the better guess from `threshold` on. The result has ``rate``, the likeliest
+    share, never 0 or 1; its interval ``low`` to ``high``, whose ends may be; ``n_comparisons``;
+    ``black_box``, the share by black-box shift estimation; ``distance`` of the scores from the nearest
+    mixture of the training scores, and ``max_distance``, its largest value by chance. InputError for fewer
+    than 100 (`FEWEST`) scores, or if `training` has one label only.
     """
     if len(set(training.failed)) == 1:
         raise InputError("base_rate: the model has training scores of one label only; expected a number")

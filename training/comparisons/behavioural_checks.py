@@ -88,10 +88,10 @@ def find_violations(
 ) -> Iterator[Violation]:
     """Yield a violation for each check that a model violates, in the order of `rules`.
 
-    A violation has the name of the check, and the description and the probability of the check's first wrong
-    case. `judge` takes the samples of the cases of all checks, and returns the model's probabilities of
-    ``fail``, shape (n_cases,); it is called once. `threshold` is the probability from which the verdict is
-    ``fail``. ValueError if `rules` is empty.
+    A violation has the name of the check (``rule``), and the description (``case``) and the ``probability``
+    of the check's first wrong case. `judge` takes the samples of the cases of all checks, and returns the
+    model's probabilities of ``fail``, shape (n_cases,); it is called once. `threshold` is the probability
+    from which the verdict is ``fail``. ValueError, at the first iteration, if `rules` is empty.
     """
     probability = judge(sides_of([case for rule in rules for case in rule.cases]))
     stops = np.cumsum([len(rule.cases) for rule in rules])
@@ -102,7 +102,11 @@ def find_violations(
 
 
 def build_checks(seed: int) -> tuple[BehaviouralCheck, ...]:
-    """Return all checks of a model's probabilities of ``fail``; `seed` draws the samples of their cases."""
+    """Return all checks of a model's probabilities of ``fail``; `seed` draws the samples of their cases.
+
+    A check has a ``name``, ``cases``, and ``holds``, which takes their probabilities and the threshold, and
+    returns whether each is right.
+    """
     draw = np.random.default_rng(seed)
     return (*_plain_checks(draw), *_order_checks(draw), *_invariance_checks(draw), *_verdict_checks(draw))
 

@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 
 def examples_of(family: Family, table: FeatureTable) -> Examples:
-    """Return vectors, labels and groups of `table`, and in the field `bare` those computed without history.
+    """Return vectors ``x``, labels ``y`` and ``groups`` of `table`, and in ``bare`` those without history.
 
     `bare` has the same rows in the same order. The field `below` flags rows where no median worsened by at
     least the family's minimum effect size: by changes with history, in `bare` by those without. A row of
@@ -100,13 +100,16 @@ def learn_decision(
 ) -> Decision:
     """Return calibration, thresholds and risk guarantees of a model, learned from out-of-fold predictions.
 
-    `probability`, shape (n_rows,), has those of the training rows `examples`, not calibrated. From
-    `threshold` on, also not calibrated, ``fail`` is the better guess; the result has the calibrated
-    threshold. `how` has the limits on error and review rates, or costs, that set the
-    thresholds of ``unsure`` and ``fail``; if a limit on false negatives (positives) cannot be guaranteed,
-    ``pass`` (``fail``) is never given. A limit on false positives precedes one on reviews. Rows below the
-    minimum effect size do not train the calibration, unless all are; the result has a factor, at most 1, by
-    which their calibrated probabilities are multiplied. `seed` is that of random splits.
+    `probability`, shape (n_rows,), are predictions for the training rows `examples`, not calibrated. From
+    `threshold` on, also not calibrated, ``fail`` is the better guess. `how` has the limits on error and
+    review rates, or costs, that set the thresholds ``cuts``: ``low`` of ``unsure`` and ``high`` of ``fail``.
+    If a limit on false negatives (positives) cannot be guaranteed, ``pass`` (``fail``) is never given. A
+    limit on false positives sets ``high`` even with one on reviews. `seed` is that of random splits.
+
+    Further fields: ``calibration``, not trained by rows below the minimum effect size, unless all are;
+    ``beneath``, the factor, at most 1, that multiplies their calibrated probabilities; ``threshold``,
+    calibrated; ``guarantee``, thresholds by guaranteed error rate; ``policy``, the limits or costs of `how`;
+    ``sending``, the thresholds for each review rate of `SENT`.
     """
     y, groups, below = examples.y, examples.groups, ~examples.needs_model
     used = np.full(len(below), True) if below.all() else ~below
@@ -154,9 +157,10 @@ def _guarantee(examples: Examples, adjusted: Floats, how: Decide, seed: int) -> 
 
 
 def write_out_of_fold(directory: Path, results: Iterable[SearchOutcome[Any]]) -> None:
-    """Write held.npz to `directory`: the out-of-fold probabilities of each search, named "part model".
+    """Write held.npz to `directory`: an array of out-of-fold probabilities per search.
 
-    The directory is created if missing; an existing file is replaced.
+    The array of a search is named "<part> <model>". The directory is created if missing; an existing file is
+    replaced.
     """
     with replacing(directory / OUT_OF_FOLD_FILE) as path, path.open("wb") as file:
         arrays: dict[str, Any] = {f"{result.part} {result.model}": result.out_of_fold for result in results}

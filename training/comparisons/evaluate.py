@@ -56,13 +56,14 @@ def tie_break(
 ) -> str:
     """Return the first model of `order` that is not significantly worse than the best.
 
-    Models that are not in `order` come last, as in `predicted`. The score of a model is the mean of its
-    balanced accuracy and its average precision, as in the search for parameters. A model is worse if the
-    whole bootstrap interval (95 %, 400 draws) of its score minus the best one is below 0, over groups drawn
-    with replacement; draws with only one label are left out. So `order` decides between models that the data
-    cannot distinguish, as Breiman, Friedman, Olshen and Stone choose the simplest model within one standard
-    error (Classification and Regression Trees, 1984, section 3.4.3). `failed` are the labels (True is fail;
-    both must occur), `groups` the groups of the rows, both of shape (n_rows,).
+    `predicted` has by model the ``probability`` of fail and the verdicts (``fails``). Models that are not in
+    `order` come last, as in `predicted`. The score of a model is the mean of its balanced accuracy and its
+    average precision. A model is worse if the whole bootstrap interval (95 %, 400 draws) of its score minus
+    the best one is below 0, over groups drawn with replacement; draws with only one label are left out. So
+    `order` decides between models that the data cannot distinguish, as Breiman, Friedman, Olshen and Stone
+    choose the simplest model within one standard error (Classification and Regression Trees, 1984, section
+    3.4.3). `failed` are the labels (True is fail; both must occur), `groups` the groups of the rows, both of
+    shape (n_rows,).
     """
     names = sorted(predicted, key=lambda name: order.index(name) if name in order else len(order))
     once = np.ones(len(failed))
@@ -148,7 +149,7 @@ def evaluate(family: Family) -> None:
     """Run stage evaluate: write metrics.json; oof, risk_guarantees and curves (Parquet); DVC's figures.
 
     DVC's figures are summary.json and plots (CSV). InputError if a file of an earlier stage is missing or
-    invalid.
+    invalid, or a label is too rare for the folds.
     """
     table, seed = family.read_features(), family.params.seed
     verdicts, counted = out_of_fold(family, table, read_tuned(family.paths.tuned, Classified))

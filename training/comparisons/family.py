@@ -179,8 +179,9 @@ def all_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
 def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
     """Return the parts of a random split, with about equal shares of fails per fold (thesis, section 6.6.1).
 
-    ``how.n_folds`` parts for each of ``how.n_repeats`` repeats, repeat by repeat; a part has the row numbers
-    of training and test, ascending. InputError if a label has fewer rows than folds.
+    ``how.n_folds`` parts for each of ``how.n_repeats`` repeats; a part has the numbers of ``repeat`` and
+    ``fold``, from 0, and the row numbers ``train`` and ``test``, ascending. InputError if a label has fewer
+    rows than folds.
     """
     from sklearn.model_selection import RepeatedStratifiedKFold
 
@@ -201,8 +202,8 @@ def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
     """Return ``how.n_grouped_folds`` parts; no group has rows both in training and in test of a part.
 
     Each row is in the test rows of one part; folds are stratified by label and shuffled with `seed`. A part
-    has the row numbers of training and test, from 0, ascending. InputError if a label has fewer groups than
-    folds, or the test rows of a fold have a single label.
+    has the row numbers ``train`` and ``test``, ascending, and the number ``fold``, all from 0. InputError if
+    a label has fewer groups than folds, or the test rows of a fold have a single label.
     """
     folds = group_folds(examples, how.n_grouped_folds, seed, "grouped split")
     return [Part("grouped", train, test, fold=number) for number, (train, test) in enumerate(folds)]
@@ -395,7 +396,9 @@ class Family:
 def bound() -> Family:
     """Return the family comparisons with the parameters in params.yaml of the working directory.
 
-    InputError if that file is missing or invalid.
+    Its fields are ``params``, ``columns`` (the features of models), ``paths``, and ``rules``, a function that
+    returns the fixed rules' verdicts: a column (True is fail) per rule. InputError if that file is missing or
+    invalid.
     """
     params, paths = load(Comparisons), FamilyPaths(Family.name)
     columns = model_columns(params.section.featurize.feature_set)

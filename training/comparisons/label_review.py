@@ -82,12 +82,12 @@ class FewModel:
 
 
 def fit_few_labels(data: Learnable, seed: int) -> FewModel | None:
-    """Return a model fitted to `data`, with its threshold of ``fail``; None while all labels are equal.
+    """Return a model fitted to `data`, with its ``threshold`` of fail; None while all labels are equal.
 
     With extra training data, the user's labels and the unlabelled rows are ignored until there are 30
     (`ENOUGH_LABELS`) labels, among them 5 (`ENOUGH`) fails and 5 passes: passes alone teach a model to
-    recognise where a measurement comes from, and it would judge everything from there as pass. The model is
-    fitted to labelled rows only; unlabelled ones help to choose the threshold.
+    recognise where a measurement comes from. The model is fitted to labelled rows only; unlabelled ones help
+    to choose the threshold.
     """
     y = data.user_labels.y
     if data.start is not None and (len(y) < ENOUGH_LABELS or np.bincount(y, minlength=2).min() < ENOUGH):
@@ -193,10 +193,11 @@ def read_training_data(
 ) -> Learnable:
     """Return `labelled` with the extra training data and, if `unlabelled`, the unlabelled rows.
 
-    The extra training data are in start.parquet (field ``start``), the unlabelled rows in unlabelled.parquet
-    (field ``rest``), both next to the file `features`, which is not read. A field is None if its file does
-    not exist; ``start`` also if the file has no rows, ``rest`` also unless `unlabelled`. InputError if a file
-    that is read is damaged or lacks a column of `table`.
+    `labelled` becomes the field ``user_labels``. The extra training data are in start.parquet (field
+    ``start``), the unlabelled rows in unlabelled.parquet (field ``rest``), both next to the file `features`,
+    which is not read. A field is None if its file does not exist; ``start`` also if the file has no rows,
+    ``rest`` also unless `unlabelled`. InputError if a file that is read is damaged or lacks a column of
+    `table`.
     """
     start, others = features.with_name(START), features.with_name(UNLABELLED_FILE)
     first = FeatureTable.read(start, table.columns).examples if start.is_file() else None
@@ -207,7 +208,7 @@ def read_training_data(
 
 
 def digest_beside(features: Path, table: FeatureTable) -> str:
-    """Return the digest of `table`, preceded by the first 6 digits of that of start.parquet.
+    """Return ``table.digest``, preceded by the first 6 digits of the SHA-256 of start.parquet.
 
     Nothing precedes it if start.parquet is not in the directory of the file `features`.
     """
@@ -236,10 +237,11 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
     that verdict is the label (the threshold of confident learning, one per fold). `verdicts` are out-of-fold,
     one row per ``entry`` and ``comparison_id``, with ``fold, verdict, status, probability``. The entry
     `champion` gives the probabilities; of all entries, those that contradict the label are counted. `labels`
-    is the table of all annotators' labels. An item has the label, its annotators (only the one who settled
-    it, if any; "unknown" if no name is given), the probability of ``fail``, the doubt (see `label_doubts`; 0
-    where that is negative or NaN) and the reasons in words. The second part is ordered as in
-    `disputed_comparisons`; comparisons without the champion's verdict are not in the result.
+    is the table of all annotators' labels. An item has ``comparison_id``, the label ``status``, its
+    annotators ``labelled_by`` (only the one who settled it, if any; "unknown" if no name is given), the
+    ``probability`` of fail, the ``doubt`` (see `label_doubts`; 0 where that is negative or NaN) and the texts
+    ``reason``. The second part is ordered as in `disputed_comparisons`; comparisons without the champion's
+    verdict are not in the result.
     """
     champion_rows = verdicts[verdicts["entry"] == champion].set_index("comparison_id")
     doubt = pd.Series(label_doubts(champion_rows), champion_rows.index)
@@ -321,13 +323,13 @@ class Pool:
 def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
     """Return the indices of the rows to label next, in order, shape (n,).
 
-    Fails are rare, so the first task is to find some. As long as no fail is labelled, or no pass (one in the
-    extra training data is enough), rows with the largest ``suspicion`` come first, and every fifth is drawn
-    at random. Then a model is fitted to the labels, and rows come first where its log-odds are nearest to 0
-    (uncertainty sampling: D. Lewis, W. Gale, A sequential algorithm for training text classifiers, SIGIR
-    1994). Except for rows drawn at random, one row of an operation comes before a second of any, because
-    neighbours in a series carry the same information; until a fail is labelled, labelled passes of the
-    operation count, too. Fewer than `n` rows are returned if fewer are unlabelled.
+    As long as no fail is labelled, or no pass (one in the extra training data is enough), rows with the
+    largest ``suspicion`` come first, and every fifth is drawn at random. Then a model is fitted to the
+    labels, and rows come first where its log-odds are nearest to 0 (uncertainty sampling: D. Lewis, W. Gale,
+    A sequential algorithm for training text classifiers, SIGIR 1994). Except for rows drawn at random, one
+    row of an operation comes before a second of any, because neighbours in a series carry the same
+    information; until a fail is labelled, labelled passes of the operation count, too. Fewer than `n` rows
+    are returned if fewer are unlabelled.
     """
     data, free = pool.training_data, pool.unlabelled_rows
     model = fit_model(data, seed) if (data.user_labels.y == 1).any() else None

@@ -53,9 +53,10 @@ _KEPT = ("comparison_id", "verdict", "status", "probability", "threshold", "fold
 def champion_functions(family: Family, metrics: dict[str, Any]) -> ChallengerTest:
     """Return the functions that compare the best model of metrics.json with the registered champion.
 
-    They also read models, log them in MLflow and test their behaviour. `metrics` is the content of
-    metrics.json. InputError if a file of the stage featurize is missing or does not fit; FileNotFoundError
-    without oof.parquet.
+    They are ``read`` (a model from a directory), ``compare`` (the best model with the champion in a
+    directory), ``track`` (`track_models`, given tags) and ``refused`` (`first_violation`, given a directory).
+    `metrics` is the content of metrics.json. InputError if a file of the stage featurize is missing or does
+    not fit; FileNotFoundError without oof.parquet.
     """
     table = family.read_features()
     changes = read_changes(family.stage_file("changes"), table)
@@ -73,7 +74,7 @@ def first_violation(directory: Path, seed: int) -> str:
 
     `directory` has the model; random cases are drawn with `seed`. Models that do not take the feature
     `EVIDENCE` (such as the vector of the thesis) are not checked, which gives "" as well. InputError if the
-    model cannot be read.
+    model cannot be read, ModelError if it predicts a number that is not finite.
     """
     model = ReadyModel.read(directory)
     if EVIDENCE not in model.card.features:
@@ -125,11 +126,11 @@ def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
 
 
 def track_models(outs: StageOutputs, tags: dict[str, str]) -> Tracked:
-    """Log the models in MLflow, and return the run and the address of the best one, which is logged last.
+    """Log the models in MLflow, and return ``run_id, model_uri, model_id`` of the best, which is logged last.
 
-    The others with searched parameters are logged before it, from worst to best, except those that MLflow
+    Before it, the others with searched parameters are logged, from worst to best, except those that MLflow
     already has, with their files, for the same digest ``tags["evidence"]``, which becomes a tag of their
-    runs. Interrupted runs are marked as killed.
+    runs; other `tags` are ignored. Interrupted runs are marked as killed.
     """
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features_file, tags["evidence"])
@@ -246,7 +247,13 @@ def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredi
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the readers of the split "grouped"; one of their files is the directory of interim tables."""
+    """Return the readers of out-of-fold predictions in the split "grouped", with their files.
+
+    ``read`` takes the project's directory and the content of metrics.json, and returns the predictions of
+    each entry, the champion first; ``read_stored`` takes the directory of a registered version, the name of
+    its run and the project's directory. ``files`` are oof.parquet, features.parquet and the directory of
+    interim tables.
+    """
     return PredictionReaders(
         (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
         _read_predictions,
