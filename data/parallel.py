@@ -228,7 +228,7 @@ def with_progress_bar(done: Iterable[Result], total: int, title: str, after: flo
 def garbage_collection_off() -> Iterator[None]:
     """Disable the collection of garbage cycles in the block; enable it afterwards if it was enabled before.
 
-    The collection takes a third of the time in which many objects are created.
+    It takes a third of the time in which many objects are created.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -72,17 +72,21 @@ class Params(Generic[FamilyType]):
 
 
 def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[FamilyType]:
-    """Return the parameters in params.yaml, as `validate_params` does; InputError, too, if it is not YAML."""
+    """Return ``seed``, ``compute`` and the family's ``section`` of params.yaml, as `validate_params` does.
+
+    InputError, too, if the file cannot be read or is not YAML.
+    """
     return validate_params(section, yaml_content(path), path)
 
 
 def validate_params(section: type[FamilyType], content: Any, path: Path) -> Params[FamilyType]:
-    """Return the random seed, the compute resources and a family's section from a parsed params.yaml.
+    """Return the random ``seed``, ``compute`` and a family's ``section`` from a parsed params.yaml.
 
     `section` is the class of the family's section; without that section in `content`, the defaults of the
-    class apply. Sections of other families are not validated. The environment variables PERFJUDGE_SCHEDULER
-    and PERFJUDGE_OPTUNA override ``compute.scheduler`` and ``compute.storage``. InputError, which names the
-    file `path`, for an unknown key, an invalid value, or a missing key without a default; `path` is not read.
+    class apply. Sections of other families are not validated. ``compute`` has ``jobs`` (the key ``n_jobs``),
+    ``scheduler`` and ``storage``; the environment variables PERFJUDGE_SCHEDULER and PERFJUDGE_OPTUNA override
+    the last two. InputError, which names the file `path`, for an unknown key, an invalid value, or a missing
+    key without a default; `path` is not read.
     """
     # other families' stages read their sections
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))

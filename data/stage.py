@@ -251,7 +251,7 @@ def prepare_process() -> None:
 def keep_bytecode() -> None:
     """Store compiled modules in ``.bytecode`` in the working directory if Python is set to store none.
 
-    Otherwise, every process would compile pandas and scikit-learn again, which takes longer than most stages.
+    Otherwise, every process would compile the libraries again.
     """
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())
@@ -264,10 +264,10 @@ def keep_bytecode() -> None:
 def pin_arithmetic() -> None:
     """Restrict NumPy, SciPy and Arrow to the instructions of x86-64-v3 in this process and its children.
 
-    These libraries choose their loops by the processor's instructions when they are loaded; sums, the last
-    bit of logarithms and the order of equal keys in an unstable sort depend on them. If an instruction is
-    missing, they choose as usual. OpenBLAS and OpenMP get one thread: on few rows, several threads wait for
-    each other longer than they compute. RuntimeError if NumPy was imported before.
+    By default, they choose loops by the processor's instructions; sums, the last bit of logarithms and the
+    order of equal keys in an unstable sort depend on them. If an instruction is missing, they choose as
+    usual. OpenBLAS and OpenMP get one thread, which is faster on few rows. RuntimeError if NumPy was imported
+    before.
     """
     if "numpy" in sys.modules:
         raise RuntimeError("NumPy was imported before a stage could choose its instructions")
@@ -298,8 +298,5 @@ def prepare_command() -> None:
 
 
 def collect_rarely() -> None:
-    """Set the garbage collection of this process to every 100,000 new objects, rarer than by default.
-
-    The default takes 5 % of the time of a stage, and 10 % of that of a short command.
-    """
+    """Collect garbage only after 100,000 new objects; the default takes 5 to 10 % of a process's time."""
     gc.set_threshold(100_000, 50, 50)

@@ -152,7 +152,7 @@ def run_validate(
 
 
 def read_source(sources: Sources[TablesType], source: Ingest) -> Reading[TablesType]:
-    """Return the tables of the source that params.yaml names, with the errors of skipped rows.
+    """Return the ``tables`` of the source that params.yaml names, with the errors of ``skipped`` rows.
 
     `sources` has the readers of the family's formats; the result has no notes. InputError if the format is
     unknown, the path is missing, the source cannot be read, or no rows of one of the kinds in

@@ -44,10 +44,10 @@ class Constraint(Section):
 def confined(constraint: Constraint, neighbour_cpu: int) -> Iterator[Wrap]:
     """Yield a function that turns a command (list of words) into one that runs under the constraint.
 
-    The constraint is removed after the ``with`` block. `neighbour_cpu` is the processor of the neighbour, a
-    stressor, if the constraint has one; it runs until the block ends or this process is killed. InputError at
-    the start of the block if this machine does not allow the constraint, or the neighbour is missing, may not
-    use that processor or ends within 0.2 s; at the end of the block if the neighbour ended later.
+    The constraint ends with the ``with`` block. Its neighbour (if any), a stressor, runs on the processor
+    `neighbour_cpu` until the block ends or this process is killed. InputError at the start of the block if
+    this machine does not allow the constraint, or stress-ng is missing, may not use that processor or ends
+    within 0.2 s; at the end of the block if the neighbour ended later.
     """
     with ExitStack() as stack:
         try:

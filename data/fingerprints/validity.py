@@ -69,17 +69,17 @@ class FingerprintDecisions(Decisions):
 
 
 def decide_validity(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
-    """Return whether each machine, run, stressor and application can be used, and why not, as tables.
+    """Return as tables whether each machine, run, stressor and application can be used, and why not.
 
-    Each table has ``kept`` and ``reason`` (empty if kept). Rejected are, in this order: stressors whose rate
-    is missing in more than the share `missing` of the runs (each machine has the same weight); runs without
-    the rates of more than the share `missing` of the remaining stressors, and machines without a remaining
-    run, also those with applications only; stressors with the same rate in all remaining runs; applications
-    that, on the remaining machines, lack a value above 0 in more than the share `missing` of their
-    measurements, have values on fewer than `ENOUGH` (3) machines, or only equal ones. Further tables:
-    ``imputed``, the gaps in kept rates, and ``warnings``, on several versions of stress-ng and on values of
-    an application that seem to have several units. InputError if no stressor or no application, or fewer than
-    `ENOUGH` machines, remain.
+    ``machines, runs, stressors, applications`` have ``kept`` and ``reason`` (empty if kept). Rejected are, in
+    this order: stressors whose rate is missing in more than the share `missing` of the runs (each machine has
+    the same weight); runs without the rates of more than the share `missing` of the remaining stressors, and
+    machines without a remaining run, also those with applications only; stressors with the same rate in all
+    remaining runs; applications that, on the remaining machines, lack a value above 0 in more than the share
+    `missing` of their measurements, have values on fewer than `ENOUGH` (3) machines, or only equal ones.
+    ``imputed`` has the gaps in kept rates, ``warnings`` texts on several versions of stress-ng and on values
+    of an application that seem to have several units. InputError if no stressor or no application, or fewer
+    than `ENOUGH` machines, remain.
     """
     cells = tables.machines.pivot(index=RUN, columns=COLUMN, values="bogo_ops_per_second")
     runs = cells.sort_index().sort_index(axis="columns")

@@ -48,6 +48,7 @@ class Chunks:
 def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
     """Write the runs of `source` to `directory` in chunks of up to `runs` rows, and return the chunks.
 
+    The result has their ``files``, ``workloads`` (``workload, group, chunk``) and the number of ``rows``.
     `source` is as for `open_runs`. A chunk has whole test cases of one group, and more than `runs` rows only
     if it is a single test case; its rows keep the order of the source. Each chunk is a file in its own
     subdirectory of `directory` (``0``, ``1``, ...), which replaces earlier files there. At most about 256 MB
@@ -90,7 +91,7 @@ def open_runs(source: Path) -> ds.Dataset:
     subdirectories, which must be Parquet files of runs. Files and subdirectories are ignored if their names
     begin with ".", "_", ``metrics.parquet`` or ``causes.parquet``; the name of a subdirectory may be a column
     (``group=oltp``). InputError if there is no file, the first file is not Parquet, or it lacks a required
-    column; others are not checked.
+    column; further files are not checked.
     """
     place = _place_of_runs(source)
     try:
@@ -114,7 +115,10 @@ def _place_of_runs(source: Path) -> Path:
 
 
 def runs_of(file: Path) -> pd.DataFrame:
-    """Return the runs in a chunk's file, a row each, without chunk numbers; InputError if it is wrong."""
+    """Return the runs in a chunk's file, without chunk numbers: columns of `RUN_DTYPES`, then metrics.
+
+    InputError if the file or a column is missing, or a value cannot be converted.
+    """
     return replace(MatrixTables.SPECS["runs"], unwanted=(_CHUNK,)).read(file)
 
 
@@ -164,12 +168,7 @@ _GROUP = 10_000
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A cleaned chunk.
-
-    ``file`` has its valid runs with the metrics that carry information and the column `PART`; ``valid`` and
-    ``pairs`` are the numbers of its runs and pairs. ``some`` has some pairs with all their runs, flagged;
-    ``by_analysts`` is True if an analyst has flagged a run invalid.
-    """
+    """A cleaned chunk; `clean_chunk` describes the fields."""
 
     file: Path
     runs: int
@@ -182,7 +181,7 @@ class Cleaned:
 def clean_chunks(
     source: Path, chunks: Chunks, part: pd.Series, compute: Compute, *, missing: float, some: int, seed: int
 ) -> list[Cleaned]:
-    """Clean all chunks by the rules of `decide_validity`; return one result each, in their order.
+    """Clean all chunks by the rules of `decide_validity`; return the `clean_chunk` of each, in their order.
 
     Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs, also of pairs
     with too few, are written next to the chunk's file, which is removed; runs that an analyst flagged invalid
@@ -215,7 +214,10 @@ def clean_chunks(
 
 
 def metric_counts(file: Path) -> pd.DataFrame:
-    """Return the `column_counts` of the metrics of a chunk, with the number of ``negative`` values."""
+    """Return ``rows, measured, least, most, negative`` by metric of the runs in a chunk's file.
+
+    Numbers of runs and of values, least and largest value, and number of negative values.
+    """
     runs = runs_of(file)
     values = runs[metrics_of(runs)]
     return column_counts(values).assign(negative=(values < 0).sum())
@@ -234,16 +236,15 @@ def clean_chunk(
     """Write the valid runs of a numbered chunk to ``valid.parquet`` next to its file, and remove the file.
 
     A run is invalid by an analyst's flag, or by the rules of `data.matrices.validity.decide_validity`; valid
-    runs of pairs with too few runs are written, too.
-    `chunk` is a number and a file, `table` describes the metrics, `reasons` has by metric why it is dropped
-    (empty: kept), and `missing` is the largest share of the kept raw metrics that may be without a value in a
-    valid run. `part` has by test case its fold, which becomes the column `PART` of the written runs; with
-    it, each pair is scaled later with statistics of the folds that it is not in.
+    runs of pairs with too few runs are written, too, with the kept metrics only. `chunk` is a number and a
+    file, `table` describes the metrics, `reasons` has by metric why it is dropped (empty: kept), and
+    `missing` is the largest share of the kept raw metrics that may be without a value in a valid run. `part`
+    has by test case its fold, which becomes the column `PART` of the written runs.
 
     The result has the written ``file``, the numbers of all ``runs``, of ``valid`` ones and of the ``pairs``
     with a valid run, and whether an analyst flagged a run invalid (``by_analysts``). ``some`` has all runs,
-    also invalid ones, of pairs (a baseline and its target) that are drawn with the probability `share`, by
-    `seed` and the chunk's number. InputError if a run is wrong or a pair cannot be compared.
+    also invalid ones, of pairs that are drawn with the probability `share`, by `seed` and the chunk's number.
+    InputError if a run is wrong or a pair cannot be compared.
     """
     number, file = chunk
     tables = MatrixTables.from_frames(

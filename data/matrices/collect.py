@@ -255,8 +255,9 @@ def measure(
 ) -> None:
     """Calibrate the workloads and defects, and measure the runs, that are not in the journal.
 
-    `run` runs a program once; `cost` returns the seconds per unit of a workload or defect, from its name and
-    the costs known so far. The rest is as in `Session.measure_missing`.
+    `everything` are all planned runs. `run` runs a program once; `cost` returns the seconds per unit of a
+    workload or defect, from its name and the costs known so far. Each result is written to the journal at
+    once; a run over its time limit is recorded as invalid.
     """
     costs = calibrate_costs(session, suite, everything, cost)
 
@@ -285,7 +286,8 @@ def calibrate_costs(
 ) -> dict[str, float]:
     """Return seconds per unit by workload and defect: those in the session's journal, and new ones by `cost`.
 
-    New ones are those of the runs that are still to be measured, each noted in the journal at once.
+    New ones are those of runs of `everything` still to be measured, each noted in the journal at once. `cost`
+    takes a name and the costs known so far.
     """
     costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
     missing_runs = session.runs_to_measure(everything)
@@ -305,10 +307,11 @@ def calibrate_costs(
 def build_tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> MatrixTables:
     """Return the tables of the runs in `entries`, measured on the machine `name`, sorted by the run's name.
 
-    A raw metric that has the same value in more than 99.5 % of the runs is left out; all summary metrics are
-    kept. A metric that is not in the entry of a run is 0, also for this check; None is NaN. ``valid`` is
-    False for runs that the suite made invalid on purpose; ``abnormal`` is whether the version has a defect
-    (missing for invalid runs).
+    A raw metric that has the same value in more than 99.5 % of the runs is left out of ``runs`` and
+    ``metrics``; all summary metrics are kept. A metric that is not in the entry of a run is 0, also for this
+    check; None is NaN. ``valid`` is False for runs that the suite made invalid on purpose; ``abnormal`` is
+    whether the version has a defect (missing for invalid runs). ``causes`` has the defective and the invalid
+    runs.
     """
     groups = {name: case.group for name, case in suite.test_cases.items()}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)

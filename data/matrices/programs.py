@@ -1,9 +1,7 @@
 """Programs with counted transactions: ``python -m data.matrices.programs '{"work": ...}'``.
 
-A program sets up its workloads, writes ``r`` to standard output, waits for a byte on standard input, runs its
-transactions (each with the defect of the version, if any) and writes ``d``. Its progress is in a file of
-three doubles (`Progress`), which remains if the program is killed. Imports are inside functions to keep the
-startup short.
+The file with the progress remains if the program is killed. Imports are inside functions to keep the startup
+short.
 """
 
 from __future__ import annotations
@@ -134,7 +132,7 @@ def main(arguments: list[str]) -> None:
     """Run, calibrate or occupy a processor, as the JSON object in ``arguments[0]`` says; end the process.
 
     With the key ``calibrate`` (and ``seconds``) it prints the seconds per unit of a workload or defect;
-    ``compete`` has the arguments of `occupy_processor`, ``work`` (with ``progress``) the fields of `Work`.
+    ``compete`` lists the arguments of `occupy_processor`, ``work`` (with ``progress``) the fields of `Work`.
     """
     import json
 

@@ -67,10 +67,10 @@ def raw_metrics(snapshots: Sequence[Snapshot], perf: Mapping[str, float], transa
     Per second, they are the growth of the machine's counts, of the control group's counts (``group.``) and of
     the machine's levels (suffix ``.change``), and, for `PEAKED`, the largest growth in one interval (suffix
     ``.peak``). Per transaction, and NaN without transactions, they are the program's counts (``process.``)
-    and those of `perf` (``perf.``). Others are the program's mean levels (``process.``) and the processor
-    time in ms per second (`BUSY`): that of the control group, else that of the program, which is computed
-    from its time per transaction and so is also NaN without transactions. A count that the first snapshot
-    lacks is 0 there. `snapshots` ascend in time, at least two.
+    and those of `perf` (``perf.``). Others are the program's mean levels (``process.``) and ``process.busy``,
+    the processor time in ms per second: that of the control group, else that of the program, which is
+    computed from its time per transaction and so is also NaN without transactions. A count that the first
+    snapshot lacks is 0 there. `snapshots` ascend in time, at least two.
     """
     first, last = snapshots[0], snapshots[-1]
     seconds = last.at - first.at
@@ -137,7 +137,7 @@ def metric_unit(name: str) -> str:
 
 
 def may_be_negative(name: str) -> bool:
-    """Return whether a raw metric may be negative: whether it is the change of a level."""
+    """Return whether a raw metric may be negative: it is the change of a level (suffix ``.change``)."""
     return name.endswith(CHANGE)
 
 

@@ -81,7 +81,7 @@ def with_summary_metrics(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([raw, measured, pd.DataFrame(computed, index=runs.index)], axis="columns")
 
 
-#: A metric without the flag ``may_be_negative`` may be negative if this share of its values is.
+#: A metric without the flag ``signed`` may be negative if this share of its values is.
 SIGNED_SHARE = 0.05
 #: Percent, and the tolerance for shares above it: clocks are read one after the other.
 WHOLE_SHARE, OVER = 100.0, 5.0
@@ -105,11 +105,7 @@ def may_be_negative(tables: MatrixTables) -> pd.Series:
 
 
 def _impossible_runs(tables: MatrixTables) -> Iterator[tuple[str, int, str]]:
-    """Yield the rule, the row and the reason of each run with an impossible number, once per run.
-
-    Every metric is finite where it was measured, and `LARGEST` at most; one that is not signed is 0 or more;
-    a share is at most 100 %; the elapsed time is above 0, and known if other runs of the matrix have it.
-    """
+    """Yield the rule, the row and the reason of each run with an impossible number, once per run."""
     values, described = tables.metric_values(tables.all_metrics), tables.metrics
     unit, names = (described[column].to_numpy(object) for column in ("unit", "metric"))
     clock, unmeasured = names == ELAPSED, np.isnan(values)
@@ -225,22 +221,22 @@ class MatrixDecisions(Decisions):
 
 
 def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
-    """Return whether each metric, run and pair can be used, and why not, as tables; and a table of warnings.
+    """Return as tables whether each metric, run and pair can be used, and why not; and ``warnings``.
 
-    The three tables have ``kept`` and ``reason`` (empty if kept). A metric is dropped if more than the share
-    `missing` of all runs have no value, or all values are equal. A pair is dropped if fewer than
-    `BASELINE_RUNS` (2) valid runs of the baseline remain, or none of the target.
+    ``metrics``, ``runs`` and ``pairs`` have ``kept`` and ``reason`` (empty if kept), ``runs`` also the broken
+    ``rule``. A metric is dropped if more than the share `missing` of all runs have no value, or all values
+    are equal; a pair if fewer than `BASELINE_RUNS` (2) valid runs of the baseline remain, or none of the
+    target.
 
     Analysts' flags ``valid`` do not count. A run is invalid if any metric, even a dropped one, is impossible:
     infinite, beyond 1e100 in size, above 105 where the unit is "%", or negative where `may_be_negative` is
-    false (the flag ``signed`` decides, or without it, whether the metric is negative in more than 5 % of all
-    runs). It is invalid if its elapsed time is 0 or less, or is missing although other runs of its side have
-    one. It is invalid if more than the share `missing` of the remaining raw metrics, or any of the remaining
-    summary metrics, have no value. Finally, it is invalid if its transaction count differs from the usual
-    one, which more than half of the runs of its workload have (matrix paper, table 3).
+    false (without a flag ``signed``: at most 5 % of all runs are negative); if its elapsed time is 0 or less,
+    or is missing although other runs of its side have one; if more than the share `missing` of the remaining
+    raw metrics, or any of the remaining summary metrics, have no value; or if its transaction count differs
+    from the usual one, which more than half of the runs of its workload have (matrix paper, table 3).
 
-    The warnings are texts about metrics that seem to have changed their unit, missing values, and pairs
-    whose valid target runs have no label. InputError if no raw metric, or no pair, remains.
+    The warnings are texts about metrics that seem to have changed their unit, missing values, and pairs whose
+    valid target runs have no label. InputError if no raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     raw = informative_metrics(metrics, tables.raw_metrics)
@@ -272,8 +268,8 @@ def informative_metrics(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
 def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
     """Return which runs and pairs are kept, and why others are not, by the rules of `decide_validity`.
 
-    It is no error if nothing is kept, and there are no warnings. `metrics` has the reason to drop each
-    metric, empty if it is kept, by the metric's name.
+    The tables are those of `decide_validity`, without warnings; it is no error if nothing is kept. `metrics`
+    has the reason to drop each metric, empty if it is kept, by the metric's name.
     """
     raw = [name for name in tables.raw_metrics if metrics[name] == ""]
     summary = [name for name in tables.summary_metrics if metrics[name] == ""]
@@ -289,9 +285,10 @@ def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: flo
 def first_broken(
     tables: MatrixTables, missing: float, raw: Sequence[str], summary: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return two texts per run: the first broken rule's short name, and the reason; empty if all hold.
+    """Return two lists with a text per run: the first broken rule's short name, and the reason.
 
-    The rules are those of `decide_validity` for the remaining metrics `raw` and `summary`.
+    Both texts are empty if all rules hold, those of `decide_validity` for the remaining metrics `raw` and
+    `summary`.
     """
     rules, reasons = [""] * len(tables.runs), [""] * len(tables.runs)
     for rule, row, reason in chain(_impossible_runs(tables), _incomplete_runs(tables, raw, summary, missing)):

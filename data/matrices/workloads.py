@@ -26,7 +26,10 @@ def repeat_unit(count: int, call: Callable[..., object], *arguments: Any) -> Non
 
 
 def shared_program(module: str, program: str, /, **options: object) -> Callable[[], Unit]:
-    """Return a function that sets up the function `program` of ``data/suites/programs/<module>.py``."""
+    """Return a function that calls `program` in ``data/suites/programs/<module>.py`` with `options`.
+
+    Its result is a function for one unit of work. The module is imported by the call, not now.
+    """
 
     def set_up() -> Unit:
         unit: Unit = getattr(import_module(f"data.suites.programs.{module}"), program)(**options)
@@ -116,7 +119,7 @@ def _confirm_blocks(reading: int, writing: int) -> None:
 
 
 def bulk_pipe() -> Unit:
-    """Return a function that sends 256 KiB to a child through a pipe and waits until they have been read."""
+    """Return a function that pipes 256 KiB to a child, started now, and waits until they have been read."""
     reading, writing = _start_child(_confirm_blocks)
     block = bytes(65536)
 
@@ -192,7 +195,7 @@ def thread_starts() -> Unit:
 
 
 def work_queue() -> Unit:
-    """Return a function that puts ten tasks on one queue of two threads and waits until they are done."""
+    """Return a function that queues ten tasks for two threads, started now, and waits until they are done."""
     import queue
     import threading
 
@@ -274,7 +277,7 @@ def memory_leak() -> Unit:
 
 
 def lock_contention() -> Unit:
-    """Return a function that waits for a lock that another thread holds for 0.2 ms per call."""
+    """Return a function that waits for a lock that another thread, started now, holds for 0.2 ms a call."""
     import threading
 
     lock, wanted, lock_held = threading.Lock(), threading.Semaphore(0), threading.Semaphore(0)
@@ -375,7 +378,7 @@ def keep_memory(size: float) -> None:
 
 
 def wake_up(size: float) -> None:
-    """Start a thread that wakes up `size` * 500 times per second until the process ends."""
+    """Start a thread that wakes up about `size` * 500 times per second until the process ends."""
     import threading
 
     def wake_repeatedly() -> None:
@@ -386,7 +389,7 @@ def wake_up(size: float) -> None:
 
 
 def keep_processes(size: float) -> None:
-    """Start `size` * 10 processes, at least one, each of which ends after `LONG` seconds of sleep."""
+    """Start `size` * 10 processes (rounded), at least one, each of which ends after `LONG` (60) seconds."""
     for _ in range(max(1, round(size * 10))):
         if os.fork() == 0:
             time.sleep(LONG)

@@ -311,10 +311,11 @@ def execute(
 ) -> Child:
     """Run `command` to its end, and return the ended program; its exit code is not checked.
 
-    `place` names the program in errors; `scratch`, `cpu` and `environment` are those of `Child`. In any case,
-    all processes that the program started are ended with it. InputError if the program is not installed,
-    cannot be run or may not use the processor `cpu`; TimedOutError if it was ended because it ran
-    for longer than `limit` seconds (None: no limit).
+    The result has ``code``, ``output`` and ``seconds``. `place` names the program in errors, `scratch` its
+    directory for temporary files, `cpu` its processor, `environment` further variables. All processes that
+    the program started are ended with it. InputError if the program is not installed, cannot be run or may
+    not use the processor `cpu`; TimedOutError if it was ended because it ran for longer than `limit` seconds
+    (None: no limit).
     """
     child = Child(command, place, scratch, cpu=cpu, environment=environment)
     try:

@@ -285,8 +285,8 @@ def _libc() -> Any:
 def new_limited_group(controller: str, name: str) -> tuple[Path, bool]:
     """Create the control group `name`, and return its path and whether it has version 1.
 
-    Version 1 is used if this machine has its `controller`, for example "cpu", else version 2. OSError if this
-    machine does not allow groups, or the group exists.
+    Version 1 is used if this machine has its `controller`, for example "cpu", else version 2. Groups that
+    ended processes left are removed. OSError if this machine does not allow groups, or the group exists.
     """
     legacy = CGROUPS / controller
     root = legacy if legacy.is_dir() else CGROUPS

@@ -53,7 +53,7 @@ def pressure_totals(path: Path) -> dict[str, float]:
 
 
 def process_stat(pid: int) -> list[str]:
-    """Return the words of ``/proc/PID/stat`` after the name, state first; empty if it is gone."""
+    """Return the words of ``/proc/PID/stat`` after the name, state first; empty if the process is gone."""
     return "".join(read_lines(PROC / str(pid) / "stat")).rpartition(")")[2].split()
 
 
@@ -238,10 +238,11 @@ Numbers = dict[str, float]
 
 
 def machine_counts(cpu: int) -> Numbers:
-    """Return the machine's counts since boot by name, in the units of `count_unit`, without levels.
+    """Return the machine's counts since boot by name (``disk.reads``), in the units of `count_unit`.
 
-    Counts whose names contain ``cpu.`` or ``sched.`` are of processor `cpu`, the others of the whole machine.
-    A file of ``/proc`` that cannot be read gives no counts; if it is ``net/dev``, its counts are 0.
+    Levels are left out. Counts whose names contain ``cpu.`` or ``sched.`` are of processor `cpu`, the others
+    of the whole machine. A file of ``/proc`` that cannot be read gives no counts; if it is ``net/dev``, its
+    counts are 0.
     """
     numbers = processor_counts(cpu) | memory_numbers() | interrupt_counts(cpu) | _disk_counts()
     numbers |= _network_counts()

@@ -97,7 +97,11 @@ def _set_niceness(nice: int, session: int | None) -> None:
 
 
 def describe_machine() -> dict[str, str]:
-    """Return texts about this machine by their names; a text is "unknown" if it cannot be read."""
+    """Return texts about this machine by their names; a text is "unknown" if it cannot be read.
+
+    Names: hostname, processor (the model), processors, memory, kernel, architecture, distribution, governor,
+    nice, python, stress-ng (the version).
+    """
     return {
         "hostname": platform.node(),
         "processor": _read_field(Path("/proc/cpuinfo"), "model name"),
@@ -148,7 +152,7 @@ def _read_text(path: Path) -> str:
 class Topology:
     """The processors that share cores and caches, as far as the kernel knows; incomplete on virtual machines.
 
-    ``siblings`` lists the processors of each core; ``caches`` maps caches to the processors that share each.
+    `read_topology` describes the fields.
     """
 
     siblings: tuple[str, ...]
@@ -176,7 +180,12 @@ def _describe_users(users: tuple[str, ...]) -> str:
 
 
 def read_topology() -> Topology:
-    """Return the cores and caches of the processors that this process may run on."""
+    """Return the cores and caches of the processors that this process may run on.
+
+    ``siblings`` lists the processors of each core ("0-1"), ``caches`` those of each cache ("L2 512K"),
+    "unknown" if unreadable; ``virtual`` is whether there is a hypervisor, ``shared_cache_mib`` the size of
+    the largest shared cache, 0 if none.
+    """
     root = Path("/sys/devices/system/cpu")
     cpus = [root / f"cpu{number}" for number in sorted(os.sched_getaffinity(0))]
     siblings = dict.fromkeys(_read_text(cpu / "topology/thread_siblings_list") for cpu in cpus)

@@ -43,7 +43,10 @@ class CountedEvent(NamedTuple):
 
 
 def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
-    """Return the intervals in a file, as `parse_intervals` does; InputError, too, if it cannot be read."""
+    """Return a row per interval in a file, with ``t_seconds`` and events, as `parse_intervals` does.
+
+    `reserved` are names that no event may have. InputError, too, if the file cannot be read.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as exc:
@@ -157,7 +160,7 @@ PLAIN = {"LC_ALL": "C"}
 
 
 def uncountable_events(events: Sequence[str]) -> dict[str, str]:
-    """Return the reason by event that perf cannot count here; InputError if perf is not installed."""
+    """Return the reason for each event that perf cannot count here; InputError if perf is not installed."""
     reasons = {}
     for event in events:
         done = execute(["perf", "stat", "-x,", "-e", event, "true"], "events", environment=PLAIN)

@@ -259,9 +259,9 @@ Element = TypeVar("Element")
 class Session(Generic[Entry]):
     """A measurement that can be interrupted with Ctrl-C: entries are kept, and ``finished`` becomes False.
 
-    Runs are repeated, up to ``attempts`` times in total, if others use more than the share ``foreign`` of the
-    machine; the least disturbed attempt is kept. ``unit`` is the plural of an entry's name in messages. A run
-    that exceeds its time limit in ``limits`` is recorded as invalid, and the measurement goes on.
+    Disturbed runs are repeated as by `repeat_while_disturbed`. ``unit`` is the plural of an entry's name in
+    messages. A run that exceeds its time limit in ``limits`` is recorded as invalid, and the measurement goes
+    on.
     """
 
     journal: Journal[Entry]
@@ -296,9 +296,9 @@ class Session(Generic[Entry]):
     ) -> Self:
         """Begin or resume the measurement of a suite in `directory`, with the journal ``journal.jsonl``.
 
-        `unit` is the plural of an entry's name in messages; `entry`, `note` and `able` are as for
-        `Journal.open_or_create`. InputError if the journal belongs to another suite or machine, was begun
-        with other abilities, or has an invalid line.
+        `unit` is that of `Session`; `entry`, `note` and `able` are as for `Journal.open_or_create`.
+        InputError if the journal belongs to another suite or machine, was begun with other abilities, or has
+        an invalid line.
         """
         settings = machine.describe_machine()
         same = {name: settings[setting] for name, setting in suite.SAME.items()}
@@ -358,7 +358,7 @@ class Session(Generic[Entry]):
 
 
 def shuffle_blocks(blocks: Iterable[Iterable[Element]], shuffle: random.Random) -> list[Element]:
-    """Return the elements of all blocks, block by block, each block in random order."""
+    """Return the elements of all blocks, block by block, each block in random order by `shuffle`."""
     elements: list[Element] = []
     for block in map(list, blocks):
         shuffle.shuffle(block)

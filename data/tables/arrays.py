@@ -40,13 +40,13 @@ class ArraySpec(NamedTuple):
 def read_arrays(
     path: Path, specs: Mapping[str, ArraySpec], optional: Collection[str] = ()
 ) -> dict[str, NDArray[Any]]:
-    """Read the arrays of `specs` from a NumPy archive, without pickle; those in `optional` may be absent.
+    """Return the arrays of `specs` by name from a NumPy archive, read without pickle.
 
-    Returns the arrays by name; arrays without a spec are ignored. A spec has the kind of values (floats,
-    signed integers, truth values or text, of any item size) and the shape, where equal names mean equal sizes
-    of 1 or more. InputError if the file is missing, is not a NumPy archive, would unpack to more than
-    `MAX_BYTES` (1 GiB), or if an array is missing, is empty, differs from its spec, or has floats that are
-    not finite where the spec requires that.
+    Those in `optional` may be absent; arrays without a spec are ignored. A spec has the kind of values
+    (floats, signed integers, truth values or text, of any item size) and the shape, where equal names mean
+    equal sizes of 1 or more. InputError if the file is missing, is not a NumPy archive, would unpack to more
+    than `MAX_BYTES` (1 GiB), or if an array is missing, is empty, differs from its spec, or has floats that
+    are not finite where the spec requires that.
     """
     try:
         with zipfile.ZipFile(path) as packed:

@@ -114,12 +114,12 @@ def _quote_formula(cell: Any) -> Any:
 
 
 def not_finite(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mark numbers that are NaN or infinite; the result has the shape of `numbers`."""
+    """Return a mask of the shape of `numbers`, true where a number is NaN or infinite."""
     return ~np.isfinite(numbers)
 
 
 def not_whole(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mark numbers that are NaN, infinite or not whole; the result has the shape of `numbers`."""
+    """Return a mask of the shape of `numbers`, true where a number is NaN, infinite or not whole."""
     return ~(np.isfinite(numbers) & (np.trunc(numbers) == numbers))
 
 

@@ -134,7 +134,8 @@ def write_tables(
 def read_json(path: Path, model: type[T]) -> T:
     """Return the content of a JSON file as `model`, a type that pydantic can validate.
 
-    InputError as `content_of` raises it, or with the first wrong key if the content is not a valid `model`.
+    InputError if the file cannot be read or is not JSON (see `content_of`), or with the first wrong key if
+    the content is not a valid `model`.
     """
     from pydantic import ValidationError
 

@@ -48,12 +48,13 @@ def read_columns(
 ) -> pd.DataFrame:
     """Return the columns of a Parquet file, converted, in the order of the file.
 
-    The parameters are those of `data.tables.specs.Spec`. Absent optional columns are absent from the result;
-    index columns that pandas has written are ignored unless they are in `dtypes`. Without `other_dtype`,
-    other columns are not converted, except times with a zone, to UTC. With missing values, a column of the
-    type boolean has the type object. InputError if the file is missing or not Parquet, if a column is missing
-    or repeated, if a value cannot be converted to its type, if one is missing in a column of the type int64
-    or bool, and if a column holds durations or times of day.
+    `dtypes` has types by column, of which `optional` may be absent, also from the result; `unwanted` are
+    ignored, as are index columns that pandas has written, unless in `dtypes`. `other_dtype` returns the type
+    of any other column; without it, they are not converted, except times with a zone, to UTC, and those of
+    lists, structs, maps or text that is not UTF-8 are left out. Texts in `blank` become missing. With missing
+    values, a column of the type boolean has the type object. InputError if the file is missing or not
+    Parquet, a column is missing or repeated or holds durations or times of day, a value cannot be converted,
+    or is missing in a column of the type int64 or bool.
     """
     with open_parquet(path) as file:
         schema, kinds = file.schema_arrow, dict[str, Kind | None]()
@@ -86,7 +87,7 @@ def read_columns(
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; any OSError, ValueError or error of Arrow in the block becomes an InputError."""
+    """Yield an open Parquet file; OSError, ValueError and Arrow errors in the block become an InputError."""
     import pyarrow.parquet as pq
 
     try:

@@ -272,9 +272,9 @@ def read_table(
     """Return a Parquet table: the columns of `dtypes` with their types, then all others.
 
     Columns in `optional` may be absent, and are then filled with missing values; `other_dtype` returns the
-    type of another column by name. Without it, other columns are not converted; lists, structs, maps
-    and text that is not UTF-8 are left out. InputError if the file is missing or not Parquet, a column is
-    missing or repeated or holds durations or times of day, a value cannot be converted, or is missing in a
-    column of the type int64 or bool.
+    type of another column by name. Without it, other columns are not converted; lists, structs, maps and text
+    that is not UTF-8 are left out. InputError if the file is missing or not Parquet, a column is missing or
+    repeated or holds durations or times of day, a value cannot be converted, or is missing in a column of the
+    type int64 or bool.
     """
     return Spec(dtypes, optional, other_dtype=other_dtype).read(path)

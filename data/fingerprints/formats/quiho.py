@@ -55,15 +55,15 @@ NODE_LABELS = 5
 
 
 def read_tables(directory: Path) -> FingerprintTables:
-    """Return the tables of a directory with ``results.csv`` and ``machines.csv`` of the quiho paper.
+    """Return ``machines, applications, hosts`` from results.csv and machines.csv of the quiho paper.
 
-    A run of the fingerprint is a (machine, timestamp, repetition); repetitions are renumbered over all
-    timestamps of a machine, so that (machine, repetition) joins an application with its run. Rates of 0
-    (stressors that failed) and values of 0 (times below the resolution of 0.01 s) become NaN. The two rows of
-    a fio test become the applications ``...-read`` and ``...-write``; the idle one, with the value 0, is
-    dropped unless the test's name begins with "rw". Rates and values have ``timestamp`` as a further column.
-    InputError if a file, a column or the fingerprint is missing, or a number in ``results.csv`` is wrong;
-    wrong or missing numbers of cores become missing.
+    A row of ``machines`` is a rate, one of ``applications`` a value; both have the further column
+    ``timestamp``. A run of the fingerprint is a (machine, timestamp, repetition); repetitions are renumbered
+    over all timestamps of a machine, so that (machine, repetition) joins an application with its run. Rates
+    of 0 (stressors that failed) and values of 0 (times below the resolution of 0.01 s) become NaN. The two
+    rows of a fio test become the applications ``...-read`` and ``...-write``; the idle one, with the value 0,
+    is dropped unless the test's name begins with "rw". InputError if a file, a column or the fingerprint is
+    missing, or a number in ``results.csv`` is wrong; wrong or missing numbers of cores become missing.
     """
     results = _read_columns(directory / "results.csv", COLUMNS)
     runs = results[RUN].drop_duplicates().sort_values(RUN, ignore_index=True)
@@ -91,9 +91,10 @@ def read_tables(directory: Path) -> FingerprintTables:
 
 
 def processor_name(machine: str) -> str:
-    """Return the processor of a machine by its site or, in the paper's laboratory, its name without number.
+    """Return the CPU model of a machine of the quiho paper, by its name.
 
-    The site or name is returned if its processor is unknown.
+    The name of a node (five or more labels) is looked up by its site, the last three; any other by its first
+    label without number ("issdm" for "issdm-41"). If these are unknown, they are returned, in lower case.
     """
     labels = machine.lower().split(".")
     place = ".".join(labels[-3:]) if len(labels) >= NODE_LABELS else re.sub(r"-\d+$", "", labels[0])
@@ -122,7 +123,10 @@ def _application_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def application_name(benchmark: str, test: str) -> str:
-    """Return the paper's name of an application: ``hpccg``, ``redis-set``, ``stream-nadds-add-30``."""
+    """Return the paper's name of an application, such as ``redis-set`` for "redisbench" and "SET".
+
+    It has the benchmark, perhaps renamed, and, unless equal, the test in lower case with hyphens.
+    """
     for prefix, name in APPLICATIONS:
         if benchmark.startswith(prefix):
             benchmark = name + benchmark.removeprefix(prefix)

@@ -32,14 +32,14 @@ SETTINGS = frozenset({"passmark:NumTestProcesses"})
 
 
 def read_tables(directory: Path) -> FingerprintTables:
-    """Return the tables of ``servers.parquet``, ``fingerprint.parquet`` and ``apps.parquet`` in a directory.
+    """Return ``machines, applications, hosts`` from servers, fingerprint and apps.parquet in a directory.
 
-    A machine is ``vendor/server``, with one repetition. Rates are the columns ``sng1:<stressor>`` (one
-    thread) and ``sngN:<stressor>`` (all threads) of fingerprint.parquet. Each other column of apps.parquet,
-    except settings, is an application, ``<kind>:<name>``, whose kind determines metric and direction. Rates
-    of 0 (stressors that did nothing) and scores of 0 (not supported by the server) become NaN; a stressor or
-    application that was not run has no row. InputError if a file or column is missing, or a kind of scores is
-    unknown.
+    A machine is ``vendor/server``, with one repetition. A row of ``machines`` is a rate, from the columns
+    ``sng1:<stressor>`` (one thread) and ``sngN:<stressor>`` (all threads) of fingerprint.parquet. Each other
+    column of apps.parquet, except settings, is an application, ``<kind>:<name>``, whose kind determines
+    metric and direction. Rates of 0 (stressors that did nothing) and scores of 0 (not supported by the
+    server) become NaN; a stressor or application that was not run has no row. InputError if a file or column
+    is missing, or a kind of scores is unknown.
     """
     dtypes = {"servers": SERVER_DTYPES, "fingerprint": KEY_DTYPES, "apps": KEY_DTYPES}
     tables = [read_table(directory / f"{name}.parquet", dtypes[name]) for name in dtypes]

@@ -40,15 +40,15 @@ class ValueColumn(NamedTuple):
 
 
 def read_machines(path: Path) -> FingerprintTables:
-    """Return the tables of a CSV file with one row per run: machine, rates, values and descriptions.
+    """Return ``machines, applications, hosts`` from a CSV file with one row per run.
 
     The machine is the first column. A column named after a stressor (`parse_stressor`) has rates;
     ``repetition`` (default 1), ``cpu_model``, ``cores``, ``stress_ng`` and ``source`` describe the run or the
-    machine; any other has an application's values (`parse_measure`). The result has a row per rate or value
-    that is not empty, in the order of the file. A machine is described by its first row; by default, its CPU
-    model is its name, its source the file's name. InputError if there is no row, a column is misspelt or
-    repeated, a cell is wrong, or no column is a stressor; negative and infinite rates and values, and
-    repeated runs, are no error.
+    machine; any other has an application's values (`parse_measure`). ``machines`` has a row per rate,
+    ``applications`` one per value that is not empty, in the order of the file. In ``hosts``, a machine is
+    described by its first row; by default, its CPU model is its name, its source the file's name. InputError
+    if the file is missing or has no row, a column is misspelt or repeated, a cell is wrong, or no column is a
+    stressor; negative and infinite rates and values, and repeated runs, are no error.
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]
@@ -84,7 +84,7 @@ def read_machines(path: Path) -> FingerprintTables:
 
 
 def parse_stressor(column: str) -> tuple[str, int] | None:
-    """Return (name, threads): 1 for ``cpu``, 0 (all) for ``cpu@all``; None if not in `known_stressors`."""
+    """Return ("cpu", 1) for ``cpu``, ("cpu", 0) for ``cpu@all``; None for a name not in `known_stressors`."""
     name = column.removesuffix(ON_ALL)
     if name not in known_stressors():
         return None
@@ -92,9 +92,9 @@ def parse_stressor(column: str) -> tuple[str, int] | None:
 
 
 def parse_measure(column: str) -> ValueColumn:
-    """Return name, metric and direction of a column such as ``redis (requests/s, higher)``.
+    """Return ``application, metric, better`` of a column such as ``redis (requests/s, higher)``.
 
-    Any other text is the name of an application with a running time: metric ``seconds``, better ``lower``.
+    Any other text is an application with a running time: metric ``seconds``, better ``lower``.
     """
     match = _MEASURED.fullmatch(column)
     return ValueColumn(**match.groupdict()) if match else ValueColumn(column, *RUNNING_TIME)
@@ -151,13 +151,13 @@ UNITS = ("unit", "metric")
 def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.DataFrame:
     """Return the measurements of one application in a CSV file, one row each, in the order of the file.
 
-    The columns are ``machine, application, metric, better, repetition, value``; the file has ``machine`` and
-    ``value``, perhaps ``repetition``, ``unit`` or ``metric``. `measure` has the name, the metric and the
-    direction; a unit (or else a metric) in the file replaces its metric. Without a column ``repetition``, the
-    values of a machine are numbered from `beyond` + 1. Pass as `beyond` the largest repetition of the
-    fingerprints: then values belong to machines, not to single runs of fingerprints. InputError if the file
-    is missing or not CSV, has no row, a missing or unknown column, a missing machine, a wrong or repeated
-    repetition, several units, or a value that is not a number above 0.
+    The result has the columns ``machine, application, metric, better, repetition, value``, the file
+    ``machine`` and ``value``, perhaps ``repetition``, ``unit`` or ``metric``. `measure` has the name, the
+    metric and the direction; a unit (or else a metric) in the file replaces its metric. Without a column
+    ``repetition``, the values of a machine are numbered from `beyond` + 1. Pass as `beyond` the largest
+    repetition of the fingerprints: then values belong to machines, not to single runs of fingerprints.
+    InputError if the file is missing or not CSV, has no row, a missing or unknown column, a missing machine,
+    a wrong or repeated repetition, several units, or a value that is not a number above 0.
     """
     table = read_cells(path, COLUMNS, skipinitialspace=True)
     columns = (*COLUMNS, REPETITION, *UNITS)

@@ -29,9 +29,10 @@ read = SOURCES.read
 def sniff_format(path: Path) -> str | None:
     """Return the format of matrices at `path`: "tables", "dbsherlock" or "petshop"; None if it has none.
 
-    A directory is recognised by the files in it ("petshop" by ``noissue/metrics.csv``, also up to two levels
-    deeper), a file by its suffix: any ``.parquet`` file, even a missing or damaged one, is "tables" or, with
-    the columns `dbsherlock.KNOWN` and no ``run_id``, "dbsherlock". No error is raised.
+    A directory is "tables" by ``matrices.parquet``, else "dbsherlock" if its first ``*.parquet`` has the
+    columns `dbsherlock.KNOWN` and no ``run_id``, else "petshop" by ``noissue/metrics.csv``, also up to two
+    levels deeper. A ``.parquet`` file, even a missing or damaged one, is "tables" or, with these columns,
+    "dbsherlock". No error is raised.
     """
     if path.is_dir() and not (path / "matrices.parquet").exists():
         inside = sorted(path.glob("*.parquet"))
@@ -77,18 +78,20 @@ def recognised(source: Path) -> bool:
 def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
     """Return the matrices at `path` to be judged, with incomparable pairs, which get the verdict ``invalid``.
 
-    `name` is the format; KeyError if it is unknown. In the format "tables", analysts' flags are ignored.
-    InputError if the source cannot be read or has no run or raw metric, and at the first wrong run (see
-    `judgeable_runs`). With `keep_going`, wrong runs are skipped and reported instead.
+    The result has ``tables`` and ``skipped`` errors. `name` is the format; KeyError if it is unknown. In the
+    format "tables", analysts' flags are ignored. InputError if the source cannot be read or has no run or raw
+    metric, and at the first wrong run (see `judgeable_runs`); with `keep_going`, wrong runs are skipped
+    instead.
     """
     tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
     return judgeable_runs(tables, path, Problems(keep_going))
 
 
 def judgeable_runs(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
-    """Return `tables` without wrong runs, and the errors of the skipped runs.
+    """Return the ``tables`` without wrong runs, and the errors of the ``skipped`` runs.
 
-    Pairs that cannot be compared stay, and get the verdict ``invalid``. InputError at the first wrong run,
-    unless ``problems.keep_going``; and, with the name `source`, if no run or no raw metric is left.
+    Wrong are repeated runs, and those without a name, workload, group, pair or side. Pairs that cannot be
+    compared stay, and get the verdict ``invalid``. InputError at the first wrong run, unless
+    ``problems.keep_going``; and, with the name `source`, if no run or no raw metric is left.
     """
     return SOURCES.make_reading(tables.without_flawed_runs(problems), source, problems)

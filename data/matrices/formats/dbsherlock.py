@@ -1,8 +1,6 @@
 """Reader of DBSherlock's metrics of MySQL under TPC-C with injected faults (SIGMOD 2016).
 
-A run takes about 132 s, with one faulty period. It is cut into measurements of `SIDE` windows of `WINDOW`
-seconds; the mean of a window is one row. Each measurement is a target once: abnormal if its seconds are
-faulty, else normal. Its baseline consists of other normal measurements of the same run.
+A run takes about 132 s, with one faulty period, and is cut into measurements.
 
 A run of the cause Poor Physical Design is idle for about 30 s before and after its faulty period. The source
 does not call these seconds faulty, so they are normal targets, but they are never part of a baseline.
@@ -37,12 +35,12 @@ SEED = 1
 def read_tables(path: Path) -> MatrixTables:
     """Return the tables of a Parquet file, or of all files ``*.parquet`` in a directory.
 
-    A row of the tables is the mean of 3 seconds; a measurement has four consecutive rows of one recorded run,
+    A row of ``runs`` is the mean of 3 seconds; a measurement has four consecutive rows of one recorded run,
     all faulty or all normal. Each measurement is the target of one pair, which is abnormal if it is faulty.
     Its baseline has the rows of up to three normal measurements of the same recording, other than the target,
     that have transactions; they are drawn with a fixed seed. Left out are seconds before the first
     transaction, seconds that fill no measurement, runs without two normal measurements that have
-    transactions, and the metrics `CLOCKS`. The kind of fault is the cause of abnormal rows. InputError if
+    transactions, and the metrics `CLOCKS`. ``causes`` has the kind of fault of abnormal rows. InputError if
     there is no file, or a file is wrong.
     """
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]

@@ -1,8 +1,6 @@
 """Reader of PetShop's metrics of 41 microservices, one row every 5 minutes (CC-BY-4.0).
 
-The rows of an issue are an abnormal target; five consecutive rows without an issue are a normal target.
-Baselines consist of other rows without an issue of the same traffic pattern; no row is in two pairs. Rows
-with and without issues were measured months apart, so a model may also detect the months.
+Rows with and without issues were measured months apart, so a model may also detect the months.
 """
 
 from __future__ import annotations
@@ -27,10 +25,10 @@ FILE = "metrics.csv"
 def read_tables(path: Path) -> MatrixTables:
     """Return the tables of a directory of traffic patterns, or of one, such as ``low_traffic``.
 
-    The rows of an issue are an abnormal target; five consecutive rows without an issue are a normal target.
-    Each target has a baseline of eight other rows without an issue; no row is used twice. There are as many
-    normal targets as the rows without an issue allow. Metrics that only issues have are left out. The cause
-    of an issue is the node in its ``target.json``, empty without this file. InputError if no
+    In ``runs``, the rows of an issue are an abnormal target; five consecutive rows without an issue are a
+    normal target. Each target has a baseline of eight other rows without an issue; no row is used twice.
+    There are as many normal targets as the rows without an issue allow. Metrics that only issues have are
+    left out. ``causes`` has the node in an issue's ``target.json``, empty without this file. InputError if no
     ``noissue/metrics.csv`` is found, or a file is wrong or has too few rows for the baselines.
     """
     patterns = sorted(file.parent.parent for file in path.glob(f"**/noissue/{FILE}"))

@@ -27,7 +27,10 @@ def _shop(rows, where=":memory:", page=4096, cache=-2000, journal="memory", sync
 
 
 def lookup(rows=3000, index=1, width=1):
-    """Find the sales of a customer, with or without an index."""
+    """Return a function that sums the sales of a random customer, of `rows` sales in SQLite.
+
+    The index is by customer, if `width` > 1 also by amount.
+    """
     shop = _shop(rows)
     if index:
         shop.execute("create index by_customer on sale (customer" + (", amount)" if width > 1 else ")"))
@@ -37,7 +40,10 @@ def lookup(rows=3000, index=1, width=1):
 
 
 def join(rows=2000, analyze=1, order="planned", index=1):
-    """Join two tables, in the order of the planner or of the query."""
+    """Return a function that counts and sums a city's sales, of `rows`, by a join in SQLite.
+
+    `order` is "planned", "sales first" or (any other) customers first.
+    """
     shop = _shop(rows)
     if index:
         shop.execute("create index by_customer on sale (customer)")
@@ -54,7 +60,7 @@ def join(rows=2000, analyze=1, order="planned", index=1):
 
 
 def aggregate(rows=2000, index=0, distinct=0):
-    """Group the sales by day."""
+    """Return a function that sums `rows` sales (if `distinct`, counts customers) by day by SQL."""
     shop = _shop(rows)
     if index:
         shop.execute("create index by_day on sale (day, amount)")
@@ -63,7 +69,7 @@ def aggregate(rows=2000, index=0, distinct=0):
 
 
 def sorted_rows(rows=2000, index=0, limit=100):
-    """Sort the sales by amount."""
+    """Return a function that lists the `limit` largest of `rows` sales by SQL."""
     shop = _shop(rows)
     if index:
         shop.execute("create index by_amount on sale (amount)")
@@ -71,14 +77,14 @@ def sorted_rows(rows=2000, index=0, limit=100):
 
 
 def text_search(rows=2000, how="like"):
-    """Search text in names."""
+    """Return a function that counts names with "77" in SQLite by `how`: "like", "glob" or "instr"."""
     shop = _shop(rows)
     where = {"like": "name like '%77%'", "glob": "name glob '*77*'", "instr": "instr(name, '77') > 0"}[how]
     return lambda: shop.execute(f"select count(*) from customer where {where}").fetchone()
 
 
 def insert(batch=100, where=":memory:", page=4096, journal="memory", sync=0, indexes=1):
-    """Insert rows in a transaction."""
+    """Return a function that inserts `batch` sales in one transaction of SQLite; `indexes` is up to 3."""
     shop = _shop(1000, where, page, -2000, journal, sync)
     for number in range(indexes):
         shop.execute(f"create index insert{number} on sale ({('customer', 'amount', 'day')[number]})")
@@ -94,7 +100,7 @@ def insert(batch=100, where=":memory:", page=4096, journal="memory", sync=0, ind
 
 
 def update(where="/dev/shm", cache=-2000, page=4096, journal="wal", sync=0, rows=6000):
-    """Update and read rows of a file."""
+    """Return a function that updates and reads ten of `rows` sales in one transaction of SQLite."""
     shop = _shop(rows, where, page, cache, journal, sync)
     drawn = random.Random(7)
 
@@ -110,13 +116,13 @@ def update(where="/dev/shm", cache=-2000, page=4096, journal="wal", sync=0, rows
 
 
 def scan(where="/dev/shm", cache=-2000, page=4096, rows=4000):
-    """Read a whole file of sales through a cache of some pages."""
+    """Return a function that reads all `rows` sales of a SQLite file in the directory `where`."""
     shop = _shop(rows, where, page, cache, "memory", 0)
     return lambda: shop.execute("select sum(length(day)), count(amount > 0.5) from sale").fetchone()
 
 
 def window(rows=800, frame=0):
-    """Rank sales by a window function."""
+    """Return a function that adds up running totals of `rows` sales per customer by SQL."""
     shop = _shop(rows)
     rows_between = " rows between 3 preceding and current row" if frame else ""
     over = f"partition by customer order by amount{rows_between}"

@@ -7,35 +7,35 @@ DRAWN = random.Random(1)
 
 
 def log(number):
-    """Return a line of a log."""
+    """Return a line of a log with random host, page and duration; `number` gives the day."""
     host, page = DRAWN.randrange(97), DRAWN.randrange(1000)
     return f"2026-05-{number % 28 + 1:02d} host{host} GET /page/{page} took {DRAWN.randrange(9999)} ms"
 
 
 def numbers(number):
-    """Return a line of numbers."""
+    """Return a line with a random integer, `number` and a random fraction."""
     return f"{DRAWN.randrange(10**6)} {number} {DRAWN.random():.6f}"
 
 
 def in_order(number):
-    """Return a line of numbers, ascending from line to line."""
+    """Return the text ``<number + 100000> <number> 0.5``."""
     return f"{number + 10**5} {number} 0.5"
 
 
 def functions(number):
-    """Return a function in C."""
+    """Return the C function ``f<number>`` in one line."""
     loop = f"for (int i = 0; i < x; i++) {{ if (i % {number % 9 + 2}) s += i * y; else s ^= x >> 1; }}"
     return f"int f{number}(int x, int y) {{ int s = {number}; {loop} return s; }}"
 
 
 def documents(number):
-    """Return a document in JSON."""
+    """Return a JSON object as text: ``id`` (`number`), ``name``, ``value`` (random) and ``tags``."""
     fields = f'"id": {number}, "name": "row {number}", "value": {DRAWN.random():.4f}'
     return f'{{{fields}, "tags": ["a", "b{number % 7}"]}}'
 
 
 def mixed(number):
-    """Return a line of which a part is random, the rest compressible."""
+    """Return a line with `number`, 160 random bits in hexadecimal, and fixed words."""
     return f"{number} {DRAWN.getrandbits(160):x} some words that come again and again"
 
 

@@ -4,7 +4,7 @@ import random
 
 
 def fibonacci(n=14):
-    """Call a function recursively."""
+    """Return a function that computes the Fibonacci number `n` recursively."""
 
     def fib(n):
         return n if n < 2 else fib(n - 1) + fib(n - 2)
@@ -13,7 +13,7 @@ def fibonacci(n=14):
 
 
 def attributes(slots=1, size=400):
-    """Make objects and sum their attributes."""
+    """Return a function that makes `size` objects, with slots if `slots`, and adds up their x * y."""
 
     class Slotted:
         __slots__ = ("x", "y")
@@ -35,7 +35,7 @@ def attributes(slots=1, size=400):
 
 
 def counting(size=3000, words=211):
-    """Count words in a hash table."""
+    """Return a function that counts `size` words, of up to `words` kinds, in a dict, and returns it."""
     text = [f"word{i * i % words}" for i in range(size)]
 
     def unit():
@@ -48,7 +48,7 @@ def counting(size=3000, words=211):
 
 
 def sorting(size=2000, shape="random", key=0):
-    """Sort a list of numbers."""
+    """Return a function that sorts `size` numbers, which are "random", "sorted" or "nearly" (`shape`)."""
     numbers = random.Random(1).sample(range(10**6), size)
     if shape == "sorted":
         numbers.sort()
@@ -61,7 +61,7 @@ def sorting(size=2000, shape="random", key=0):
 
 
 def strings(size=400, how="join"):
-    """Build a string of many parts."""
+    """Return a function that builds a string of `size` parts by `how`: "join", "add" or "format"."""
 
     def join():
         return "".join(f"{i}:{i * i}," for i in range(size))
@@ -79,7 +79,7 @@ def strings(size=400, how="join"):
 
 
 def exceptions(size=500, every=2):
-    """Raise and catch."""
+    """Return a function that raises and catches an error in every `every`-th of `size` steps."""
 
     def unit():
         caught = 0
@@ -95,7 +95,7 @@ def exceptions(size=500, every=2):
 
 
 def generators(size=1500, how="generator"):
-    """Sum the results of a chain of generators, or of lists."""
+    """Return a function that sums numbers below `size` by chained generators, or by lists."""
 
     def lazy():
         return sum(x + 1 for x in (y * 2 for y in range(size) if y % 3))
@@ -107,13 +107,13 @@ def generators(size=1500, how="generator"):
 
 
 def big_numbers(bits=6000):
-    """Multiply and divide large integers."""
+    """Return a function that multiplies two integers of `bits` bits and computes a remainder."""
     left, right = (random.Random(seed).getrandbits(bits) for seed in (1, 2))
     return lambda: left * right % (right + 12345)
 
 
 def sieve(limit=8000, kind="bytearray"):
-    """Find primes."""
+    """Return a function that finds the primes below `limit`, in a bytearray or a list."""
 
     def unit():
         alive = bytearray([1]) * limit if kind == "bytearray" else [1] * limit
@@ -127,7 +127,7 @@ def sieve(limit=8000, kind="bytearray"):
 
 
 def nbody(steps=40):
-    """Move five bodies."""
+    """Return a function that moves five bodies by `steps` steps from their last positions."""
     bodies = [[float(i), i * 0.5, i * 0.25, 0.0, 0.1, 0.2, 1.0 + i] for i in range(5)]
 
     def unit():
@@ -148,7 +148,7 @@ def nbody(steps=40):
 
 
 def memory(size=60000, kind="list", work=1):
-    """Hold many objects; measured by its peak memory."""
+    """Return a function that makes and keeps a `kind` of `size` objects; calls after `work` do nothing."""
     containers = []
 
     def unit():

@@ -15,7 +15,7 @@ def _text(size):
 
 
 def json_text(size=60, indent=0, ascii=1, sort=0):  # noqa: A002
-    """Write and read JSON."""
+    """Return a function that writes `size` records by `json.dumps` and reads them back."""
     import json
 
     document = _records(size)
@@ -28,7 +28,7 @@ def json_text(size=60, indent=0, ascii=1, sort=0):  # noqa: A002
 
 
 def pickling(size=200, protocol=4):
-    """Pickle and read back."""
+    """Return a function that pickles `size` records and reads them back."""
     import pickle
 
     document = _records(size)
@@ -36,7 +36,7 @@ def pickling(size=200, protocol=4):
 
 
 def csv_text(size=200, quoting=0):
-    """Write and read CSV."""
+    """Return a function that writes `size` rows of CSV and reads them back."""
     import csv
     import io
 
@@ -52,7 +52,7 @@ def csv_text(size=200, quoting=0):
 
 
 def xml_text(size=80, pure=0):
-    """Write and read XML."""
+    """Return a function that parses XML with `size` rows; if `pure`, in Python instead of C."""
     import sys
 
     if pure:
@@ -67,7 +67,7 @@ def xml_text(size=80, pure=0):
 
 
 def regex(size=150, how="tight"):
-    """Find all dates in a log."""
+    """Return a function that finds entries in a log of `size` lines by one of three patterns (`how`)."""
     import re
 
     patterns = {
@@ -80,7 +80,7 @@ def regex(size=150, how="tight"):
 
 
 def hashing(name="sha256", size=65536):
-    """Digest a block."""
+    """Return a function that digests `size` zero bytes by `hashlib`'s function `name`."""
     import hashlib
 
     block, new = bytes(size), getattr(hashlib, name)
@@ -88,7 +88,7 @@ def hashing(name="sha256", size=65536):
 
 
 def deflate(level=6, size=150, strategy=0):
-    """Compress text by zlib."""
+    """Return a function that compresses `size` lines by zlib."""
     import zlib
 
     plain = _text(size).encode()
@@ -101,7 +101,7 @@ def deflate(level=6, size=150, strategy=0):
 
 
 def inflate(level=6, size=600):
-    """Decompress text by zlib."""
+    """Return a function that decompresses `size` lines by zlib."""
     import zlib
 
     packed = zlib.compress(_text(size).encode(), level)
@@ -109,7 +109,7 @@ def inflate(level=6, size=600):
 
 
 def bzip(level=9, size=200):
-    """Compress text by bz2."""
+    """Return a function that compresses `size` lines by bz2."""
     import bz2
 
     plain = _text(size).encode()
@@ -117,7 +117,7 @@ def bzip(level=9, size=200):
 
 
 def lzma_text(preset=1, size=150, check=-1):
-    """Compress text by lzma."""
+    """Return a function that compresses `size` lines by lzma."""
     import lzma
 
     plain = _text(size).encode()
@@ -125,7 +125,7 @@ def lzma_text(preset=1, size=150, check=-1):
 
 
 def caching(maxsize=512, keys=400, cost=60):
-    """Call a cached function with repeated keys."""
+    """Return a function that calls a cached sum of about `cost` numbers 1500 times with `keys` arguments."""
     from functools import lru_cache
 
     @lru_cache(maxsize)
@@ -138,7 +138,7 @@ def caching(maxsize=512, keys=400, cost=60):
 
 
 def heap(size=600, how="heap"):
-    """Sort numbers by a heap, or by insertion."""
+    """Return a function that sorts `size` numbers by a heap, or by insertion."""
     import heapq
     from bisect import insort
 
@@ -160,7 +160,7 @@ def heap(size=600, how="heap"):
 
 
 def queue(size=2000, how="deque"):
-    """Pass numbers through a queue."""
+    """Return a function that puts `size` numbers in a deque, or a list, and takes them out."""
     from collections import deque
 
     def by_deque():
@@ -177,7 +177,7 @@ def queue(size=2000, how="deque"):
 
 
 def decimals(size=150, precision=28):
-    """Add up decimal fractions."""
+    """Return a function that adds up `size` - 1 decimal fractions with `precision` digits."""
     from decimal import Decimal, getcontext
 
     getcontext().prec = precision
@@ -186,7 +186,7 @@ def decimals(size=150, precision=28):
 
 
 def dates(size=150, how="iso"):
-    """Read and write dates."""
+    """Return a function that reads `size` dates, by `strptime` unless `how` is "iso", and writes them."""
     from datetime import datetime
 
     texts = [f"2026-05-{i % 28 + 1:02d}T{i % 24:02d}:30:00" for i in range(size)]
@@ -197,7 +197,7 @@ def dates(size=150, how="iso"):
 
 
 def compiling(size=40, optimize=0):
-    """Compile Python to bytecode."""
+    """Return a function that compiles `size` Python functions to bytecode."""
     source = "".join(
         f"def f{i}(x, y={i}):\n    z = [x * y for x in range(y)]\n    return z or x + {i}\n"
         for i in range(size)
@@ -206,7 +206,7 @@ def compiling(size=40, optimize=0):
 
 
 def zstd(level=3, size=800):
-    """Compress text by Zstandard."""
+    """Return a function that compresses `size` lines by Zstandard."""
     import zstandard
 
     plain, packer = _text(size).encode(), zstandard.ZstdCompressor(level=level)
@@ -214,7 +214,7 @@ def zstd(level=3, size=800):
 
 
 def orjson_text(size=200, sort=0):
-    """Write and read JSON by orjson."""
+    """Return a function that writes `size` records by orjson and reads them back."""
     import orjson
 
     document = _records(size)
@@ -222,7 +222,7 @@ def orjson_text(size=200, sort=0):
 
 
 def lxml_text(size=150, how="xpath"):
-    """Read XML by lxml and find rows in it."""
+    """Return a function that parses XML with `size` rows by lxml and finds rows, by XPath or iteration."""
     from lxml import etree
 
     text = ("<rows>" + "".join(f'<row id="{i}"><v>{i}</v></row>' for i in range(size)) + "</rows>").encode()
@@ -232,7 +232,7 @@ def lxml_text(size=150, how="xpath"):
 
 
 def template(size=100, how="jinja"):
-    """Fill a template."""
+    """Return a function that fills a Jinja template with `size` rows."""
     import jinja2
 
     environment = jinja2.Environment(autoescape=how == "escaped")

@@ -6,20 +6,20 @@ RANDOM = np.random.default_rng(1)
 
 
 def product(size=120, kind="float64", order="C"):
-    """Multiply matrices."""
+    """Return a function that multiplies a matrix by itself, or by its transpose (`order` "T")."""
     left = np.asarray(RANDOM.random((size, size)), dtype=kind)
     right = left.T if order == "T" else left
     return lambda: left @ right
 
 
 def fourier(size=16384, kind="complex"):
-    """Transform a signal."""
+    """Return a function that transforms `size` real numbers by `fft`, or by `rfft`."""
     signal = RANDOM.random(size)
     return (lambda: np.fft.fft(signal)) if kind == "complex" else (lambda: np.fft.rfft(signal))
 
 
 def sort(size=20000, kind="quicksort", shape="random"):
-    """Sort an array."""
+    """Return a function that sorts `size` numbers ("random" or "sorted") by the algorithm `kind`."""
     values = RANDOM.random(size)
     if shape == "sorted":
         values.sort()
@@ -27,13 +27,13 @@ def sort(size=20000, kind="quicksort", shape="random"):
 
 
 def decompose(size=60, vectors=1):
-    """Compute singular values."""
+    """Return a function that computes singular values of a matrix, and vectors if `vectors`."""
     matrix = RANDOM.random((size, size))
     return lambda: np.linalg.svd(matrix, compute_uv=bool(vectors))
 
 
 def elementwise(size=50000, kind="float64", place=0):
-    """Compute element by element."""
+    """Return a function that computes 2 sqrt(x) + x of `size` numbers; in place (`place`), 2 sqrt(x)."""
     values = RANDOM.random(size).astype(kind)
     out = np.empty_like(values)
     if place:
@@ -42,7 +42,7 @@ def elementwise(size=50000, kind="float64", place=0):
 
 
 def gather(size=200000, shape="random"):
-    """Take elements by index."""
+    """Return a function that sums `size` numbers by index, in random or ascending order."""
     values, index = RANDOM.random(size), np.arange(size)
     if shape == "random":
         RANDOM.shuffle(index)
@@ -50,7 +50,7 @@ def gather(size=200000, shape="random"):
 
 
 def memory(size=2000000, kind="float64", copies=2):
-    """Hold copies of an array; measured by its peak memory."""
+    """Return a function that makes and keeps `copies` arrays of `size` ones, at the first call only."""
     arrays = []
 
     def unit():

@@ -1,8 +1,7 @@
 """Run a program of this folder: ``python runner.py MODULE NAME WORK [KEY=VALUE...]``.
 
-A program is a function that prepares and returns a function for one unit of work. WORK units are run, shared
-by ``threads=`` processes; the output is their duration in seconds without the preparation, and the peak
-memory of this process in KiB. Runs on Python 3.8 and later, without site-packages.
+A program is a function that prepares and returns a function for one unit of work. Runs on Python 3.8 and
+later, without site-packages.
 """
 
 import os
@@ -18,13 +17,16 @@ def peak():
 
 
 def repeat(unit, work):
-    """Run a unit `work` times."""
+    """Call `unit` `work` times."""
     for _ in range(work):
         unit()
 
 
 def together(unit, work, threads):
-    """Share the work among processes that start at once; return the seconds until the last one ends."""
+    """Call `unit` `work` times in `threads` processes that start at once; return seconds until the last ends.
+
+    SystemExit if a process fails.
+    """
     ready, start = os.pipe(), os.pipe()
     children = []
     for number in range(threads):
@@ -46,7 +48,11 @@ def together(unit, work, threads):
 
 
 def main(module, name, work, *options):
-    """Run a program and print its seconds and its peak memory."""
+    """Run `work` units of a program, print their seconds and the peak memory in KiB, and end the process.
+
+    `options` are ``KEY=VALUE`` of the program, and ``threads=`` processes that share the units. A first unit
+    is not timed.
+    """
     values = dict(option.split("=", 1) for option in options)
     values = {key: int(value) if value.lstrip("-").isdigit() else value for key, value in values.items()}
     threads = values.pop("threads", 1)

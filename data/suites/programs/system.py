@@ -13,7 +13,7 @@ def _directory(where):
 
 
 def writing(where="/dev/shm", block=65536, count=4, sync=0):
-    """Write a file and read it back."""
+    """Return a function that writes `count` blocks to a file in `where` (synced if `sync`) and reads them."""
     handle, data = tempfile.TemporaryFile(buffering=0, dir=where), bytes(block)
 
     def unit():
@@ -30,7 +30,7 @@ def writing(where="/dev/shm", block=65536, count=4, sync=0):
 
 
 def copying(size=2 << 20):
-    """Copy a buffer to another one."""
+    """Return a function that copies a buffer of `size` bytes to another one."""
     source, target = memoryview(bytes(size)), memoryview(bytearray(size))
 
     def unit():
@@ -40,7 +40,7 @@ def copying(size=2 << 20):
 
 
 def lines(where="/dev/shm", count=500, buffering=8192):
-    """Write and read lines through a buffer."""
+    """Return a function that writes `count` lines to a file in `where` and reads them."""
     directory = _directory(where)
     path = directory.name + "/lines"
 
@@ -56,7 +56,7 @@ def lines(where="/dev/shm", count=500, buffering=8192):
 
 
 def making(where="/dev/shm", count=30, depth=1):
-    """Create, rename, stat and remove files."""
+    """Return a function that creates, renames, stats and removes `count` files, one after the other."""
     directory = _directory(where)
     folder = directory.name + "/" + "/".join("d" * 8 for _ in range(depth))
     os.makedirs(folder)
@@ -73,7 +73,7 @@ def making(where="/dev/shm", count=30, depth=1):
 
 
 def listing(where="/dev/shm", files=300, how="scandir"):
-    """List a directory with the sizes of its files."""
+    """Return a function that sums the sizes of `files` files in a directory, or counts them ("kinds")."""
     directory = _directory(where)
     for i in range(files):
         os.close(os.open(f"{directory.name}/{i}", os.O_CREAT | os.O_WRONLY))
@@ -93,7 +93,7 @@ def listing(where="/dev/shm", files=300, how="scandir"):
 
 
 def spawning(how="spawn", program="true"):
-    """Start a program and wait for it."""
+    """Return a function that runs ``/bin/<program>`` to its end."""
     path = "/bin/" + program
 
     def by_spawn():
@@ -115,7 +115,7 @@ def spawning(how="spawn", program="true"):
 
 
 def forking(memory=10):
-    """Fork a process that holds some MiB, and wait for it."""
+    """Return a function that forks this process, which holds `memory` MiB more, and waits for the child."""
     block = bytearray(os.urandom(1) * (memory << 20))
 
     def unit(block=block):
@@ -136,7 +136,10 @@ def _echo(receive, send, size):
 
 
 def pipes(size=64, how="pipe"):
-    """Send a message to another process, which sends it back."""
+    """Return a function that sends `size` bytes to a child process and receives them back.
+
+    `how` is "pipe", "unix" or "tcp", or TCP with delays.
+    """
     if how == "pipe":
         ask, answer = os.pipe(), os.pipe()
         if not os.fork():
@@ -177,7 +180,7 @@ def _pair(how):
 
 
 def tasks(size=60, how="gather"):
-    """Run small tasks in an event loop."""
+    """Return a function that runs `size` tasks in an event loop, at once ("gather") or in turn."""
     import asyncio
 
     loop = asyncio.new_event_loop()
@@ -212,7 +215,10 @@ def _request(address, keep):
 
 
 def serving(size=500, keep=1, log=0, work=0):
-    """Answer a request on loopback."""
+    """Return a function that requests `size` bytes from an HTTP server in a thread.
+
+    `keep` keeps the connection; the server adds up `work` numbers and logs to stderr if `log`.
+    """
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     body = bytes(size)
@@ -238,7 +244,7 @@ def serving(size=500, keep=1, log=0, work=0):
 
 
 def asgi(size=500, http="h11", keep=1):
-    """Answer a request by uvicorn on loopback."""
+    """Return a function that requests `size` bytes from uvicorn in a thread; `keep` keeps the connection."""
     import asyncio
 
     import uvicorn
