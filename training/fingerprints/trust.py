@@ -259,14 +259,15 @@ class Evidence:
             columns, scores = self.measured.columns, standardise_columns(log_rates(self.measured.x))
             first, rival = self.lead.columns[0], self.lead.rival
             alike = float(scores[:, first] @ scores[:, rival]) / len(scores)
+            by = "correlation with the performance" if self.lead.by == "correlation" else self.lead.by
             differing = f"on which these two rates (correlation {alike:.2f}) differ"
             advice = self._advise_machines(
                 self.lead.times, f"{differing} are needed", f"only machines {differing} can decide the order"
             )
             yield (
                 f"no group of stressors comes first in {limits.min_top_rank_stability:.0%} of resamples, as "
-                f"required; {columns[first]} has the highest {self.lead.by} in {self.lead.share:.0%}, and "
-                f"{columns[rival]} comes next: {advice}"
+                f"required ({columns[first]} has the highest {by} in {self.lead.share:.0%}, {columns[rival]} "
+                f"comes next): {advice}"
             )
 
     def prediction_reasons(self, limits: TrustLimits, seed: int) -> Iterator[str]:

@@ -172,8 +172,8 @@ def test_reasons_state_the_shortfall_and_helpful_machines():
     measured = ENOUGH_MACHINES
     alike = np.corrcoef(np.log(measured.x[:, 0]), np.log(measured.x[:, 1]))[0, 1]
     rivals = (
-        "no group of stressors comes first in 90% of resamples, as required; cache has the highest "
-        "importance in 60%, and cpu comes next: "
+        "no group of stressors comes first in 90% of resamples, as required (cache has the highest "
+        "importance in 60%, cpu comes next): "
     )
     differing = f"machines on which these two rates (correlation {alike:.2f}) differ"
     more = f"about 21 more {differing} are needed"
