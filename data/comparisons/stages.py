@@ -46,8 +46,9 @@ def import_tables(
     `name` is a key of `data.comparisons.formats.FORMATS`; `paths` are files or directories; `measure` is the
     metric and its direction, where the format does not define them. Existing Parquet files of these names are
     replaced. In the result, ``tables`` maps ``results``, ``comparisons`` and ``labels`` to their numbers of
-    rows. `keep_going` and errors are those of `read_tables` of the formats; InputError also if a later source
-    has further columns, or columns of another type, OSError if a table cannot be written.
+    rows. `keep_going`: leave out what cannot be read. Errors are those of `read_tables` of the formats;
+    InputError also if a later source has further columns, or columns of another type, OSError if a table
+    cannot be written.
     """
     problems, earlier = Problems(keep_going), _Earlier()
     # the baseline of a comparison of result files may be in another chunk

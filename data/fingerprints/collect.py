@@ -246,7 +246,7 @@ def available() -> frozenset[str]:
 def stressor_command(run: PlannedRun, seconds: int, report: Path) -> list[str]:
     """Return the words of the command that runs the stressor `run` for `seconds`.
 
-    It writes the rate to the YAML file `report`.
+    The command writes the rate to the YAML file `report`.
     """
     return [
         *("stress-ng", f"--{run.name}", str(run.threads), "--timeout", str(seconds)),
@@ -352,7 +352,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
 
 def failure_lines(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return a line per stressor or program and constraint with a failed run, with the first reason.
+    """Return a line per name (stressor or program) and constraint with a failed run: its first reason.
 
     Sorted by name, then constraint.
     """

@@ -221,7 +221,7 @@ class MatrixDecisions(Decisions):
 
 
 def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
-    """Return as tables whether each metric, run and pair can be used, and why not; and ``warnings``.
+    """Return four tables: which ``metrics``, ``runs`` and ``pairs`` can be used, and ``warnings``.
 
     ``metrics``, ``runs`` and ``pairs`` have ``kept`` and ``reason`` (empty if kept), ``runs`` also the broken
     ``rule``. A metric is dropped if more than the share `missing` of all runs have no value, or all values
@@ -235,8 +235,8 @@ def decide_validity(tables: MatrixTables, missing: float) -> MatrixDecisions:
     raw metrics, or any of the remaining summary metrics, have no value; or if its transaction count differs
     from the usual one, which more than half of the runs of its workload have (matrix paper, table 3).
 
-    The warnings are texts about metrics that seem to have changed their unit, missing values, and pairs whose
-    valid target runs have no label. InputError if no raw metric, or no pair, remains.
+    ``warnings`` has one column ``warning``, texts about metrics that seem to have changed their unit, missing
+    values, and pairs whose valid target runs have no label. InputError if no raw metric, or no pair, remains.
     """
     metrics = unusable_metrics(column_counts(tables.runs[tables.all_metrics]), missing)
     raw = informative_metrics(metrics, tables.raw_metrics)

@@ -389,7 +389,7 @@ def wake_up(size: float) -> None:
 
 
 def keep_processes(size: float) -> None:
-    """Start `size` * 10 processes (rounded), at least one, each of which ends after `LONG` (60) seconds."""
+    """Start `size` * 10 processes (rounded, at least one), which end after 60 seconds; return at once."""
     for _ in range(max(1, round(size * 10))):
         if os.fork() == 0:
             time.sleep(LONG)

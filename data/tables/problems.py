@@ -86,9 +86,9 @@ class Problems:
 
 
 def skipped_summary(skipped: tuple[InputError, ...]) -> str:
-    """Return lines with the number of skipped parts and the first `SHOWN` errors; empty without errors.
+    """Return lines with the number of skipped parts and the first five errors; empty without errors.
 
-    A last line has the number of further errors, if there are more than five. The text ends with a line feed.
+    A last line has the number of further errors, if any. The text ends with a line feed.
     """
     if not skipped:
         return ""

@@ -225,7 +225,7 @@ def without_outlying_runs(past: Floats, n_history: int) -> tuple[Floats, int]:
     """Return the runs without outlying earlier ones, and the number of earlier runs that remain.
 
     `past`: shape (n_runs, n_configurations), log levels, the first `n_history` are earlier runs. NaN (not
-    measured) is ignored, and a run with nothing else is kept; no value may be infinite. The scatter of a run
+    measured) is ignored, and a run without any value is kept; no value may be infinite. The scatter of a run
     is the median distance of its values from the medians of their configurations over all runs. An earlier
     run is removed if its scatter exceeds 2.5 times the median scatter of all runs; with three earlier runs or
     fewer, none is removed, and `past` itself is returned.

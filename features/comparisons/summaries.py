@@ -57,7 +57,8 @@ def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
     The sides have the same number of lists; sign: shape (n_configurations,), -1 where lower is better, else
     1. The result's ``z`` (normal approximation, corrected for ties) is negative where the target is worse, 0
     if all samples are equal; ``superiority`` is the share of pairs in which the target is better, ties count
-    half. Both are NaN where a side has no samples. ``continuity`` is the continuity correction of ``z``.
+    half. Both are NaN where a side has no samples. ``z`` is without continuity
+    correction, which is to be subtracted from its size: ``continuity``, 0 without samples.
     """
     n_b, n_t = baseline.lengths, target.lengths
     rank_sum, ties = np.zeros(len(sign)), np.zeros(len(sign))

@@ -88,11 +88,11 @@ def describe_runs(runs: pd.DataFrame, rows: Whole) -> pd.DataFrame:
 
 
 def summarise_groups(place: Whole, values: Floats, n_groups: int) -> tuple[Floats, Floats, Floats]:
-    """Return medians, variances (by n - 1) and numbers of the finite values by group of rows and column.
+    """Return medians, variances (by n - 1) and numbers of values that are not NaN, by group and column.
 
     place: shape (n_rows,), the group of each row, from 0 to `n_groups`, exclusive. values: shape (n_rows,
-    n_columns), NaN where not measured. Results have shape (n_groups, n_columns), all floats; without
-    values, medians are NaN and numbers 0; variances are NaN with fewer than two values.
+    n_columns), NaN where not measured, none infinite. Results have shape (n_groups, n_columns), all floats;
+    without values, medians are NaN and numbers 0; variances are NaN with fewer than two values.
     """
     shape = (n_groups, values.shape[1])
     middles, spreads, counts = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)

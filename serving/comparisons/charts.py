@@ -188,10 +188,9 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     fails, passes = (np.flatnonzero(rows)[even_slice(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
     shows = f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}"
     note = (
-        f"Shown: {len(fails):,} of {failed.sum():,} comparisons labelled fail and {len(passes):,} of "
-        f"{(~failed).sum():,} labelled pass, evenly spaced in the table; F is of all. "
-        "Compared: the features of the thesis that are relative differences of minima, quartiles, medians "
-        "and maxima. "
+        f"The chart shows {len(fails):,} of {failed.sum():,} comparisons labelled fail and {len(passes):,} "
+        f"of {(~failed).sum():,} labelled pass; F is computed from all. Compared: the features of the thesis "
+        "that are relative differences of minima, quartiles, medians and maxima. "
         f"{'; '.join(f'{columns[place]}: {describe_feature(columns[place], 2)}' for place in best)}. "
         "Positive differences are better."
     )

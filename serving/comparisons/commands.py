@@ -313,8 +313,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--acknowledged",
             metavar="FILE",
             help="File that lists known regressions (excused until a date, version or commit), unstable"
-            " operations (always excused) and intended changes (later results are the new baseline). Default:"
-            " .perfjudge.yaml, if it exists.",
+            " operations (always excused) and intended changes (excused at their commit; after it, older runs"
+            " are not used as history). Default: .perfjudge.yaml, if it exists.",
         ),
     ] = None,
     commit: Annotated[
@@ -382,7 +382,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
 
     An outcome is the verdict after between-run variation and acknowledged changes are taken into account:
     regression, unsure, improvement, acknowledged, invalid, unchanged (the median changed by less than
-    --min-effect-size, and a slow-down of 5 % would be found) or within noise (any other pass).
+    --min-effect-size, and a slow-down of 5 % would be found with a probability of 80 %) or within noise (any
+    other pass).
     """
     if init:
         from serving.comparisons.compare.workflow import write_workflow

@@ -56,8 +56,8 @@ def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool 
     """Return the verdicts as a `VerdictTable`, with a line per comparison, in their order.
 
     `versions`: the versions of each comparison, such as ``v1 -> v2``; unless all are equal, they are added to
-    the comparison's id, which is shown if comparisons share benchmark and operation. `explain`: add details
-    to the verdicts ``fail`` and ``unsure``.
+    the comparison's id. Both are shown only if comparisons share benchmark and operation. `explain`: add
+    details to the verdicts ``fail`` and ``unsure``.
     """
     names = [verdict.comparison_id for verdict in judgement.verdicts]
     if len(set(versions)) != 1:

@@ -199,7 +199,7 @@ def corun_measure(
     """Run placements of a plan: best, worst and five random ones. Compare their run times.
 
     After the last run, placements.parquet, settings.json and the plan are written, and the run times are
-    printed. Runs of a placement in which a task exceeded its time limit are left out. After Ctrl-C, nothing
+    printed. A run of a placement is left out if a task exceeded its time limit. After Ctrl-C, nothing
     is written, and the exit code is 130. Every task of the plan must be in the suite.
     """
     from data.corun.collect import main

@@ -310,7 +310,8 @@ def trained_opinion(
     """Return the trained model's ``impact`` and ``width``, half its interval on the log scale.
 
     None if no event of the model is counted in both runs. `pair`: solo run, co-run. The interval is twice as
-    wide if the model was not trained on `machine`, but not if `machine` is None. ModelError if the impact is
+    wide if the model was not trained on `machine`, but not if `machine` is None; it is also wider for short
+    runs and uncounted events. ModelError if the impact is
     not finite.
     """
     card = online.model.card

@@ -76,8 +76,8 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
 
 def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
     saved = (
-        "Computed from measured pairs, placement of all tasks by predictions saves "
-        f"{percent(checked.chosen_saving)} of the run time of random placements"
+        "If all tasks are placed by predictions, their run time, computed from measured pairs, is "
+        f"{percent(checked.chosen_saving)} less than with random placements"
     )
     if noise is not None and checked.chosen_saving <= noise:
         return (
@@ -85,7 +85,7 @@ def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
             f"expect a measurable gain for these tasks."
         )
     best = percent(checked.best_saving)
-    return f"{saved}; the best possible placement saves {best}. Use `perfjudge corun place`."
+    return f"{saved}, and with the best possible placement {best} less. Use `perfjudge corun place`."
 
 
 def _noise_advice(repeats: float | None, error: float | None) -> str:

@@ -47,8 +47,8 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
         first = "first " if len(nearest.trust.reasons) > 1 else ""
         yield f"Do not use the rankings of {names}: they may be due to chance."
         yield (
-            f"To get {'another' if trusted else 'a'} trusted ranking, for example of {nearest.application}, "
-            f"remove the {first}reason against it: {reword_text(nearest.trust.reasons[0])}."
+            f"To trust {'another' if trusted else 'a'} ranking, for example that of {nearest.application}, "
+            f"solve its {first}problem: {reword_text(nearest.trust.reasons[0])}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
@@ -157,7 +157,7 @@ class ProfileBars:
         """The figures of the reliability in one line."""
         trust = self.profile.trust
         return (
-            f"{trust.machines} machines of {trust.cpus} CPU models. The same stressors are first by "
+            f"{trust.machines} machines of {trust.cpus} CPU models. The leading stressors are first by "
             f"{trust.by} in {percent(trust.top_rank_stability, 0)} of resamples; the p-value of the largest "
             f"correlation with the performance is {trust.chance:.3f}. With whole CPU models held out, "
             f"R\N{SUPERSCRIPT TWO} is {two_decimals(trust.r2)} and the median error "

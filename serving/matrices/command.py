@@ -96,7 +96,8 @@ TOLD = 20
 def verdict_table(answer: MatricesAnswer) -> VerdictTable:
     """Return a table with one line per pair, in the given order, and notes.
 
-    Notes on the answer come first, then at most 20 on pairs and 20 on invalid runs.
+    Notes on the answer come first, then at most 20 on pairs and 20 on invalid runs, each with a line on the
+    number of further ones.
     """
     general = tuple(f"note: {note}" for note in answer.notes)
     notes = [f'note: pair "{pair.pair_id}": {note}' for pair in answer.verdicts for note in pair.notes]

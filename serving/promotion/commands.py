@@ -83,9 +83,9 @@ def trace(
 ) -> int:
     """Show the origin of the model that gave an answer. With --input, check that the answer can be repeated.
 
-    With --input, also give the other options of the command that produced the answer, but for
-    --fail-on-unsure, which only sets the exit code, and --retrospective, because the answer names its model.
-    The exit code is 1 if the repeated answer differs, or if the model's files are not those that gave the
+    With --input, repeat the other options of the command that produced the answer. --fail-on-unsure and
+    --retrospective are not needed: the first only sets the exit code, and the answer names its model. The
+    exit code is 1 if the repeated answer differs, or if the model's files are not those that gave the
     answer.
     """
     from serving.promotion.tracing import trace_answer as trace_model

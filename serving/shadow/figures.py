@@ -215,8 +215,8 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     """Return the agreement of two versions of model `name`, an entry per source, the latest judged first.
 
-    Each version may have been champion for a time; the entry then names the latest champion, and cases from
-    requests of both times are added up (of other sources, only the latest is kept). Empty if `figures_file`
+    The versions may have been champion in turn; the entry then names the latest champion. Cases of both times
+    are added up for requests; of any other source, only the latest are kept. Empty if `figures_file`
     does not exist or cannot be read.
     """
     by_source: dict[str, ShadowFigures] = {}

@@ -323,11 +323,11 @@ class Pool:
 def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
     """Return the indices of the rows to label next, in order, shape (n,).
 
-    As long as no fail is labelled, or no pass (one in the extra training data is enough), rows with the
-    largest ``suspicion`` come first, and every fifth is drawn at random. Then a model is fitted to the
-    labels, and rows come first where its log-odds are nearest to 0 (uncertainty sampling: D. Lewis, W. Gale,
-    A sequential algorithm for training text classifiers, SIGIR 1994). Except for rows drawn at random, one
-    row of an operation comes before a second of any, because neighbours in a series carry the same
+    As long as the user has labelled no fail, or there is no pass, not even in the extra training data, rows
+    with the largest ``suspicion`` come first, and every fifth is drawn at random. Then a model is fitted to
+    the labels, and rows come first where its log-odds are nearest to 0 (uncertainty sampling: D. Lewis, W.
+    Gale, A sequential algorithm for training text classifiers, SIGIR 1994). Except for rows drawn at random,
+    one row of an operation comes before a second of any, because neighbours in a series carry the same
     information; until a fail is labelled, labelled passes of the operation count, too. Fewer than `n` rows
     are returned if fewer are unlabelled.
     """

@@ -69,8 +69,8 @@ def write_examples(
 
 def _choose_examples(ready: ReadyModel, rows: Floats, failed: NDArray[np.int64]) -> NDArray[np.intp]:
     """Choose at most `MOST` distinct rows, passes first; half of each label are nearest to the threshold."""
-    _, different = np.unique(rows, axis=0, return_index=True)
-    labels = [np.sort(different[failed[different] == label]) for label in (0, 1)]
+    different = np.flatnonzero(~pd.DataFrame(rows).duplicated())  # missing values are equal
+    labels = [different[failed[different] == label] for label in (0, 1)]
     few = min(len(members) for members in labels)
     rooms = [max(MOST // 2, MOST - few) if len(members) > few else min(few, MOST // 2) for members in labels]
     return np.concatenate(

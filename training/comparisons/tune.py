@@ -151,9 +151,10 @@ def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Return ``task.how.n_folds`` inner folds of whole groups of `examples`, stratified by label.
 
     A fold has its training rows ``x, y`` (those of `Learnable.rows_to_fit`, with the extra training data),
-    its test rows ``test``, which may be below the minimum effect size, and their numbers in `examples`,
-    ``rows``. Vectors are imputed and scaled as the model of `task` needs, as learned from the fold's training
-    rows. InputError if a label has fewer groups than folds, or the test rows of a fold have a single label.
+    its test rows ``test``, which may be below the minimum effect size, and the row numbers of the test rows
+    in `examples`, ``rows``. Vectors are imputed and scaled as the model of `task` needs, as learned from the
+    fold's training rows. InputError if a label has fewer groups than folds, or the test rows of a fold have a
+    single label.
     """
     model, inner_folds = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.n_folds, task.seed, f"{task.part} {task.model}"):

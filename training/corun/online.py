@@ -227,7 +227,7 @@ def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float)
 
 
 def second_stage_model(name: str, seed: int) -> Any:
-    """Return the unfitted stage-two regression `name`, such as one of `SECOND`; KeyError if it is unknown.
+    """Return the unfitted stage-two regression `name`, one of `SECOND`; KeyError if it is no impact model.
 
     It predicts log impact and takes the features as they are; no step scales them.
     """

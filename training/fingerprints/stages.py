@@ -133,10 +133,10 @@ class Profiled:
 def profile_application(measured: Measured, params: Profiling, seed: int) -> Profiled:
     """Return one application's profile by our method, its importances by the paper's, and their stability.
 
-    The result has ``ours`` (a `Profile`), ``seeds``, the paper's importances, shape (n_columns,), as parts of
-    1, ``seed_stability`` and ``our_stability``: the mean overlap (Jaccard) of a method's top five stressors
-    between ``params.n_thesis_bootstrap`` resamples. Our method averages the rows of a machine first, the
-    paper's uses every row. InputError if there are fewer than two machines, or all perform alike.
+    The result has ``ours`` (a `Profile`); ``seeds`` (the paper's importances, shape (n_columns,), as parts of
+    1); and ``seed_stability`` and ``our_stability``, the mean overlap (Jaccard) of a method's top five
+    stressors between ``params.n_thesis_bootstrap`` resamples. Our method averages the rows of a machine
+    first, the paper's uses every row. InputError if there are fewer than two machines, or all perform alike.
     """
     ours, number, boosting = infer_profile(measured, params, seed), params.n_thesis_bootstrap, params.boosting
     weights = resample_weights(resampling_units(measured), number, seed)

@@ -267,7 +267,7 @@ class Evidence:
             yield (
                 f"no group of stressors comes first in {limits.min_top_rank_stability:.0%} of resamples, as "
                 f"required ({columns[first]} has the highest {by} in {self.lead.share:.0%}, {columns[rival]} "
-                f"comes next): {advice}"
+                f"in the second most), so {advice}"
             )
 
     def prediction_reasons(self, limits: TrustLimits, seed: int) -> Iterator[str]:

@@ -115,8 +115,8 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
     """Return the selected runs of every machine that has a baseline and targets, sorted by machine.
 
     The baseline is the newest version (by `order_versions`) that matches its rules. Targets are all versions
-    that match theirs, older ones and the baseline's own, too. If there are rules of the start, targets older
-    than the oldest one that matches these are left out, and so is a machine without such a target. Rules on
+    that match theirs, older ones and the baseline's own, too. If there are rules of the start, the first
+    target is the oldest that matches these, too; a machine without such a target is left out. Rules on
     the property ``Operation`` do not select versions: whatever their role, the operations that match all of
     them are selected, and runs without a selected operation are dropped. An item has ``versions``, oldest
     first, ``runs`` by version, and the index ``baseline`` in ``versions``. InputError if no operation

@@ -33,7 +33,7 @@ from serving.models import ModelRef, Served
 from serving.reports.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.posted import comparison, drawn, posted, trained
 from training.comparisons.stored import ReadyModel
-from training.comparisons.train import MOST
+from training.comparisons.train import MOST, _choose_examples
 
 REF = ModelRef("m", "1", "models:/m/1")
 
@@ -335,3 +335,9 @@ def test_stored_examples_are_limited_and_cover_both_labels(monkeypatch, tmp_path
     known = ReadyModel.read(trained(tmp_path)).examples
     assert (known.statuses == "fail").sum() == (known.statuses == "pass").sum() == 20
     assert MOST == 2000
+
+
+def test_equal_comparisons_are_stored_once_even_with_missing_features(served):
+    missing = [np.nan, 1.0]
+    rows, failed = np.array([missing, [2.0, 1.0], missing, [2.0, 1.0]]), np.array([0, 1, 0, 1])
+    assert _choose_examples(served.model, rows, failed).tolist() == [0, 1]

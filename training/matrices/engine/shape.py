@@ -214,8 +214,8 @@ def _thin_rows(rows: Rows) -> Rows:
 def deal_to_parts(cases: pd.DataFrame, seed: int) -> pd.Series:
     """Return by ``workload`` the part, from 0 to 4 (`PARTS` - 1), of each test case, at random by `seed`.
 
-    `cases` has ``workload, group``, a row per test case. Groups are dealt evenly; the result is sorted by
-    group.
+    `cases` has ``workload, group``, a row per test case. The cases of each group are spread evenly over the
+    parts; the result is sorted by group.
     """
     of_group = cases.sample(frac=1, random_state=seed)
     order = of_group.sort_values("group", kind="stable")["workload"]
