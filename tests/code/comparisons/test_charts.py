@@ -244,7 +244,7 @@ def test_vectors_chart_names_the_best_dimension_and_draws_a_sample():
     assert charts.vectors_chart("v", features, columns[:2]) is None
     many = pd.DataFrame(np.random.default_rng(0).normal(size=(2010, 4)), columns=columns)
     many = many.assign(status=["fail"] * 10 + ["pass"] * 2000, comparison_id="c")
-    shown = "Shown: 10 of 10 comparisons labelled fail, 400 of 2,000 labelled pass. "
+    shown = "The chart shows 10 of 10 comparisons labelled fail and 400 of 2,000 labelled pass; "
     note = charts.vectors_chart("v", many, columns).note
     assert note.startswith(shown)
 
