@@ -34,11 +34,12 @@ class RunReason(NamedTuple):
 
     def in_words(self, change: str, words: Direction) -> str:
         """Return the reason as a sentence of at most 15 words; `change`: that of the median, in words."""
+        whole = f"the run {describe_change(share_of_baseline(self.whole, self.sign), words)}"
         if not isnan(self.whole_limit):
-            return f"{change}, like the whole run; usual runs differ by {percent(self.whole_limit)}"
+            return f"{change}, {whole}; runs differ by {percent(self.whole_limit)}"
         spread, detectable = percent(self.spread), percent(self.detectable)
         if abs(self.whole) > QUIET:
-            change = f"{change}, the run {describe_change(share_of_baseline(self.whole, self.sign), words)}"
+            change = f"{change}, {whole}"
             if self.answer == "unsure" and self.whole > 0:
                 return change
             endings = f"builds differ by {spread}", f"certain from {detectable}", f"usual variation {spread}"

@@ -1,5 +1,6 @@
 """Verdicts that between-run variation decides: their reasons, and the agreement of judge and compare."""
 
+import re
 from dataclasses import replace
 from math import nan
 
@@ -15,6 +16,7 @@ from data.comparisons.units import readable_unit
 from features.comparisons.between_run_variation import ASSUMED
 from serving.comparisons.between_runs import RunReason, share_of_baseline
 from serving.comparisons.compare.weighing import judge_runs
+from serving.comparisons.explain.features import percent
 from serving.comparisons.explain.sentences import describe_change, direction_words
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.model import load_judge, with_card
@@ -126,6 +128,21 @@ def test_operations_whose_level_underflows_do_not_count(served, tiny, usual):
     found = judge_runs(paired_runs(*sides).tables, served, ASSUMED)
     assert bool(found.whole) == (usual >= 5)
     assert np.isnan(found.changes.detectable).tolist() == [True] * tiny + [False] * usual
+
+
+@given(st.floats(0.11, 0.5), st.floats(0.01, 0.5), st.integers(0, 10_000))
+@settings(max_examples=30)
+def test_a_reason_by_the_whole_run_states_both_changes(served, whole, own, seed):
+    levels = {f"o{number}": 10.0 * (number + 1) for number in range(12)}
+    slower = {name: level * (1 + (own if name == "o0" else whole)) for name, level in levels.items()}
+    tables = paired_runs([run(levels, seed)], [run(slower, seed + 1)]).tables
+    found = judge_runs(tables, served, ASSUMED)
+    failed = [one for one in found.judgement.verdicts if one.verdict == "fail"]
+    assert len(failed) >= 11
+    for one in failed:
+        stated = re.match(r"(.*) slower, the run (.*) % slower; ", one.reason)
+        assert stated[1] == percent(-one.moved.change)
+        assert float(stated[2]) == pytest.approx(-100 * found.whole["m"], abs=0.5)
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.2, 0.9])
