@@ -139,11 +139,15 @@ def judge_runs(
         for machine, build in shifts.by_machine.items()
     }
     adjusted, run_notes = AdjustedVerdicts(judgement.answers, judgement.probability, {}), list[str]()
+    by_model = np.ones(len(judgement), bool)
     if assumed:
         card = judgement.card
         adjusted = adjust_to_runs(
             judgement.answers, judgement.probability, shifts, card.decision_thresholds, card.min_effect_size
         )
+        decides, doubts = shifts.deciding_rows()
+        # the model alone knows the change that flips a verdict: that of a fail which runs may only doubt
+        by_model = ~decides & (~doubts | (adjusted.answers == "fail"))
         run_notes = [*_whole_run_notes(shifts, whole), *_noise_notes(changes.detectable, tables)]
     return AdjustedJudgement(
         judgement=replace(
@@ -151,7 +155,12 @@ def judge_runs(
             answers=adjusted.answers,
             probability=adjusted.probability,
             by_runs=len(judgement) if assumed else 0,
-            iterate_verdicts=lambda: with_adjusted(judgement.verdicts, adjusted),
+            iterate_verdicts=lambda: (
+                verdict._replace(has_counterfactual=has)
+                for verdict, has in zip(
+                    with_adjusted(judgement.verdicts, adjusted), by_model.tolist(), strict=True
+                )
+            ),
             notes=(*judgement.notes, *run_notes),
         ),
         judged=judgement.answers,

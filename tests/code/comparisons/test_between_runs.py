@@ -145,6 +145,29 @@ def test_a_reason_by_the_whole_run_states_both_changes(served, whole, own, seed)
         assert float(stated[2]) == pytest.approx(-100 * found.whole["m"], abs=0.5)
 
 
+@given(st.floats(-0.01, 0.12), st.integers(1, 7), st.sampled_from([0, 9]), st.integers(0, 10_000))
+@settings(max_examples=30)
+def test_a_counterfactual_of_compare_flips_its_verdict(served, change, number, earlier, seed):
+    levels = {f"o{at}": 10.0 * (at + 1) for at in range(number)}
+    before, history = [run(levels, seed)], [run(levels, seed + 2 + at) for at in range(earlier)]
+    after = run(levels, seed + 1)
+    after.loc[after["operation"] == "o0", "value"] *= 1 + change
+
+    def judged(target, assumed=ASSUMED):
+        return judge_runs(paired_runs(before, [target], history).tables, served, assumed).judgement.verdicts
+
+    first, *others = judged(after)
+    is_many = number >= 5
+    assert not is_many or {one.counterfactual_change for one in (first, *others)} == {None}
+    assert (first.counterfactual == "") == (first.counterfactual_change is None)
+    assert judged(after, 0)[0].counterfactual_change is not None
+    if first.counterfactual_change is not None:
+        medians = first.moved.baseline_median, first.moved.target_median
+        is_first = after["operation"] == "o0"
+        after.loc[is_first, "value"] *= (1 - first.counterfactual_change) * medians[0] / medians[1]
+        assert judged(after)[0].verdict == ("pass" if first.verdict == "fail" else "fail")
+
+
 @pytest.mark.parametrize("rate", [0.01, 0.2, 0.9])
 def test_verdicts_of_many_operations_are_equal_at_every_base_rate(tmp_path, rate):
     served, rng = load_judge(str(trained_with_scores(tmp_path))), np.random.default_rng(3)
