@@ -114,14 +114,14 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     ``error``, its degrees of ``freedom``, and ``usual_error``, here equal. ``removed`` is the part of
     ``whole`` that ``own`` does not include. ``run_spread`` is the between-run standard deviation of each
     configuration, a share; ``evidence`` names its source, "runs" or "operations". `levels` must have at least
-    `FEWEST` (5) operations; this is not checked. The shift shared by all operations is removed as far as it
-    exceeds chance. With earlier runs, or several runs of a side, each operation's variance between runs is
-    shrunk towards the others' (moderated t, Smyth 2004), and scaled if the shifts of the operations show that
-    builds differ by more than runs (empirical null, Efron 2004); else it is estimated from these shifts
-    alone. Both assume that most operations are unchanged. The level of a drifting history is that of its last
-    runs or their trend; an outlying earlier run is left out. Where heavier tails than normal ones fit the
-    runs or improvements better, the degrees of freedom are lowered. Where an earlier run had the shift, too,
-    the error is raised, so that the shift is at most doubted.
+    `FEWEST` (5) operations with a level on both sides; this is not checked. The shift shared by all
+    operations is removed as far as it exceeds chance. With earlier runs, or several runs of a side, each
+    operation's variance between runs is shrunk towards the others' (moderated t, Smyth 2004), and scaled if
+    the shifts of the operations show that builds differ by more than runs (empirical null, Efron 2004); else
+    it is estimated from these shifts alone. Both assume that most operations are unchanged. The level of a
+    drifting history is that of its last runs or their trend; an outlying earlier run is left out. Where
+    heavier tails than normal ones fit the runs or improvements better, the degrees of freedom are lowered.
+    Where an earlier run had the shift, too, the error is raised, so that the shift is at most doubted.
 
     assumed: between-run standard deviation, as a share, of whole runs if there are at most three earlier
     runs; it also limits the estimate from fewer than 15 operations.

@@ -60,6 +60,12 @@ class RunLevels:
         """Number of operations, each with one or more configurations."""
         return len(self._first_rows)
 
+    @property
+    def n_known(self) -> int:
+        """Number of operations with a level on both sides."""
+        is_known = np.isfinite(nan_mean(self.baseline) + nan_mean(self.target))
+        return len(np.unique(self.operation[is_known]))
+
     def per_operation(self, values: Floats) -> Floats:
         """Return the medians of `values`, shape (..., n_configurations), as (..., n_operations)."""
         starts = self._first_rows

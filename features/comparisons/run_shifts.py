@@ -58,7 +58,7 @@ class RunShifts:
     run_spread: Floats  # between-run standard deviation of the configuration, as a share
     is_assumed: NDArray[np.bool_]  # whether the spread is assumed, as operations and runs are too few
     machine: NDArray[np.str_]
-    by_machine: dict[str, BuildShifts]  # of machines with `FEWEST` operations or more
+    by_machine: dict[str, BuildShifts]  # of machines with `FEWEST` known operations or more
     sign: Floats  # -1 where lower values are better, else 1
     comparison: Ints  # row of the comparison, ascending
     n_comparisons: int
@@ -84,11 +84,12 @@ class RunShifts:
         for name in dict.fromkeys(machine.tolist()):
             rows = np.flatnonzero(machine == name)
             chosen = select_configurations(sides, rows)
-            if len(np.unique(chosen.comparison)) < FEWEST:
+            levels = RunLevels.from_sides(chosen)
+            if levels.n_known < FEWEST:
                 shifts, spread[rows], is_assumed[rows] = single_shifts(chosen, assumed)
                 own[:, rows] = np.array(shifts)
                 continue
-            build = by_machine[name] = build_shifts(RunLevels.from_sides(chosen), assumed)
+            build = by_machine[name] = build_shifts(levels, assumed)
             own[:, rows], spread[rows] = np.array(build.own), build.run_spread
             together[rows] = build.removed
         position = sides.sign, sides.comparison, sides.n_comparisons
@@ -143,6 +144,11 @@ class RunShifts:
         return np.select([self.is_beyond(-1.0), self.is_doubted()], [above, between], below)
 
     @property
+    def _n_tested(self) -> int:
+        """Number of comparisons with a configuration."""
+        return len(np.unique(self.comparison))
+
+    @property
     def _tolerance(self) -> float:
         """Factor by which the false discovery rate may be larger.
 
@@ -152,7 +158,7 @@ class RunShifts:
         builds = self.by_machine.values()
         numbers = [len(build.run_spread) for build in builds if build.evidence == "operations"]
         is_shared = len(numbers) == len(np.unique(self.machine)) > 0
-        few = 1 + _FEW_ALARMS / max(self.n_comparisons, 1) if self.by_machine else 1.0
+        few = 1 + _FEW_ALARMS / self._n_tested if self.by_machine else 1.0
         return few * (1 + _SHARED_ERROR / max(numbers)) if is_shared else few
 
     def is_doubted(self) -> NDArray[np.bool_]:
@@ -186,9 +192,9 @@ class RunShifts:
     def deciding_rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which comparisons the shifts decide, and in which they only may doubt a fail.
 
-        Shape (n_comparisons,). They decide where a machine has `FEWEST` operations or more. They may doubt
-        where fewer are compared and the runs are too few to show their variation. Neither where the shift of
-        a configuration is unknown.
+        Shape (n_comparisons,). They decide where a machine has `FEWEST` operations or more with a level on
+        both sides. They may doubt where fewer are compared and the runs are too few to show their variation.
+        Neither where the shift of a configuration is unknown.
         """
         n = self.n_comparisons
         is_build = np.isin(self.machine, [*self.by_machine])
@@ -217,7 +223,7 @@ class RunShifts:
     @cached_property
     def detectable(self) -> Floats:
         """The smallest slow-down that is found with a probability of 80 %, as a share."""
-        number = max(self.n_comparisons, 1) if self.by_machine else 1
+        number = self._n_tested if self.by_machine else 1
         level = min(LEVEL, FALSE_DISCOVERY_RATE * self._tolerance / number)
         errors = special.stdtrit(self.own.freedom, 1 - level) + _POWER
         return np.expm1(np.minimum(errors * self.own.error, _FARTHEST))

@@ -34,11 +34,12 @@ class RunReason(NamedTuple):
 
     def in_words(self, change: str, words: Direction) -> str:
         """Return the reason as a sentence of at most 15 words; `change`: that of the median, in words."""
+        whole = f"the run {describe_change(share_of_baseline(self.whole, self.sign), words)}"
         if not isnan(self.whole_limit):
-            return f"{change}, like the whole run; usual runs differ by {percent(self.whole_limit)}"
+            return f"{change}, {whole}; runs differ by {percent(self.whole_limit)}"
         spread, detectable = percent(self.spread), percent(self.detectable)
         if abs(self.whole) > QUIET:
-            change = f"{change}, the run {describe_change(share_of_baseline(self.whole, self.sign), words)}"
+            change = f"{change}, {whole}"
             if self.answer == "unsure" and self.whole > 0:
                 return change
             endings = f"builds differ by {spread}", f"certain from {detectable}", f"usual variation {spread}"
@@ -83,24 +84,30 @@ def adjust_to_runs(
     and all changed verdicts, but no others, get a reason, and a probability in the range of their verdict by
     `cuts`.
     """
+    adjusted = adjust_answers(answers, shifts, min_effect_size)
+    not_passed, (decides, _) = np.isin(answers, ("fail", "unsure")), shifts.deciding_rows()
+    touched = (not_passed & decides) | (adjusted != answers)
+    of_shifts = shifts.regression_probability(cuts.low, cuts.high)
+    is_between = (adjusted == "unsure") & ((of_shifts < cuts.low) | (of_shifts >= cuts.high))
+    of_shifts[is_between] = min((cuts.low + cuts.high) / 2, np.nextafter(cuts.high, 0))
+    reasons = {row: _run_reason(str(adjusted[row]), shifts, row) for row in np.flatnonzero(touched).tolist()}
+    return AdjustedVerdicts(adjusted, np.where(touched, of_shifts, probability), reasons)
+
+
+def adjust_answers(answers: NDArray[np.str_], shifts: RunShifts, min_effect_size: float) -> NDArray[np.str_]:
+    """Return only the verdicts of `adjust_to_runs`, which states the rules; no argument is changed."""
     decides, doubts = shifts.deciding_rows()
     worse, doubted = shifts.is_beyond(-1.0), shifts.is_doubted()
     faster_run = np.bincount(shifts.comparison, shifts.together > QUIET, shifts.n_comparisons) > 0
-    not_passed = np.isin(answers, ("fail", "unsure"))
     adjusted = answers.copy()
-    rows = not_passed & decides
+    rows = np.isin(answers, ("fail", "unsure")) & decides
     adjusted[rows] = np.where(worse, "fail", np.where(doubted, "unsure", "pass"))[rows]
     passed_worse, small = (answers == "pass") & decides & worse, ~shifts.is_worse_by(min_effect_size)
     faster_build = shifts.is_faster_build()
     adjusted[passed_worse & ~small & ~faster_build] = "fail"
     adjusted[passed_worse & ((small & faster_run) | faster_build)] = "unsure"
     adjusted[(answers == "fail") & doubts & ~worse] = "unsure"
-    touched = rows | (adjusted != answers)
-    of_shifts = shifts.regression_probability(cuts.low, cuts.high)
-    is_between = (adjusted == "unsure") & ((of_shifts < cuts.low) | (of_shifts >= cuts.high))
-    of_shifts[is_between] = min((cuts.low + cuts.high) / 2, np.nextafter(cuts.high, 0))
-    reasons = {row: _run_reason(str(adjusted[row]), shifts, row) for row in np.flatnonzero(touched).tolist()}
-    return AdjustedVerdicts(adjusted, np.where(touched, of_shifts, probability), reasons)
+    return adjusted
 
 
 def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.pair import number_with_noun
-from data.comparisons.sides import NamedSides
+from data.comparisons.sides import NamedSides, Sides
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import invalid_reasons as problems_of
 from features.comparisons.between_run_variation import ASSUMED
 from features.comparisons.run_shifts import RunShifts
 from features.comparisons.vectors import PreparedComparisons, feature_vectors
-from serving.comparisons.between_runs import AdjustedVerdicts, RunReason, adjust_to_runs
+from serving.comparisons.between_runs import AdjustedVerdicts, RunReason, adjust_answers, adjust_to_runs
 from serving.comparisons.explain.explanations import DistributionWarning, Explanations, NearestExample, Reason
 from serving.comparisons.explain.sentences import describe_change
 from serving.comparisons.guarantees import base_rate_notes
@@ -92,6 +92,7 @@ class Verdict(NamedTuple):
     explanations: Explanations  # computes the properties below for many verdicts at once
     row: int
     run_reason: RunReason | None = None  # if between-run variation decided
+    has_counterfactual: bool = True  # False if the verdict also depends on other comparisons or runs
 
     @property
     def reason(self) -> str:
@@ -138,16 +139,16 @@ class Verdict(NamedTuple):
 
     @property
     def counterfactual_change(self) -> float | None:
-        """The smallest change of the worst median that flips the verdict; None if no change does.
+        """The smallest change of the worst median that flips the verdict; None if no change does, or unknown.
 
         As a share of the baseline's median; negative is worse.
         """
-        return self.explanations.counterfactual_change(self.row)
+        return self.explanations.counterfactual_change(self.row) if self.has_counterfactual else None
 
     @property
     def counterfactual(self) -> str:
-        """`counterfactual_change` in words; empty if no change flips the verdict."""
-        return self.explanations.counterfactual(self.row)
+        """`counterfactual_change` in words; empty if that is None."""
+        return self.explanations.counterfactual(self.row) if self.has_counterfactual else ""
 
     @property
     def out_of_distribution(self) -> DistributionWarning | None:
@@ -275,6 +276,13 @@ def judge_sides(
         adjusted = adjust_to_runs(
             answers, probability, shifts, card.decision_thresholds, card.min_effect_size
         )
+
+    def decide_modified(sides: Sides) -> NDArray[np.str_]:
+        found = model.decide_verdicts(sides)
+        if not assumed or not (found == "fail").any():
+            return found
+        return adjust_answers(found, RunShifts.of_singles(sides, assumed), card.min_effect_size)
+
     explanations = Explanations(
         prepared=prepared,
         units=named.units,
@@ -284,7 +292,7 @@ def judge_sides(
         contribute=lambda vectors: model.predict_and_explain(vectors)[1],
         features=card.features,
         count=REASONS,
-        decide=model.decide_verdicts,
+        decide=decide_modified,
         nearest_examples=model.examples,
     )
     arrays = (array.tolist() for array in (answers, probability, problems, below))

@@ -14,6 +14,7 @@ from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.between_run_variation import ASSUMED
 from features.comparisons.lasting_changes import SMALLEST, WANTED
+from features.comparisons.outliers import select_configurations
 from features.comparisons.run_shifts import RunShifts
 from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.between_runs import (
@@ -123,31 +124,43 @@ def judge_runs(
     is worse.
     `tables`: of `data.comparisons.pair.paired_runs`. `notes`: assumptions made while reading.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
-    estimated; 0: no verdict is adjusted, and intervals assume `ASSUMED` there.
+    estimated; 0: no verdict is adjusted, and intervals assume `ASSUMED` there. Invalid comparisons have no
+    change, and do not count in the whole run, in the variation, nor in the number of operations.
     Raises ModelError if the model computes a number that is not finite.
     """
     judgement = judge_tables(tables, served, notes=notes, assumed=0)
     prepared = PreparedComparisons.from_sides(Sides.from_tables(tables), served.model.card.run_spread)
-    shifts = RunShifts.from_sides(prepared.sides, tables.comparisons["machine"].tolist(), assumed or ASSUMED)
-    changes = Changes.of_worst(shifts, prepared.sides.sign, prepared.change)
+    is_judged = (judgement.answers != "invalid")[prepared.sides.comparison]
+    sides = select_configurations(prepared.sides, is_judged)
+    shifts = RunShifts.from_sides(sides, tables.comparisons["machine"].tolist(), assumed or ASSUMED)
+    changes = Changes.of_worst(shifts, sides.sign, prepared.change[is_judged])
     whole = {
         machine: share_of_baseline(build.whole.value[0], float(shifts.sign[shifts.machine == machine].min()))
         for machine, build in shifts.by_machine.items()
     }
     adjusted, run_notes = AdjustedVerdicts(judgement.answers, judgement.probability, {}), list[str]()
+    by_model = np.ones(len(judgement), bool)
     if assumed:
         card = judgement.card
         adjusted = adjust_to_runs(
             judgement.answers, judgement.probability, shifts, card.decision_thresholds, card.min_effect_size
         )
-        run_notes = [*_whole_run_notes(shifts, whole, tables), *_noise_notes(changes.detectable, tables)]
+        decides, doubts = shifts.deciding_rows()
+        # the model alone knows the change that flips a verdict: that of a fail which runs may only doubt
+        by_model = ~decides & (~doubts | (adjusted.answers == "fail"))
+        run_notes = [*_whole_run_notes(shifts, whole), *_noise_notes(changes.detectable, tables)]
     return AdjustedJudgement(
         judgement=replace(
             judgement,
             answers=adjusted.answers,
             probability=adjusted.probability,
             by_runs=len(judgement) if assumed else 0,
-            iterate_verdicts=lambda: with_adjusted(judgement.verdicts, adjusted),
+            iterate_verdicts=lambda: (
+                verdict._replace(has_counterfactual=has)
+                for verdict, has in zip(
+                    with_adjusted(judgement.verdicts, adjusted), by_model.tolist(), strict=True
+                )
+            ),
             notes=(*judgement.notes, *run_notes),
         ),
         judged=judgement.answers,
@@ -157,15 +170,15 @@ def judge_runs(
     )
 
 
-def _whole_run_notes(shifts: RunShifts, whole: dict[str, float], tables: ComparisonTables) -> Iterator[str]:
-    operations = tables.comparisons["machine"].value_counts()
+def _whole_run_notes(shifts: RunShifts, whole: dict[str, float]) -> Iterator[str]:
     for machine, build in shifts.by_machine.items():
         change, limit = abs(build.whole.value[0]), build.whole_limit
         if change <= QUIET:
             continue
         place = f" on {machine}" if len(shifts.by_machine) > 1 else ""
         got = f"{percent(abs(whole[machine]))} {'worse' if whole[machine] < 0 else 'better'}"
-        note = f"the whole run{place} got {got}, by the middle one of its {operations[machine]} operations"
+        operations = len(np.unique(shifts.comparison[shifts.machine == machine]))
+        note = f"the whole run{place} got {got}, by the middle one of its {operations} operations"
         if change > limit:
             yield f"{note}: more than the {percent(np.expm1(limit))} of usual runs, so with a common cause"
         else:

@@ -33,7 +33,7 @@ def counterfactuals(
 
     `rows`: shape (n,), comparisons that can be judged. `answers`: shape (n,), their verdicts: ``fail`` is to
     become ``pass``, ``pass`` and ``unsure`` are to become ``fail``. `decide`: takes modified comparisons as
-    `Sides`, and returns the model's verdicts.
+    `Sides`, and returns their verdicts.
     Returns shape (n,), changes of the median of the configuration with the worst change, as shares of the
     baseline's median (negative is worse). Candidates are those of `TRIED` between the measured change and 1 %
     better than the baseline, to become `pass`, or 100 % worse (95 % if higher is better), to become `fail`.

@@ -122,7 +122,7 @@ class Explanations:
     contribute: Callable[[Floats], Floats]  # returns the contributions of features, shape as `columns`
     features: tuple[str, ...]
     count: int  # number of reasons
-    decide: Decide  # the model's verdicts on modified comparisons
+    decide: Decide  # the verdicts on modified comparisons
     nearest_examples: StoredExamples | None
     _blocks: dict[Callable[..., Any], tuple[int, Mapping[int, Any]]] = field(default_factory=dict)
     _reasons: dict[tuple[int, str], str] = field(default_factory=dict)

@@ -207,6 +207,16 @@ def test_a_counterfactual_change_is_the_smallest_that_flips(served):
         assert beyond or short.verdict == verdict.verdict
 
 
+@pytest.mark.parametrize("percent_slower", [0.2, 1, 2, 3, 4, 6, 9])
+def test_a_counterfactual_of_few_runs_considers_their_variation(served, percent_slower):
+    target = np.array([99.7, 100.3, 100.1]) * (1 + percent_slower / 100)
+    one = comparison([99.8, 100.2, 100], target.tolist(), ())
+    (verdict,) = told(served, one)
+    medians = verdict.moved.baseline_median, verdict.moved.target_median
+    (there,) = told(served, scaled(one, verdict.counterfactual_change, *medians))
+    assert there.verdict == ("pass" if verdict.verdict == "fail" else "fail")
+
+
 def test_counterfactuals_do_not_depend_on_the_batch_size(served):
     many = [*drawn(100, seed=8)]
     found = [one.counterfactual_change for one in told(served, *many)]
