@@ -1,6 +1,7 @@
 """Two sides of a change, as CI compares them: several runs, acknowledgements, further runs, every answer."""
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -173,6 +174,17 @@ def test_a_command_that_cannot_confirm_is_refused_in_one_line(compared, tmp_path
     short = ("--confirm", "1", "--confirm-timeout", "0.2")
     assert "longer than 0.2 seconds" in refused("sh", "-c", "sleep 60", "{output}", options=short)
     assert "only with --confirm" in refused("x", options=())
+    for unclosed in ('"', "cp 'a", "cp a\\"):
+        options = ("--confirm", "1", "--confirm-base", unclosed)
+        assert f"--confirm-base {unclosed!r}: no " in refused("x", "{output}", options=options)
+
+
+@pytest.mark.parametrize(("option", "replaced"), [("--base", "BASELINE"), ("--target", "TARGET")])
+def test_a_side_that_is_given_twice_is_refused(compared, tmp_path, option, replaced):
+    run = run_file(tmp_path / "b.json")
+    code, _, said = compared("x.json", "more.json", option, run)
+    assert (code, said.count("\n"), "unexpected 'more.json'" in said) == (2, 1, True)
+    assert re.search(rf"{option}( replaces)? {replaced}", said)
 
 
 FILE = """
