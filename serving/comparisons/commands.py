@@ -443,12 +443,20 @@ def _confirmation_runs(
     from serving.comparisons.compare.reading import ConfirmationRuns
 
     if not times:
-        if command or baseline:
-            raise typer.BadParameter(f"{shlex.join(command) or baseline!r} is run only with --confirm N")
+        if command:
+            expected = "--base replaces BASELINE, --target TARGET; a command is run only with --confirm N"
+            raise typer.BadParameter(f"unexpected {shlex.join(command)!r}: {expected}")
+        if baseline:
+            raise typer.BadParameter(f"--confirm-base {baseline!r} is run only with --confirm N")
         return ConfirmationRuns()
     if not command:
         raise typer.BadParameter("--confirm needs -- COMMAND..., which measures the target")
-    return ConfirmationRuns(times, tuple(command), tuple(shlex.split(baseline or "")), seconds)
+    try:
+        base_command = shlex.split(baseline or "")
+    except ValueError as exc:
+        problem = f"--confirm-base {baseline!r}: {str(exc).lower()}; expected a command as in a shell"
+        raise typer.BadParameter(problem) from exc
+    return ConfirmationRuns(times, tuple(command), tuple(base_command), seconds)
 
 
 group = typer.Typer(help="Select, import, export and check labels of comparisons.", no_args_is_help=True)

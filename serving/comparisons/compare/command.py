@@ -111,9 +111,7 @@ class CompareRequest:
     def _read_runs(self, reader: RunReader) -> ComparedRuns:
         baseline = reader.read_runs(self.baseline)
         target = reader.read_runs(self.target) if self.target else baseline
-        taken = {run.path.resolve() for run in (*baseline, *target)}
-        earlier = (run for run in reader.read_history(self.history) if run.path.resolve() not in taken)
-        runs = ComparedRuns(baseline, target, tuple(earlier))
+        runs = ComparedRuns(baseline, target, reader.read_history(self.history, (*baseline, *target)))
         if self.matched:
             before, after = (pd.concat([run.results for run in side]) for side in (baseline, target))
             renamed = matched_operations(self.matched, before, after, runs.side_names)

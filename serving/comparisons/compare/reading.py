@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +20,8 @@ from data.comparisons import formats
 from data.comparisons.formats import results_of_run
 from data.comparisons.formats.tools import TOOLS
 from data.comparisons.formats.tools.assembly import NO_MEASUREMENTS
+from data.comparisons.formats.tools.benchmark_json import ASV_MACHINE
+from data.comparisons.formats.tools.criterion import is_one_run
 from data.comparisons.pair import (
     CONFIGURATION,
     SIDES,
@@ -34,9 +37,6 @@ from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.measure.child import end_in_good_order, execute
 from data.tables.problems import Problems
-
-#: The version of runs without one.
-_UNNAMED = "0"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ComparedRun:
         The version is the only one that `results` names, else the file's name without suffix.
         """
         names = results["version"].dropna().unique()
-        version = str(names[0]) if len(names) == 1 and names[0] != _UNNAMED else path.stem
+        version = str(names[0]) if len(names) == 1 else path.stem
         return cls(path, version, results.assign(version=version))
 
 
@@ -126,12 +126,23 @@ class RunReader:
             for path in run_files(paths)
         )
 
-    def read_history(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
-        """Return the runs of `paths` like `read_runs`; a file with several versions gives a run per version.
+    def read_history(self, paths: Sequence[Path], sides: Sequence[ComparedRun]) -> tuple[ComparedRun, ...]:
+        """Return the runs of `paths` like `read_runs`, without `sides`; a source gives a run per version.
 
+        Of a source with several versions, only those before the first version of `sides` are returned.
         Raises InputError if a run cannot be read, or a directory is empty.
         """
-        return tuple(run for path in run_files(paths) for run in self._runs_of_versions(path))
+        versions, files = {run.version for run in sides}, [run.path.resolve() for run in sides]
+        # a directory that is one run may have the file of a side
+        excluded = {place for file in files for place in (file, *file.parents)}
+        earlier: list[ComparedRun] = []
+        for path in run_files(paths):
+            runs = self._runs_of_versions(path)
+            if len(runs) > 1:
+                earlier += takewhile(lambda run: run.version not in versions, runs)
+            elif path.resolve() not in excluded:
+                earlier += runs
+        return tuple(earlier)
 
     def two_commands(self, run: ComparedRun) -> dict[NamedOperation, NamedOperation]:
         """Return ``{second: first}`` for the two commands of a hyperfine file; the first is the baseline.
@@ -164,10 +175,10 @@ class RunReader:
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield the files and directories that are one run each; a missing path is yielded, too.
 
-    A file is itself a run, and so is a directory that has ``results.parquet``, is of asv, or is of criterion
-    and has only directories in it. Any other directory yields the files and directories in it, without hidden
-    ones and files of `NO_MEASUREMENTS`, in natural order (9 before 10); these are not searched further.
-    InputError if there are none.
+    A file is itself a run, and so is a directory that has ``results.parquet``, or that asv or criterion
+    fills: asv's ``results`` or the directory of one machine in it, and ``target/criterion``. Any other
+    directory yields the files and directories in it, without hidden ones and files of `NO_MEASUREMENTS`, in
+    natural order (9 before 10); these are not searched further. InputError if there are none.
     """
 
     def natural_key(path: Path) -> list[tuple[int, str]]:
@@ -189,10 +200,13 @@ def _is_one_source(directory: Path) -> bool:
         return True
     try:
         kind = formats.recognise_format(directory)
+        if kind == "asv":
+            # other directories of asv's files hold a run per file
+            return (directory / ASV_MACHINE).exists() or formats.FORMATS[kind].matches_path(directory)
+        return kind == "criterion" and is_one_run(directory)
     except InputError:
         # reading the files explains the error
         return False
-    return kind == "asv" or (kind == "criterion" and all(file.is_dir() for file in directory.iterdir()))
 
 
 #: Placeholders of a command: the file to write, and the operations in doubt.

@@ -1,6 +1,7 @@
 """Two sides of a change, as CI compares them: several runs, acknowledgements, further runs, every answer."""
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -80,6 +81,90 @@ def test_earlier_runs_let_a_change_fail_despite_an_outlier(compared, tmp_path, l
     left_out = [told for one in answer["verdicts"] for told in one["remarks"] if "left out" in told]
     assert len(left_out) == (0 if levels is STEADY else len(LEVELS))
     assert all(told.startswith("one run of 9 before the target is left out: ") for told in left_out)
+
+
+def asv_run(path, commit, level):
+    """Write the file of asv for a commit, with six benchmarks at a level."""
+    samples = [[[level * (1 + 0.002 * (number % 5)) for number in range(9)]]]
+    columns = ["samples", "result", "params"]
+    results = {f"time_{name}": [*samples, [level], []] for name in LEVELS}
+    about = {"commit_hash": f"{commit:010d}", "date": 1_700_000_000_000 + commit, "params": {"machine": "m"}}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**about, "result_columns": columns, "results": results}))
+    return path
+
+
+def criterion_run(path, number, level, form):
+    """Write the directory of a run of criterion, whose benchmarks have one, two and three names."""
+    for names in ("a", "b/c", "d_d/e/f"):
+        new = path / names / "new"
+        new.mkdir(parents=True)
+        times = [level * (1 + 0.002 * (at % 5)) for at in range(number, number + 9)]
+        if form == "csv":
+            group, function, value, *_ = [*names.split("/"), "", ""]
+            rows = "".join(f"{group},{function},{value},{time},ns,1\n" for time in times)
+            header = "group,function,value,sample_measured_value,unit,iteration_count"
+            (new / "raw.csv").write_text(f"{header}\n{rows}")
+            continue
+        (new / "sample.json").write_text(json.dumps({"iters": [1.0] * 9, "times": times}))
+        # a name may have more slashes than its directory
+        benchmark = {"full_id": names.replace("_", "/"), "directory_name": names}
+        (new / "benchmark.json").write_text(json.dumps(benchmark))
+    return path
+
+
+@pytest.mark.parametrize(("base", "target"), [(10, 11), (6, 7), (6, 9), (9, 6), (0, 1), (1, 0)])
+def test_versions_from_the_sides_on_are_no_history(compared, tmp_path, base, target):
+    levels = [1 + 0.03 * (number % 3) + 0.2 * (number > 6) for number in range(12)]
+    rows = [
+        f"{name},{at},{level + 0.002 * k}"
+        for at, level in enumerate(levels)
+        for name in "ab"
+        for k in range(9)
+    ]
+    for number, level in enumerate(levels):
+        asv_run(tmp_path / f"all/m/{number}-env.json", number, level)
+        if number < min(base, target):
+            asv_run(tmp_path / f"before/m/{number}-env.json", number, level)
+    for name, versions in {
+        "all": range(12),
+        "before": range(min(base, target)),
+        "b": [base],
+        "t": [target],
+    }.items():
+        kept = [row for row in rows if int(row.split(",")[1]) in versions]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["operation,version,value", *kept]))
+    asv = [f"all/m/{number}-env.json" for number in (base, target)]
+    for sides, ending in ((asv, ""), (["b.csv", "t.csv"], ".csv")):
+        history = ["--history", f"before{ending}"] if min(base, target) else []
+        expected = compared(*sides, *history, "--better", "lower")[1]["verdicts"]
+        assert expected
+        assert compared(*sides, "--history", f"all{ending}", "--better", "lower")[1]["verdicts"] == expected
+
+
+def test_a_directory_with_a_file_of_a_side_is_no_history(compared, tmp_path):
+    base, target = (asv_run(tmp_path / f"{side}/m/1-env.json", side, 1 + side / 10) for side in (1, 2))
+    expected = compared(base, target)[1]["verdicts"]
+    assert compared(base, target, "--history", "1", "--history", "2")[1]["verdicts"] == expected
+
+
+@pytest.mark.parametrize("form", ["asv", "json", "csv"])
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_a_directory_of_runs_is_read_run_by_run(compared, tmp_path, form, count):
+    def write(path, number, level):
+        if form == "asv":
+            return asv_run(path.with_suffix(".json"), number, level)
+        return criterion_run(path, number, level, form)
+
+    levels = [100 + 9 * (number % 3) for number in range(count)]
+    runs = [write(tmp_path / f"runs/run-{at}-gabc{at}", at, level) for at, level in enumerate(levels)]
+    target = write(tmp_path / "target", count, 120)
+    history = [f"--history={run}" for run in runs[:-1]]
+    _, expected, _ = compared(runs[-1], target, *history)
+    assert len(expected["verdicts"]) == (6 if form == "asv" else 3)
+    assert compared(runs[-1], target, "--history", "runs")[1]["verdicts"] == expected["verdicts"]
+    _, several, _ = compared(*(f"--base={run}" for run in runs), "--target", target)
+    assert compared("runs", target)[1]["verdicts"] == several["verdicts"]
 
 
 def test_a_change_of_the_whole_run_makes_operations_unsure(compared, tmp_path):
@@ -173,6 +258,17 @@ def test_a_command_that_cannot_confirm_is_refused_in_one_line(compared, tmp_path
     short = ("--confirm", "1", "--confirm-timeout", "0.2")
     assert "longer than 0.2 seconds" in refused("sh", "-c", "sleep 60", "{output}", options=short)
     assert "only with --confirm" in refused("x", options=())
+    for unclosed in ('"', "cp 'a", "cp a\\"):
+        options = ("--confirm", "1", "--confirm-base", unclosed)
+        assert f"--confirm-base {unclosed!r}: no " in refused("x", "{output}", options=options)
+
+
+@pytest.mark.parametrize(("option", "replaced"), [("--base", "BASELINE"), ("--target", "TARGET")])
+def test_a_side_that_is_given_twice_is_refused(compared, tmp_path, option, replaced):
+    run = run_file(tmp_path / "b.json")
+    code, _, said = compared("x.json", "more.json", option, run)
+    assert (code, said.count("\n"), "unexpected 'more.json'" in said) == (2, 1, True)
+    assert re.search(rf"{option}( replaces)? {replaced}", said)
 
 
 FILE = """

@@ -217,19 +217,17 @@ def iterate_sources(
     """Yield each source with its sorted files: a single file, or a directory that is read as a whole.
 
     The files of a directory are those that match ``tool.folder``, else its `measurement_files`. They are one
-    source if `tool` has `versions` or `folder`; else each file is a source. InputError if a directory has no
-    such file, unless ``problems.keep_going``.
+    source if they match, or if `tool` has `versions`; else each file is a source. InputError if a directory
+    has no such file, unless ``problems.keep_going``.
     """
     for path in paths:
         if not path.is_dir():
             yield path, [path]
-        elif tool.folder:
-            if files := sorted(path.glob(tool.folder)):
-                yield path, files
-            else:
-                problems.add(InputError(f"holds no {tool.folder}", file=path))
+        elif tool.folder and (files := sorted(path.glob(tool.folder))):
+            yield path, files
         elif not (files := measurement_files(path)):
-            problems.add(InputError(f"holds no file of measurements ({', '.join(SUFFIXES)})", file=path))
+            names = ", ".join(filter(None, (tool.folder, *SUFFIXES)))
+            problems.add(InputError(f"holds no file of measurements ({names})", file=path))
         elif tool.versions:
             yield path, files
         else:

@@ -177,6 +177,8 @@ def read_pyperf(source: SourceFiles) -> Iterator[Measurement]:
 
 #: asv's file in the directory of results with units and names of parameters.
 BENCHMARKS = "benchmarks.json"
+#: Its file in the directory of a machine, next to the files of results.
+ASV_MACHINE = "machine.json"
 _ASV_UNITS = {"seconds": "s", "bytes": "B"}
 #: Units by the first word of a benchmark's name, which asv's naming convention implies.
 _ASV_UNITS_OF_NAMES = {"time": "s", "timeraw": "s", "mem": "B", "peakmem": "B"}
@@ -218,7 +220,7 @@ def read_asv(source: SourceFiles) -> Iterator[Measurement]:
     prefix, such as ``time_``, gives the unit, and parameters are named by position, from 1. InputError if
     there are no files of results, or one cannot be read or is invalid.
     """
-    results = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
+    results = [path for path in source.files if path.name not in {BENCHMARKS, ASV_MACHINE}]
     if not results:
         raise InputError("holds no results of a commit", file=source.path)
     benchmarks_in = cache(_read_asv_benchmarks)

@@ -38,6 +38,7 @@ class _CriterionSample(msgspec.Struct):
 
 class _CriterionBenchmark(msgspec.Struct):
     full_id: str
+    directory_name: str = ""  # below ``target/criterion``
 
 
 @tool_format(
@@ -68,6 +69,25 @@ def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
             sample = read_json(path, _CriterionSample)
             name = read_json(path.with_name("benchmark.json"), _CriterionBenchmark).full_id
             yield Measurement(name, _per_iteration(sample.times, sample.iters, path, name), "ns", "lower")
+
+
+def is_one_run(directory: Path) -> bool:
+    """Return whether the results below a directory are one run, as in ``target/criterion`` or a part of it.
+
+    In a directory of several runs, the folder of a benchmark is deeper than criterion names it. False
+    without results; InputError if the first file with the name of a benchmark cannot be read.
+    """
+    for path in directory.glob("**/new/*"):
+        if path.name == "benchmark.json":
+            benchmark = read_json(path, _CriterionBenchmark)
+            parts = (benchmark.directory_name or benchmark.full_id).split("/")
+        elif path.suffix == ".csv":
+            names = read_cells(path, _KEY, nrows=1)[_KEY[:3]]
+            parts = [name for name in names.to_numpy().flat if name]
+        else:
+            continue
+        return len(path.relative_to(directory).parts) <= len([*parts, "new", path.name])
+    return False
 
 
 def _read_csv(path: Path) -> Iterator[Measurement]:

@@ -2,8 +2,11 @@
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
+
+import pytest
 
 from data.comparisons import formats
 from data.comparisons.formats import results_of_run
@@ -56,6 +59,18 @@ def test_commits_are_ordered_by_date_not_file_name():
     files = (SAMPLES / "asv/results/runner").glob("*-*.json")
     newest = max((json.loads(path.read_text()) for path in files), key=lambda content: content["date"])
     assert {one[0].partition("/")[0] for one in found} == {newest["commit_hash"][:10]}
+
+
+@pytest.mark.parametrize("others", [[], ["machine.json"]])
+def test_a_directory_of_result_files_has_their_commits_by_date(tmp_path, others):
+    files = [*(SAMPLES / "asv/results/runner").glob("*-*.json")]
+    for name in (*others, *(file.name for file in files)):
+        shutil.copy(SAMPLES / "asv/results/runner" / name, tmp_path)
+    assert [key for key, *_ in compared(tmp_path)] == [
+        # without benchmarks.json, parameters have no names
+        key.replace("[kind=", "[1=")
+        for key, *_ in compared(SAMPLES / "asv/results")
+    ]
 
 
 def test_without_recorded_samples_the_median_and_quartiles_are_a_summary(tmp_path):

@@ -44,6 +44,13 @@ def test_directories_name_their_versions_with_all_dots(tmp_path):
     assert tables.results["version"].unique().tolist() == ["v1.2", "v1.3"]
 
 
+def test_each_file_of_a_directory_of_tables_is_a_version(tmp_path):
+    for version in ("1.2", "1.3"):
+        written(tmp_path / f"{version}.csv", HEADER + 2 * "words,join,,,,5,ns,1\n")
+    tables = read_tables("criterion", [tmp_path]).tables
+    assert tables.results["version"].unique().tolist() == ["1.2", "1.3"]
+
+
 def test_samples_with_zero_iterations_are_refused(tmp_path):
     path = written(tmp_path / "raw.csv", f"{HEADER}words,join,,,,100,ns,0\n")
     assert refusal(path) == 'raw.csv:2: iteration_count="0" is not a number above 0'
