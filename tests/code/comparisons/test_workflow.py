@@ -50,6 +50,12 @@ def test_all_tools_of_a_repository_get_jobs(tmp_path, monkeypatch, capsys):
     assert (path, acknowledged.acknowledged, acknowledged.unstable) == (DEFAULT, (), ())
 
 
+def test_the_job_of_asv_records_samples_of_one_machine_name():
+    asv = next(tool for tool in TOOLS if tool.name == "asv")
+    assert all(f"asv {what} --machine ci" in asv.prepare + asv.measure for what in ("machine", "run"))
+    assert "--record-samples" in asv.measure
+
+
 def test_dependencies_of_environments_are_not_searched(tmp_path):
     add_file(tmp_path / ".venv", "pytest-benchmark")
     with pytest.raises(InputError, match="no benchmarks of a known tool"):
