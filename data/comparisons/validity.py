@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Samples, Sides
-from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
+from data.comparisons.tables import COMPARISON_DTYPES, FIVE_NUMBERS, ComparisonTables
 from data.deferred import pd
 from data.errors import InputError
 
@@ -23,11 +23,11 @@ def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
     """Return the reason why each comparison cannot be judged, shape (n_comparisons,); "" where it can.
 
     The first of these counts: no measurement, or a number of threads that only one side has (a mean alone is
-    no measurement); a repeated number of threads; a value of baseline or target that is not finite, or an
-    incomplete five-number summary; only one repetition on a side, at any number of threads; a value, also in
-    the history, of 0 or less; a side given by its five-number summary (minimum, quartiles, maximum) that
-    descends somewhere. NaN and positive infinity in the history are no reason; later versions are not
-    checked.
+    no measurement); a repeated number of threads; a side given by its five-number summary (minimum,
+    quartiles, maximum) that lacks a number, or a value of baseline or target that is not finite; only one
+    repetition on a side, at any number of threads; a value, also in the history, of 0 or less; a five-number
+    summary that descends somewhere. NaN and positive infinity in the history are no reason; later versions
+    are not checked.
     """
     reasons = np.full(sides.n_comparisons, "", object)
     if _are_all_usable(sides):
@@ -37,6 +37,11 @@ def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
     _note_wrong(reasons, sides, _repeats_threads(sides), "configuration appears twice")
     for name, samples, five in sides.both_sides:
         wrong = ~np.isfinite(five).all(axis=1) | _has_any(samples, ~np.isfinite(samples.values))
+        missing = np.isnan(five) & (samples.lengths == 0)[:, None]
+        for pattern in np.unique(missing[missing.any(axis=1)], axis=0):
+            lacking = ", ".join(np.array(FIVE_NUMBERS)[pattern])
+            same = (missing == pattern).all(axis=1)
+            _note_wrong(reasons, sides, same, f"{name} is a summary without {lacking}")
         _note_wrong(reasons, sides, wrong, f"{name} holds a value that is not finite")
     for name, samples, _ in sides.both_sides:
         _note_wrong(reasons, sides, samples.lengths == 1, f"{name} has one repetition only")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from calendar import month_abbr, month_name
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -78,10 +79,20 @@ DEFAULT = Path(".perfjudge.yaml")
 _Text = Annotated[str, Field(min_length=1)]
 
 
+_YEAR, _MONTH = r"(19|20)\d\d", "|".join((*month_name[1:], *month_abbr[1:]))
+#: A text that is meant as a day, although it may be none; a version such as 2026.1.2 is no such text.
+_LIKE_A_DAY = re.compile(
+    rf"{_YEAR}[-/]\d[-\d/ T:Z.+]*|0?[1-9]\d?([-/. ])0?[1-9]\d?\2{_YEAR}|.*\b({_MONTH})\b.*\b{_YEAR}",
+    re.IGNORECASE,
+)
+
+
 def _day_or_name(value: object) -> object:
     try:
         return date.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
+        if _LIKE_A_DAY.fullmatch(str(value)):
+            raise ValueError("expected a day such as 2026-12-31, or a version or commit") from None
         return value
 
 
@@ -90,16 +101,21 @@ _Kind = Literal["acknowledged", "unstable", "accepted"]
 
 
 class ReviewedEntry(Section):
-    """An entry: its operations (names may contain ``*``, ``?`` and ``[...]``), its author and its reason."""
+    """An entry: its operations (a name, or a pattern with ``*``, ``?`` and ``[...]``), author and reason."""
 
     operation: _Text
     benchmark: _Text = "*"
     reason: _Text
     by: _Text
 
-    def covers_operation(self, benchmark: str, operation: str) -> bool:
-        """Return whether the patterns of the entry match both names; case is significant."""
-        return fnmatchcase(operation, self.operation) and fnmatchcase(benchmark, self.benchmark)
+    def covers_operation(self, benchmark: str, operation: str, measured: Collection[str]) -> bool:
+        """Return whether the entry matches both names; case is significant.
+
+        `measured`: the names of all operations. If ``self.operation`` is one of them, it is no pattern.
+        """
+        is_name = self.operation in measured
+        covered = operation == self.operation if is_name else fnmatchcase(operation, self.operation)
+        return covered and (benchmark == self.benchmark or fnmatchcase(benchmark, self.benchmark))
 
 
 class Acknowledged(ReviewedEntry):
@@ -162,13 +178,17 @@ class Excuse:
 
 @dataclass(frozen=True)
 class Acknowledgements:
-    """The entries of the file, applied to the compared revisions."""
+    """The entries of the file, applied to the compared revisions.
+
+    `measured`: the names of the operations of all runs; see `ReviewedEntry.covers_operation`.
+    """
 
     path: Path
     content: AcknowledgedFile
     baseline: Revision
     target: Revision
     today: date
+    measured: Collection[str]
 
     def find_excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
         """Return the excuse of each verdict from the first entry that covers it, else None.
@@ -183,7 +203,7 @@ class Acknowledgements:
 
     def _find_excuse(self, verdict: Verdict) -> Excuse | None:
         for kind, entry in self._all_entries():
-            if not entry.covers_operation(verdict.benchmark, verdict.operation) or self._is_over(entry):
+            if not self._covers(entry, verdict.benchmark, verdict.operation) or self._is_over(entry):
                 continue
             limit = getattr(entry, "at_most", None)
             if limit is None or verdict.moved is None or 100 * -verdict.moved.change <= limit:
@@ -195,7 +215,7 @@ class Acknowledgements:
         """Yield a note on each entry that has expired, matches no operation, or applies to neither side."""
         for kind, entry in self._all_entries():
             name = f'{self.path}: {kind} "{entry.operation}" by {entry.by}'
-            if not any(entry.covers_operation(verdict.benchmark, verdict.operation) for verdict in verdicts):
+            if not any(self._covers(entry, verdict.benchmark, verdict.operation) for verdict in verdicts):
                 yield f"{name} matches no compared operation"
             elif not isinstance(entry, Accepted):
                 if self._is_over(entry):
@@ -213,7 +233,10 @@ class Acknowledgements:
             for entry in self.content.accepted
             if self.baseline.contains_change(entry.since) and not run.contains_change(entry.since)
         ]
-        return {names for names in operations if any(entry.covers_operation(*names) for entry in resets)}
+        return {names for names in operations if any(self._covers(entry, *names) for entry in resets)}
+
+    def _covers(self, entry: ReviewedEntry, benchmark: str, operation: str) -> bool:
+        return entry.covers_operation(benchmark, operation, self.measured)
 
     def _all_entries(self) -> Iterator[tuple[_Kind, Acknowledged | Unstable | Accepted]]:
         return ((kind, entry) for kind in get_args(_Kind) for entry in getattr(self.content, kind))

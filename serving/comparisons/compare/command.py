@@ -132,7 +132,9 @@ class CompareRequest:
             for side, commit in zip((runs.baseline, runs.target), commits, strict=True)
         )
         today = datetime.now(UTC).astimezone().date()
-        return Acknowledgements(path, content, baseline, target, today)
+        every_run = (*runs.baseline, *runs.target, *runs.earlier)
+        measured = {name for run in every_run for name in run.results["operation"].unique()}
+        return Acknowledgements(path, content, baseline, target, today, measured)
 
     def _weigh_pair(self, pair: TwoRuns, reader: RunReader) -> AdjustedJudgement:
         return judge_runs(pair.tables, self.served, self.assumed, (*reader.problems.notes, *pair.notes))

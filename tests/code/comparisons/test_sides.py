@@ -119,7 +119,9 @@ def test_a_comparison_that_cannot_be_judged_has_a_reason(results, reason):
     ("target", "reason"),
     [
         ((1.0, 2.0, 3.0, 4.0, 5.0), ""),
-        ((1.0, 2.0, 3.0, 4.0), "threads 1: the target holds a value that is not finite"),
+        ((1.0, 2.0, 3.0, 4.0), "threads 1: the target is a summary without max"),
+        ((np.nan, 2.0, 3.0, 4.0), "threads 1: the target is a summary without min, max"),
+        ((1.0, 2.0, 3.0, 4.0, np.inf), "threads 1: the target holds a value that is not finite"),
         (
             (1.0, 2.0, 3.0, 2.5, 4.0),
             "threads 1: the target has five numbers that don't ascend from min to max",

@@ -14,6 +14,7 @@ FILES = {
     "criterion": ("core/Cargo.toml", '[dev-dependencies]\ncriterion = "0.5"\n'),
     "go": ("sort/sort_test.go", "func BenchmarkSort(b *testing.B) {}\n"),
     "jmh": ("pom.xml", "<artifactId>jmh-core</artifactId>"),
+    "jmh-gradle": ("gradle/libs.versions.toml", 'jmh = { id = "me.champeau.jmh", version = "0.7.3" }\n'),
     "hyperfine": ("bench.sh", "hyperfine ./program\n"),
 }
 
@@ -48,6 +49,25 @@ def test_all_tools_of_a_repository_get_jobs(tmp_path, monkeypatch, capsys):
     assert f"asv: {WORKFLOW}" in capsys.readouterr().out
     path, acknowledged = read_acknowledged(None)
     assert (path, acknowledged.acknowledged, acknowledged.unstable) == (DEFAULT, (), ())
+
+
+def test_the_job_of_asv_records_samples_of_one_machine_name():
+    asv = next(tool for tool in TOOLS if tool.name == "asv")
+    assert all(f"asv {what} --machine ci" in asv.prepare + asv.measure for what in ("machine", "run"))
+    assert "--record-samples" in asv.measure
+
+
+@pytest.mark.parametrize("name", ["build.gradle", "benchmarks/build.gradle.kts"])
+def test_a_gradle_project_runs_the_task_of_its_plugin(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('plugins { id "me.champeau.gradle.japicmp" }\ndependencies { jmh "a:b:1" }\n')
+    with pytest.raises(InputError, match=r"known tool: expected .*jmh-gradle"):
+        write_workflow(tmp_path)
+    path.write_text('plugins { id("me.champeau.jmh") version "0.7.3" }\n')
+    write_workflow(tmp_path)
+    content = (tmp_path / WORKFLOW).read_text()
+    assert ("./gradlew jmh" in content, "mvn" in content) == (True, False)
 
 
 def test_dependencies_of_environments_are_not_searched(tmp_path):

@@ -10,7 +10,7 @@ from datetime import date
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.pair import Missing
@@ -280,11 +280,11 @@ unstable:
 """
 
 
-def says(text, tmp_path, today=date(2026, 12, 31), target=("2.0",), baseline=("1.0",)):
+def says(text, tmp_path, today=date(2026, 12, 31), target=("2.0",), baseline=("1.0",), measured=()):
     path = tmp_path / "known.yaml"
     path.write_text(text)
     revisions = (Revision(names, tmp_path) for names in (baseline, target))
-    return Acknowledgements(*read_acknowledged(path), *revisions, today)
+    return Acknowledgements(*read_acknowledged(path), *revisions, today, measured)
 
 
 def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
@@ -319,6 +319,63 @@ def test_a_wrong_file_of_acknowledgements_is_named(tmp_path, text, named):
     assert named in str(refused.value)
     with pytest.raises(InputError, match="No such file"):
         read_acknowledged(tmp_path / "none.yaml")
+
+
+FORMS = [
+    *("%Y-%-m-%-d", "%Y/%m/%d", "%Y-%m", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d 00:00", "%d.%m.%Y", "%-m/%-d/%Y"),
+    *("%d-%m-%Y", "%b %-d %Y", "%-d %B %Y", "%d-%b-%Y"),
+]
+
+
+@given(st.dates(date(1970, 1, 1), date(2099, 12, 31)), st.sampled_from(FORMS))
+@settings(suppress_health_check=list(HealthCheck))
+@example(date(2020, 2, 28), "%Y-%m-30")
+@example(date(2020, 2, 28), "30.%m.%Y")
+def test_a_day_in_another_form_is_no_name(tmp_path, day, form):
+    text = day.strftime(form)
+    entry = f"{{operation: a, until: '{text}', by: x, reason: y}}"
+    if text == day.isoformat():
+        assert says(f"unstable: [{entry}]", tmp_path).content.unstable[0].until == day
+        return
+    for kind in ("acknowledged", "unstable"):
+        with pytest.raises(InputError) as refused:
+            says(f"{kind}: [{entry}]", tmp_path)
+        expected = f"{kind}.0.until={text!r}: expected a day such as 2026-12-31, or a version or commit"
+        assert str(refused.value) == f"{tmp_path / 'known.yaml'}: {expected}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["2.2", "v2026.1.2", "2026.1", "2026.12.31", "4f2c9d1", "1234567", "10.0.2004", "nightly-2026-01-05"],
+)
+def test_a_version_or_commit_is_a_name_of_an_end(tmp_path, name):
+    (entry,) = says(
+        f"unstable: [{{operation: a, until: {name}, by: x, reason: y}}]", tmp_path
+    ).content.unstable
+    assert entry.until == name
+
+
+@given(st.lists(st.text("ab1[]*?!-=", min_size=1, max_size=6), min_size=1, max_size=4, unique=True))
+@example(["sort[n=10]", "sort1"])
+@settings(suppress_health_check=list(HealthCheck))
+def test_the_exact_name_of_an_operation_covers_no_other(tmp_path, names):
+    accepted = [{"operation": names[0], "since": "1.0", "by": "x", "reason": "y"}]
+    entries = says(json.dumps({"accepted": accepted}), tmp_path, measured=names)
+    operations = [("bench", name) for name in names]
+    assert entries.stale_operations(operations, Revision(("0.9",), tmp_path)) == {operations[0]}
+
+
+def test_an_acknowledged_name_with_brackets_excuses_that_operation(compared, tmp_path):
+    levels = {"sort[n=10]": 100.0, "sort1": 100.0}
+    before = run_file(tmp_path / "b.json", levels=levels)
+    (tmp_path / ".perfjudge.yaml").write_text(
+        "acknowledged:\n- {operation: 'sort[n=10]', until: 2999-12-31, by: anna, reason: known}"
+    )
+    for slower, outcome in (("sort[n=10]", "acknowledged"), ("sort1", "regression")):
+        after = run_file(tmp_path / "t.json", {slower: 1.5}, seed=1, levels=levels)
+        code, answer, _ = compared(before, after, "--fail-on-regression")
+        assert (code, outcomes(answer)[slower]) == (int(outcome == "regression"), outcome)
+        assert not any("matches no" in note for note in answer["notes"])
 
 
 @pytest.mark.parametrize("null", ["", "null", "~"])

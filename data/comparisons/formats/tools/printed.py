@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -24,7 +25,7 @@ _COUNT = r"[\d.]+(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
 #: A line of counts: optional interval or processor, then count, unit and event, with any delimiter.
 LINE = re.compile(
     rf"^\s*(?:(?P<time>\d+\.\d{{6,}})(?P<s>[,;|\t]))?"
-    rf"(?:(?P<where>(?:[SDCNL]\d+(?:-[SDCNL]\d+)*|CPU\d+)(?:[,;|\t]\d+)?)[,;|\t])?"
+    rf"(?:(?P<where>(?:(?:[SDCNL]|CLS|ID)\d+(?:-(?:[SDCNL]|CLS|ID)\d+)*|CPU\d+)(?:[,;|\t]\d+)?)[,;|\t])?"
     rf"(?P<count>{_COUNT})(?P<x>[,;|\t])(?P<unit>[^,;|\t]*)(?P=x)(?P<event>[^,;|\t]+)(?P=x)"
     rf"(?:(?P<spread>[\d.]+)%(?P=x))?\d+(?P=x)"
 )
@@ -40,7 +41,17 @@ class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "va
     spread: float | None = None
     cpu: str | None = None
     core: str | None = None
+    cache: str | None = None
+    cluster: str | None = None
+    die: str | None = None
     socket: str | None = None
+    node: str | None = None
+    thread: str | None = None
+    cgroup: str | None = None
+
+
+#: The part of the machine or of the load that a count is for: at most one, and the control group.
+_PLACE = attrgetter("cpu", "core", "cache", "cluster", "die", "socket", "node", "thread", "cgroup")
 
 
 @tool_format("perf-stat", Keys("counter-value", "event", lines=True), LINE)
@@ -48,9 +59,10 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per count of an event: one per run or interval, or, with ``-r``, one of the mean.
 
     A mean is a ``summary`` without spread. The unit of events without one is "count". The operation is the
-    event, followed by the processor, core or socket if there is a count for each. perf does not define which
-    values are better; unless the user does, fewer events are better. Other text, computed metrics and events
-    that were not counted are ignored. InputError if a count or JSON is invalid or a file cannot be read.
+    event, followed by the processor, core, cache, cluster, die, socket, node, thread or control group if
+    there is a count for each. perf does not define which values are better; unless the user does, fewer
+    events are better. Other text, computed metrics and events that were not counted are ignored. InputError
+    if a count or JSON is invalid or a file cannot be read.
     """
     better = source.measure.better or "lower"
     for path in source.files:
@@ -65,8 +77,7 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
             if not counter.event or counter.count == "" or str(counter.count).startswith("<"):
                 continue  # not counted, or a computed metric in JSON
             value = parse_number(str(counter.count), path, line, counter.event)
-            processor = counter.cpu or counter.core or counter.socket
-            name = f"{counter.event} {processor}" if processor else counter.event
+            name = " ".join(filter(None, (counter.event, *_PLACE(counter))))
             # the spread is the standard error of the mean, of an unknown number of runs
             summary = None if counter.spread is None else {"mean": value}
             values = () if summary else (value,)

@@ -59,8 +59,9 @@ class _LntFile(msgspec.Struct):
     machine_1: _LntMachine | None = msgspec.field(name="Machine", default=None)
     run_1: _LntRun | None = msgspec.field(name="Run", default=None)
     tests_1: list[msgspec.Raw] = msgspec.field(name="Tests", default_factory=list)
-    machine: dict[str, _LntValue] = {}
-    run: dict[str, _LntValue] = {}
+    # int first: a whole number is a name
+    machine: dict[str, int | _LntValue] = {}
+    run: dict[str, int | _LntValue] = {}
     tests: list[msgspec.Raw] = []
 
 

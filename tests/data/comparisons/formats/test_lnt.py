@@ -1,5 +1,8 @@
 """Reports that are written from LNT's documentation: LNT is not there."""
 
+import pytest
+
+from data.comparisons.formats import results_of_run
 from tests.data.comparisons.formats.reading import SAMPLES, compared, run, written
 
 
@@ -17,6 +20,14 @@ def test_reports_of_one_revision_are_its_repetitions(tmp_path):
         test = {"name": "t", "score": value}
         written(tmp_path / f"{name}.json", {"machine": {"name": "m"}, "run": run_, "tests": [test]})
     assert run(tmp_path, "lnt") == {("lnt", "t score", "m", 1, "unknown", "higher"): [1, 2]}
+
+
+@pytest.mark.parametrize("revision", [7, "7", 2**63, "r7", 7.5])
+def test_revisions_and_machines_are_named_as_they_are_written(tmp_path, revision):
+    run_ = {"llvm_project_revision": revision, "end_time": 1_795_741_265}
+    content = {"machine": {"name": revision}, "run": run_, "tests": [{"name": "t", "score": 2}]}
+    results = results_of_run(written(tmp_path / "a.json", content))
+    assert {*results["version"], *results["machine"]} == {str(revision)}
 
 
 def test_format_1_appends_the_metric_to_the_name(tmp_path):

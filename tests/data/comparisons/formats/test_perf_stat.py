@@ -1,5 +1,6 @@
 """What perf stat itself writes here, of stress-ng or of a plain program."""
 
+import json
 import shutil
 
 import pytest
@@ -47,6 +48,35 @@ def test_processors_are_separate_and_uncounted_events_skipped(tmp_path):
     assert run(written(tmp_path / "a.csv", text), "perf-stat") == {
         ("perf-stat", f"cycles CPU{n}", "unknown", 1, "count", "lower"): [12 + n] for n in (0, 1)
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "places"),
+    [
+        ("cpu", ("0", "1")),
+        ("core", ("S0-D0-C0", "S0-D0-C1")),
+        ("cache", ("S0-D0-L3-ID0", "S0-D0-L3-ID1")),
+        ("cluster", ("S0-D0-CLS0", "S0-D0-CLS1")),
+        ("die", ("S0-D0", "S0-D1")),
+        ("socket", ("S0", "S1")),
+        ("node", ("N0", "N1")),
+        ("thread", ("sort-17", "sort-18")),
+        ("cgroup", ("a", "b")),
+    ],
+)
+def test_each_place_that_json_counts_is_an_operation(key, places, tmp_path):
+    """As perf writes them with ``-A, --per-die, --for-each-cgroup`` and others, also in one object."""
+    counts = [{key: place, "counter-value": "1.5", "unit": "", "event": "cycles"} for place in places]
+    path = written(tmp_path / "a.json", "".join(f"{json.dumps(count)}\n" for count in counts * 2))
+    assert run(path, "perf-stat") == {
+        ("perf-stat", f"cycles {place}", "unknown", 1, "count", "lower"): [1.5, 1.5] for place in places
+    }
+
+
+@pytest.mark.parametrize("place", ["S0", "S0-D1", "S0-D0-C1", "S0-D0-CLS1", "S0-D0-L3-ID1", "N1"])
+def test_each_place_that_lines_count_is_an_operation(place, tmp_path):
+    path = written(tmp_path / "a.csv", f"{place},2,12,,cycles,100,100.00,,\n")
+    assert [key[1] for key in run(path, "perf-stat")] == [f"cycles {place},2"]
 
 
 def test_computed_metrics_in_json_are_no_counts(tmp_path):
