@@ -97,7 +97,7 @@ class Runs:
         """Add the versions of one source, after those of earlier sources; units are converted to the first.
 
         InputError, without adding anything, if the source has no measurement, a value is not finite, or
-        direction or unit contradict earlier sources.
+        direction or unit of an operation contradict each other or earlier sources.
         """
         lists, versions = _merge_measurements(measurements, source)
         orders = {name: order for order, name in enumerate(versions, len(self.versions))}
@@ -109,7 +109,7 @@ class Runs:
                 key, _Operation(name.unit or UNKNOWN, name.better, source.path)
             )
             problem, scale = _find_problem(name, values), scale_to(name.unit, operation.unit)
-            if not problem and key in self.operations and operation.better != name.better:
+            if not problem and operation.better != name.better:
                 problem = f'better="{name.better}" is not "{operation.better}" as in {operation.path}'
             if not problem and scale is None:
                 problem = f'unit "{name.unit}" cannot be converted to "{operation.unit}" of {operation.path}'
