@@ -19,6 +19,8 @@ from data.tables.problems import unknown_message
 Side = Literal["baseline", "target"]
 SIDES: tuple[Side, Side] = ("baseline", "target")
 CONFIGURATION = [*OPERATION, "threads"]
+#: The column of a run's results with the mode in which an operation was measured; some tools have modes.
+MODE = "mode"
 #: Maximum number of names in one line.
 MAX_NAMES = 10
 
@@ -129,14 +131,15 @@ class MatchedOperations:
     def of_target(self, results: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of the target that are compared, with the operation names of the baseline.
 
-        With `only`, these are the matched operations, else all whose name no matched operation takes.
+        With `only`, these are the matched operations, else all whose name no matched operation takes. Modes
+        are dropped, so that different ones can be matched.
         """
         if not self.renamed:
             return results
         matched = _rows_of(results, self.renamed)
         # an operation of the target whose name a renamed one takes is not compared
         selected = matched if self.only else matched | ~_rows_of(results, self.renamed.values())
-        results = results[selected].copy()
+        results = results[selected].drop(columns=MODE, errors="ignore")
         keys = pd.MultiIndex.from_frame(results[_NAMED])
         names = [self.renamed.get(key, key) for key in keys]
         results[_NAMED] = pd.DataFrame(names, columns=_NAMED, index=results.index, dtype="str")
@@ -250,20 +253,25 @@ def paired_runs(
     the result, are in the order of the baseline; their ids are ``benchmark/operation/machine``, where a
     missing name is "unknown". Values of an operation are converted to its unit in the first run of
     `baseline`, else of `earlier`, else of `target` that states one. Of `earlier`, only configurations of the
-    baseline are used. Machines, operations and configurations that only one side has are in ``missing`` and,
-    like conversions, in ``notes``; an operation without a common configuration keeps all its rows, so that
-    its verdict is ``invalid``. InputError if no operation is common, or if ``better`` of one is not lower or
-    higher or differs between runs, or units are incompatible; ValueError if `baseline` is empty.
+    baseline are used. Operations with only zeros on both sides, or in an earlier run, are left out there,
+    with a note. Machines, operations and configurations that only one side has are in ``missing`` and, like
+    conversions, in ``notes``; an operation without a common configuration keeps all its rows, so that its
+    verdict is ``invalid``. A name has a mode (`MODE`) where the first run has it. InputError if no operation
+    is common, or if ``better`` of one is not lower or higher or differs between runs, or units are
+    incompatible; ValueError if `baseline` is empty.
     """
-    configurations = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
-    past = [run.merge(configurations, on=CONFIGURATION) for run in earlier]
-    first = len(past) + len(baseline)
-    # the baseline comes first, because its order and units are used
-    before = [*_with_run_numbers(baseline, len(past), 0), *_with_run_numbers(past, 0, 0)]
+    n_earlier, first = len(earlier), len(earlier) + len(baseline)
+    # the baseline comes first, because its order, names and units are used
+    before = [*_with_run_numbers(baseline, n_earlier, 0), *_with_run_numbers(earlier, 0, 0)]
     results = pd.concat([*before, *_with_run_numbers(target, first, 1)], ignore_index=True)
     results[OPERATION] = results[OPERATION].fillna(UNKNOWN)
+    is_earlier = results[_RUN] < n_earlier
+    results = under_names_of(results[~is_earlier], results)
+    configurations = pd.MultiIndex.from_frame(results[CONFIGURATION])
+    is_used = ~is_earlier | configurations.isin(configurations[~is_earlier & (results["order"] == 0)])
+    results, zeros = _without_zeros(results[is_used], is_earlier[is_used])
     parts = missing_parts(results)
-    notes = tuple(describe_missing(parts, names))
+    notes = (*zeros, *describe_missing(parts, names))
     paired = results[_in_both(results, OPERATION)]
     common = _in_both(paired, CONFIGURATION)
     paired = paired[common | ~common.groupby([paired[name] for name in OPERATION]).transform("any")]
@@ -275,11 +283,52 @@ def paired_runs(
     _require_one_direction(paired, names)
     paired, converted = _in_one_unit(paired, names)
     operations = paired.loc[paired["order"] == 0, OPERATION].drop_duplicates(ignore_index=True)
-    orders = {"baseline_from": len(past), "baseline_to": first - 1}
+    orders = {"baseline_from": n_earlier, "baseline_to": first - 1}
     orders |= {"target_from": first, "target_to": first + len(target) - 1}
     comparisons = operations.assign(comparison_id=operations.agg("/".join, axis=1), **orders, source="")
     paired = paired.assign(order=paired[_RUN]).drop(columns=_RUN)
     return TwoRuns(ComparisonTables.from_rows(paired, comparisons), parts, (*notes, *converted))
+
+
+def under_names_of(first: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
+    """Return `results` with the operation names of `first`, where these differ by the mode only.
+
+    The name of an operation has the mode only in runs that have several modes of it; the column `MODE` has it
+    in all runs. A name without mode stands for the first mode in `first` that has it; all others are added.
+    """
+    if MODE not in first or MODE not in results:
+        return results
+    names: dict[tuple[str, str, str], str] = {}
+    modes: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+    for key, name in zip(_full_names(first), first["operation"], strict=True):
+        if key not in names:
+            names[key] = name if modes.setdefault((key[0], name, key[2]), key) == key else key[1]
+    return results.assign(operation=[names.get(key, key[1]) for key in _full_names(results)])
+
+
+def _full_names(results: pd.DataFrame) -> list[tuple[str, str, str]]:
+    rows = results[[*OPERATION, MODE]].itertuples(index=False, name=None)
+    return [
+        (benchmark, name if pd.isna(mode) else f"{name.removesuffix(f' {mode}')} {mode}", machine)
+        for benchmark, name, machine, mode in rows
+    ]
+
+
+def _without_zeros(results: pd.DataFrame, is_earlier: pd.Series[bool]) -> tuple[pd.DataFrame, list[str]]:
+    """Return the results without operations that are only 0 on both sides or in an earlier run, and notes."""
+    keys, nonzero = [results[name] for name in OPERATION], results["value"] != 0
+    of_sides = (nonzero & ~is_earlier).groupby(keys).transform("any")
+    of_run = nonzero.groupby([*keys, results[_RUN]]).transform("any") | ~is_earlier
+    left_out = {
+        "0 throughout, and left out": ~of_sides,
+        "0 throughout an earlier run, and left out there": of_sides & ~of_run,
+    }
+    notes = [
+        f"{note}: {list_names(results.loc[rows, 'operation'].unique().tolist())}"
+        for note, rows in left_out.items()
+        if rows.any()
+    ]
+    return results[of_sides & of_run], notes
 
 
 def _with_run_numbers(runs: Sequence[pd.DataFrame], first: int, side: int) -> list[pd.DataFrame]:

@@ -31,6 +31,7 @@ from data.comparisons.pair import (
     list_names,
     number_with_noun,
     paired_runs,
+    under_names_of,
 )
 from data.comparisons.params import Measure
 from data.comparisons.tables import ComparisonTables
@@ -264,7 +265,8 @@ class ConfirmationRuns:
                 sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
                 _run_command(command, output, operations, self.seconds)
                 (run,) = reader.read_runs([output])
-                results = select(run.results).merge(configurations, on=CONFIGURATION)
+                results = under_names_of(tables.results, select(run.results))
+                results = results.merge(configurations, on=CONFIGURATION)
                 if not results["operation"].isin(names).any():
                     problem = f"measured none of the operations in doubt: {list_names(operations)}"
                     raise InputError(problem, place=_command_place(command))

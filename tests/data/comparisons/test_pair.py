@@ -136,3 +136,31 @@ def test_long_lists_of_unmatched_operations_are_shortened():
 def test_operations_without_a_machine_get_an_unknown_machine():
     nameless = run(rows("x", [1.0])).assign(machine=np.nan).astype({"machine": "str"})
     assert paired_runs([nameless], [nameless]).tables.comparisons["machine"].tolist() == ["unknown"]
+
+
+@pytest.mark.parametrize("before", [[0.0, 0.0], [1.0, 2.0], [0.0, 1.0]])
+@pytest.mark.parametrize("after", [[0.0, 0.0], [1.0, 2.0], [0.0, 1.0]])
+@pytest.mark.parametrize("past", [[0.0, 0.0], [1.0, 2.0]])
+def test_operations_are_left_out_only_if_all_values_are_zero(before, after, past):
+    other = rows("y", [1.0])
+    sides = [run(rows("x", values), other) for values in (past, before, after)]
+    pair = paired_runs([sides[1]], [sides[2]], [sides[0]], names=NAMES)
+    found = pair.tables.results.query("operation == 'x'")["value"].tolist()
+    earlier = past if any(past) else []
+    if not any(before + after):
+        assert (found, pair.notes) == ([], ("0 throughout, and left out: x",))
+    else:
+        assert found == [*before, *earlier, *after]
+        told = "0 throughout an earlier run, and left out there: x"
+        assert pair.notes == (() if earlier else (told,))
+    assert not pair.missing
+
+
+def test_an_operation_with_only_zeros_is_not_missing():
+    pair = paired_runs([run(rows("x", [1.0]), rows("zero", [0.0]))], [run(rows("x", [1.0]))])
+    assert (pair.missing, pair.notes) == ((), ("0 throughout, and left out: zero",))
+
+
+def test_runs_that_hold_only_zeros_are_refused():
+    told = refusal(run(rows("x", [0.0])), run(rows("x", [0.0])))
+    assert told.endswith("in common: 0 throughout, and left out: x")

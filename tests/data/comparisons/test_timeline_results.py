@@ -136,6 +136,14 @@ def test_timelines_also_read_json_and_tables(root, tmp_path):
     assert found.values.tolist() == [10, 11, 20, 21, 30, 31]
 
 
+def test_a_json_result_of_only_zeros_stays_in_timelines(root):
+    folder = root(a=run("k-1", 10, 11))
+    result = {"benchmark": "nas", "operation": "mg", "machine": "m1", "unit": "mops", "better": "higher"}
+    configuration = {"threads": 2, "samples": [0, 0]}
+    (folder / "k-2.json").write_text(json.dumps({"results": [result | {"configurations": [configuration]}]}))
+    assert gather_measurements(timelines(folder)[0], Problems()).values.tolist() == [10, 11, 0, 0]
+
+
 def test_symbolic_links_to_results_are_ignored(root, tmp_path):
     folder = root(a=run("k-1", 1))
     outside = tmp_path / "outside.xml"

@@ -468,6 +468,31 @@ def test_two_hyperfine_commands_of_one_file_are_both_sides(compared, tmp_path):
     assert f"{quick} -> {slow}" in compared(bench, form="table")[1]
 
 
+@pytest.mark.parametrize("modes", [("avgt", "thrpt avgt"), ("thrpt avgt", "avgt")])
+def test_modes_of_jmh_are_confirmed_under_their_names(compared, tmp_path, modes):
+    for side, named, slower in zip("bn", modes, (1.0, 1.2), strict=True):
+        entries = []
+        for mode in named.split():
+            raw = [[slower * sample for sample in (1.0, 1.01, 0.99, 1.02, 0.98)]]
+            metric = {"scoreUnit": "ops/ms" if mode == "thrpt" else "ms/op", "rawData": raw}
+            entries.append({"benchmark": "a.Words.join", "mode": mode, "primaryMetric": metric})
+        (tmp_path / f"{side}.json").write_text(json.dumps(entries))
+    confirming = ("--confirm", "1", "--fail-on-regression", "--", "cp", "n.json", "{output}")
+    code, answer, said = compared("b.json", "n.json", *confirming)
+    assert (code, said.count("confirming: ")) == (1, 1), said
+    assert outcomes(answer) == {"join" if modes[0] == "avgt" else "join avgt": "regression"}
+    assert [one["operation"] for one in answer["missing"]] == ["join thrpt"]
+
+
+@pytest.mark.parametrize("levels", [(0.0, 3.0), (3.0, 0.0)])
+def test_a_metric_of_zero_on_one_side_is_invalid(compared, tmp_path, levels):
+    for side, level in zip("bn", levels, strict=True):
+        run_file(tmp_path / f"{side}.json", levels=LEVELS | {"allocs": level, "zero": 0.0})
+    _, answer, _ = compared("b.json", "n.json")
+    assert outcomes(answer) == dict.fromkeys(LEVELS, "unchanged") | {"allocs": "invalid"}
+    assert (answer["missing"], "0 throughout, and left out: zero" in answer["notes"]) == ([], True)
+
+
 def test_matched_operations_are_confirmed_under_both_names(compared, tmp_path):
     named_run(tmp_path / "b.json", ["old", "same"])
     named_run(tmp_path / "n.json", ["same", "new"])

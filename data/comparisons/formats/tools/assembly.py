@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from data.comparisons.formats.tools.measurement import Measurement, SourceFiles
 from data.comparisons.formats.tools.recognition import ToolFormat
-from data.comparisons.pair import list_names
+from data.comparisons.pair import MODE, list_names
 from data.comparisons.params import Measure
 from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN, scale_to
@@ -20,7 +21,7 @@ from data.errors import InputError
 from data.parallel import garbage_collection_off
 from data.tables.problems import Problems
 
-#: Benchmark, operation and machine.
+#: Benchmark, operation (with its mode, if it has one) and machine.
 OperationKey = tuple[str, str, str]
 
 
@@ -44,6 +45,8 @@ class _Values:
 class _Operation:
     """The data of one operation; `values` maps threads, then the order of the version, to them."""
 
+    name: str  # without the mode
+    mode: str
     unit: str
     better: str
     path: Path
@@ -70,8 +73,8 @@ def _merge_measurements(
             source.problems.add_note(
                 f"{source.path} holds summaries only, without the repetitions behind them"
             )
-        operation, added, *names, _, summary = measurement
-        key = (operation, *names)
+        operation, added, *names, _, summary, mode = measurement
+        key = (operation, mode, *names)
         if key in lists:
             lists[key][1].add_samples(added, summary)
         else:
@@ -97,19 +100,21 @@ class Runs:
         """Add the versions of one source, after those of earlier sources; units are converted to the first.
 
         InputError, without adding anything, if the source has no measurement, a value is not finite, or
-        direction or unit contradict earlier sources.
+        direction or unit of an operation contradict each other or earlier sources.
         """
         lists, versions = _merge_measurements(measurements, source)
         orders = {name: order for order, name in enumerate(versions, len(self.versions))}
         new: dict[OperationKey, _Operation] = {}
         added: list[tuple[_Operation, Measurement, _Values]] = []
         for name, values in lists:
-            key = (name.benchmark or self._tool, name.operation, name.machine or UNKNOWN)
+            full_name = f"{name.operation} {name.mode}" if name.mode else name.operation
+            key = (name.benchmark or self._tool, full_name, name.machine or UNKNOWN)
             operation = self.operations.get(key) or new.setdefault(
-                key, _Operation(name.unit or UNKNOWN, name.better, source.path)
+                key,
+                _Operation(name.operation, name.mode, name.unit or UNKNOWN, name.better, source.path),
             )
             problem, scale = _find_problem(name, values), scale_to(name.unit, operation.unit)
-            if not problem and key in self.operations and operation.better != name.better:
+            if not problem and operation.better != name.better:
                 problem = f'better="{name.better}" is not "{operation.better}" as in {operation.path}'
             if not problem and scale is None:
                 problem = f'unit "{name.unit}" cannot be converted to "{operation.unit}" of {operation.path}'
@@ -130,20 +135,31 @@ class Runs:
     def build_tables(self, problems: Problems, chunk_rows: int | None) -> Iterator[ComparisonTables]:
         """Yield the collected versions as tables; all data of an operation are in the same chunk.
 
-        Operations with only zeros are left out, with a note in `problems`.
+        The mode of an operation is part of its name if there are several. Operations with only zeros are left
+        out, with a note in `problems`. A single version is one chunk, which keeps them, and has the modes in
+        the column `MODE` of its results: they matter for the runs that it is compared with.
         """
-        builder = Builder(chunk_rows)
-        zero = [key[1] for key, operation in self.operations.items() if operation.is_zero]
+        is_run = len(self.versions) == 1
+        builder = Builder(None if is_run else chunk_rows)
+        short = {key: (key[0], operation.name, key[2]) for key, operation in self.operations.items()}
+        n_modes = Counter(short.values())
+        named = {key if n_modes[short[key]] > 1 else short[key]: self.operations[key] for key in short}
+        zero = [key[1] for key, operation in named.items() if operation.is_zero and not is_run]
         if zero:
             problems.add_note(f"0 throughout, and left out: {list_names(zero)}")
         used: set[str] = set()
-        for key, operation in self.operations.items():
-            if not operation.is_zero:
+        for key, operation in named.items():
+            if is_run or not operation.is_zero:
                 self._add_results(builder, key, operation)
                 self._add_comparisons(builder, key, operation, used)
             if builder.is_full:
                 yield builder.take_tables()
-        yield builder.take_tables()
+        tables = builder.take_tables()
+        modes = {"/".join(key): operation.mode for key, operation in named.items() if operation.mode}
+        if is_run and modes:
+            series = tables.results["series_id"].str.rpartition("/")[0]
+            tables = replace(tables, results=tables.results.assign(**{MODE: series.map(modes)}))
+        yield tables
 
     def _add_results(self, builder: Builder, key: OperationKey, operation: _Operation) -> None:
         common = (key[0], *key, operation.unit, operation.better)
@@ -192,10 +208,10 @@ def read_tool_tables(
     have one, else they keep their order. Every version but the first is compared with the last version before
     it that measured the operation. The files of a directory are read in the order of their names, character
     by character (10 before 9). Values are converted to the first unit of their operation; operations that are
-    always 0 are dropped, with a note. A chunk ends with the operation that reaches `chunk_rows` results
-    (None: one chunk). InputError at the first source that is invalid or contradicts the units or directions
-    of earlier ones, or at a directory without files of measurements; with ``problems.keep_going``, it is
-    skipped as a whole.
+    0 in all of several versions are dropped, with a note. A chunk ends with the operation that reaches
+    `chunk_rows` results (None, or a single version: one chunk). InputError at the first source that is
+    invalid or contradicts the units or directions of earlier ones, or at a directory without files of
+    measurements; with ``problems.keep_going``, it is skipped as a whole.
     """
     runs = Runs(tool.name)
     for path, files in iterate_sources(tool, paths, problems):

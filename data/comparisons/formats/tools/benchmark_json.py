@@ -369,4 +369,5 @@ def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
                 benchmark,
                 threads=max(entry.threads, 1),
                 summary=None if values else numbers,
+                mode=entry.mode,
             )

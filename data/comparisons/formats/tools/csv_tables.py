@@ -43,9 +43,10 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
 
     The columns are ``value``, ``operation`` and, optionally, ``benchmark, machine, unit, better, threads,
     version`` and ``measured_at``; where these are missing or empty, machine and unit are "unknown", threads
-    1, the others empty. Columns are separated by comma, semicolon or tab. Without ``better``, the user's
-    choice is used, else higher is assumed, with a note. A text in ``measured_at`` that is not a time, and
-    columns with other names, are ignored. InputError if a file cannot be read, a required column is missing,
+    1, the others empty. Columns are separated by comma, semicolon or tab. An empty ``better`` is that of
+    other rows of the operation in the file; without any, the user's choice is used, else higher is assumed,
+    with a note. A text in ``measured_at`` that is not a time, and columns with other names, are ignored.
+    InputError if a file cannot be read, a required column is missing,
     another column has nearly the name of a missing one, or an operation, value, ``better`` or ``threads`` is
     invalid.
     """
@@ -58,6 +59,9 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
         values = parse_numbers(table[VALUE], path, "a finite number")
         table = pd.DataFrame({name: _filled_column(table, name) for name in COLUMNS}, table.index)
         _refuse_wrong(table, path)
+        stated = table["better"].mask(table["better"] == "")
+        of_operation = stated.groupby([table[name] for name in ("benchmark", OPERATION, "machine")])
+        table["better"] = stated.fillna(of_operation.transform("first")).fillna("")
         for key, samples in values.groupby([table[name] for name in COLUMNS], sort=False):
             benchmark, operation, machine, unit, better, threads, version, measured_at = key
             names = (benchmark, machine, int(threads), version, parse_time(measured_at))

@@ -25,7 +25,8 @@ class Measurement(NamedTuple):
 
     `operation` includes the parameters that the tool varies. An empty `benchmark` means the tool's name, an
     empty `version` the name of the source. `when` sorts the versions of a source if all have it. `summary`
-    maps names of ``STATS`` to numbers, for measurements without values.
+    maps names of ``STATS`` to numbers, for measurements without values. `mode` is how the tool measured; it
+    follows the name of an operation that was measured in several modes.
     """
 
     operation: str
@@ -38,6 +39,7 @@ class Measurement(NamedTuple):
     version: str = ""
     when: str = ""
     summary: Mapping[str, float] | None = None
+    mode: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,22 @@ def test_every_line_is_a_sample_of_each_of_its_units(tmp_path):
     assert run(written(tmp_path / "a.txt", TEXT), "go-bench", notes) == {
         (package, "Join/n=8", "unknown", 4, "ns/op", "lower"): [1234, 1250],
         (package, "Join/n=8 B/op", "unknown", 4, "B/op", "lower"): [96, 96],
+        (package, "Join/n=8 allocs/op", "unknown", 4, "allocs/op", "lower"): [0, 0],
         (package, "Read", "unknown", 1, "ns/op", "lower"): [5.5e6],
         (package, "Read MB/s", "unknown", 1, "MB/s", "higher"): [190.51],
         (package, "Read bytes/word", "unknown", 1, "bytes/word", "lower"): [3.5],
     }
-    assert notes == ["0 throughout, and left out: Join/n=8 allocs/op"]
+    assert not notes
+
+
+@pytest.mark.parametrize("other", ["0", "3"])
+def test_metrics_are_left_out_only_if_all_versions_are_zero(tmp_path, other):
+    texts = TEXT, TEXT.replace("\t 0 allocs", f"\t {other} allocs")
+    paths = [written(tmp_path / f"{at}.txt", text) for at, text in enumerate(texts)]
+    reading = formats.read_tables("go-bench", paths, keep_going=True)
+    left_out = "Join/n=8 allocs/op" not in set(reading.tables.comparisons["operation"])
+    assert left_out == (other == "0")
+    assert reading.notes == (("0 throughout, and left out: Join/n=8 allocs/op",) if left_out else ())
 
 
 def test_a_non_numeric_value_is_named_with_its_line(tmp_path):

@@ -1,6 +1,10 @@
 """Files that are written from JMH's documentation: JMH is not there."""
 
+import pytest
+
+from data.comparisons import formats
 from data.comparisons.formats import results_of_run
+from data.comparisons.pair import MatchedOperations, paired_runs, under_names_of
 from tests.data.comparisons.formats.reading import expect_summaries, run, written
 
 
@@ -28,3 +32,70 @@ def test_sampled_times_are_read_as_a_summary(tmp_path):
     assert dict(zip(results_of_run(path)["stat"], values, strict=True)) == {
         "min": 1, "median": 2, "max": 4, "mean": 2
     }  # fmt: skip
+
+
+#: A value of each mode, by which samples are told apart.
+LEVELS = {"thrpt": 1.0, "avgt": 2.0, "ss": 3.0}
+SUBSETS = [*((mode,) for mode in LEVELS), ("thrpt", "avgt"), ("ss", "avgt"), ("ss", "avgt", "thrpt")]
+
+
+def run_in(path, modes):
+    """Write a run of a benchmark in each of the modes, and of another in one mode."""
+    units = {mode: "ops/ms" if mode == "thrpt" else "ms/op" for mode in modes}
+    entries = [entry(mode, units[mode], [[LEVELS[mode]] * 2], params={"n": "8"}) for mode in modes]
+    return written(path, [*entries, entry("avgt", "ms/op", [[9.0, 9.0]], benchmark="org.a.Words.split")])
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """The results of a run per subset of the modes."""
+    return {modes: results_of_run(run_in(tmp_path / f"{'-'.join(modes)}.json", modes)) for modes in SUBSETS}
+
+
+def test_a_name_has_its_mode_if_there_are_several(runs):
+    for modes, results in runs.items():
+        names = ["join[n=8]"] if len(modes) == 1 else [f"join[n=8] {mode}" for mode in modes]
+        assert results["operation"].drop_duplicates().tolist() == [*names, "split"]
+
+
+def test_only_equal_modes_of_a_benchmark_are_compared(runs):
+    for at, (before, baseline) in enumerate(runs.items()):
+        for step, (after, target) in enumerate(runs.items()):
+            past = SUBSETS[(at + step) % len(SUBSETS)]
+            results = paired_runs([baseline], [target], [runs[past]]).tables.results
+            levels = results.groupby(["operation", "order"])["value"].agg(set).unstack("order").drop("split")
+            common = {mode for mode in before if mode in after}
+            assert list(map(set, levels[1])) == list(map(set, levels[2]))
+            assert set().union(*levels[1]) == {LEVELS[mode] for mode in common}
+            in_past = levels.reindex(columns=[0])[0].dropna()
+            assert set().union(*in_past) == {LEVELS[mode] for mode in common.intersection(past)}
+            assert in_past.tolist() == levels.loc[in_past.index, 1].tolist()
+
+
+def test_sources_are_compared_in_equal_modes_only(tmp_path):
+    sources = {modes: run_in(tmp_path / f"{'-'.join(modes)}.json", modes) for modes in SUBSETS}
+    for before, baseline in sources.items():
+        for after, target in sources.items():
+            found = formats.read_tables("jmh", [baseline, target]).tables.comparisons["operation"].tolist()
+            several = len({*before, *after}) > 1
+            names = [f"join[n=8] {mode}" if several else "join[n=8]" for mode in before if mode in after]
+            assert found == [*names, "split"]
+
+
+def test_different_modes_can_be_matched_by_their_names(runs):
+    baseline, both = runs["avgt",], runs["ss", "avgt"]
+    matched = MatchedOperations({("org.a.Words", "join[n=8] ss"): ("org.a.Words", "join[n=8]")})
+    pair = paired_runs([baseline], [matched.of_target(both)])
+    values = pair.tables.results.query("operation == 'join[n=8]'").groupby("order")["value"].agg(set)
+    assert values.loc[1] >= {3.0}
+
+
+def test_repeated_runs_have_the_names_of_the_comparison(runs):
+    for first in runs.values():
+        for results in runs.values():
+            named = under_names_of(first, results)
+            names = {
+                **dict(named[["value", "operation"]].to_numpy()),
+                **dict(first[["value", "operation"]].to_numpy()),
+            }
+            assert named["operation"].tolist() == named["value"].map(names).tolist()

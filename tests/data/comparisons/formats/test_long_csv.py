@@ -34,6 +34,25 @@ def test_units_of_versions_are_converted_to_the_first(tmp_path):
     assert (results["value"].tolist(), set(results["unit"])) == ([500, 600, 500, 750], {"ms"})
 
 
+@pytest.mark.parametrize("directions", [("lower", "higher"), ("higher", "lower")])
+@pytest.mark.parametrize("versions", ["11", "12"])
+@pytest.mark.parametrize("threads", ["11", "12"])
+def test_opposite_directions_within_one_table_are_refused(tmp_path, directions, versions, threads):
+    rows = zip(directions, versions, threads, strict=True)
+    text = "operation,better,version,threads,value\n" + "".join(f"join,{','.join(row)},5\n" for row in rows)
+    told = refusal(written(tmp_path / "a.csv", text))
+    assert told == f'a.csv operation "join": better="{directions[1]}" is not "{directions[0]}" as in a.csv'
+
+
+@pytest.mark.parametrize("directions", [("", "lower"), ("lower", "")])
+def test_an_empty_direction_is_that_of_other_rows(tmp_path, directions):
+    rows = "".join(f"{name},{better},5\n" for name in ("join", "split") for better in directions)
+    notes = []
+    found = run(written(tmp_path / "a.csv", f"operation,better,value\n{rows}read,higher,5\n"), None, notes)
+    assert [(key[1], key[5]) for key in found] == [("join", "lower"), ("split", "lower"), ("read", "higher")]
+    assert not notes
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -22,6 +22,14 @@ def test_a_wrong_value_is_named_with_its_place(tmp_path):
     assert refusal(written(tmp_path / "a.json", {"results": [result]})).startswith(told)
 
 
+def test_opposite_directions_within_one_run_are_refused(tmp_path):
+    results = [
+        RESULT | {"better": better, "configurations": [{"samples": [1.0]}]} for better in ("higher", "lower")
+    ]
+    told = refusal(written(tmp_path / "a.json", {"results": results}))
+    assert told == 'a.json operation "join": better="lower" is not "higher" as in a.json'
+
+
 @pytest.mark.parametrize("name", ["benchmark", "operation", "machine", "unit"])
 def test_half_a_surrogate_pair_is_refused_with_its_place(name, tmp_path):
     result = RESULT | {"configurations": [{"samples": [1.0, 2]}], name: "a\ud800"}
