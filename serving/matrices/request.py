@@ -21,6 +21,7 @@ from data.errors import InputError, ModelError
 from data.matrices.limits import MOST_METRICS
 from data.matrices.params import Matrices
 from data.matrices.tables import METADATA, SIDES, MatrixTables, StackedSides
+from data.matrices.validity import TRANSACTIONS
 from data.parallel import with_progress_bar
 from data.tables.documents import validation_message
 from data.tables.files import content_of
@@ -228,13 +229,13 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
 def answer_matrices_batch(bodies: Sequence[bytes], served: Engine) -> list[Answered | Exception]:
     """Answer several requests to judge pairs; return for each its answer, or its RefusedError or ModelError.
 
-    Requests whose answers have the same notes are judged together.
+    Requests are judged together if that changes none of their answers (`_causes`).
     """
     requests = [result_or_error(partial(_CheckedRequest.from_body, body)) for body in bodies]
     alike: dict[object, dict[int, _CheckedRequest]] = {}
     for number, request in enumerate(requests):
         if not isinstance(request, Exception):
-            alike.setdefault(_note_causes(request.complete, served), {})[number] = request
+            alike.setdefault(_causes(request.complete, served), {})[number] = request
     answers: dict[int, Answered] = {}
     for group in alike.values():
         # pairs that the model cannot judge must not fail the other requests
@@ -252,7 +253,7 @@ def answer_matrices_batch(bodies: Sequence[bytes], served: Engine) -> list[Answe
 
 
 def _answer_together(requests: Sequence[_CheckedRequest], served: Engine) -> list[Answered]:
-    """Return the answers to requests whose notes have equal causes; InputError, ModelError as judging."""
+    """Return the answers to requests with equal `_causes`; InputError, ModelError as judging."""
     pairs = [pair for request in requests for pair in request.complete.pairs]
     judged = _judge_complete(requests[0].complete.model_copy(update={"pairs": pairs}), served)
     verdicts = iter(judged.verdicts)
@@ -298,19 +299,40 @@ class _CheckedRequest:
         return Answered.from_schema(answer, answer)
 
 
-def _note_causes(request: MatricesRequest, served: Engine) -> object:
-    """Return the causes of notes on complete pairs as a whole: equal causes give equal notes."""
-    names, known, measured = _metric_names(request.pairs), served.model.card.groups, set[str]()
-    groups = dict[str, None]()
+def _causes(request: MatricesRequest, served: Engine) -> object:
+    """Return all of a request that affects verdicts and notes on other pairs of the same table.
+
+    Notes depend on metrics, units and unknown groups. The usual transaction count of a workload, and whether
+    a metric without the flag ``signed`` may be negative, follow from all runs: a request in which a workload
+    has several counts, or such a metric a negative value, is equal to no other.
+    """
+    card, names, measured = served.model.card, _metric_names(request.pairs), set[str]()
+    flagged = {metric.metric for metric in card.metrics if metric.signed is not None}
+    groups, counts, is_negative = dict[str, None](), set[tuple[str, float]](), False
     for pair, _, matrix in _sides(request.pairs):
-        metrics = matrix.metrics or {}
-        measured |= {name for name, values in metrics.items() if values.count(None) < len(values)}
-        measured |= {name for run in matrix.runs or () for name, v in run.items() if v is not None}
+        about = side_metadata(pair, matrix)
+        values_of = {name: [v for v in values if v is not None] for name, values in _columns(matrix)}
+        measured |= {name for name, values in values_of.items() if values}
+        is_negative |= any(
+            min(values, default=0) < 0 for name, values in values_of.items() if name not in flagged
+        )
+        counts |= {(about["workload"], count) for count in values_of.get(TRANSACTIONS, ())}
         if _run_count(matrix):
-            groups[side_metadata(pair, matrix)["group"]] = None
+            groups[about["group"]] = None
     units = [(name, request.units[name]) for name in names if name in request.units]
-    strange = [group for group in groups if group not in known]
-    return tuple(names), tuple(units), frozenset(names) - measured, tuple(strange), not request.pairs
+    strange = [group for group in groups if group not in card.groups]
+    is_alone = is_negative or len({workload for workload, _ in counts}) < len(counts)
+    notes = tuple(names), tuple(units), frozenset(names) - measured, tuple(strange), not request.pairs
+    return notes, frozenset(counts), id(request) if is_alone else None
+
+
+def _columns(matrix: Matrix) -> Iterator[tuple[str, list[float | None]]]:
+    """Yield the values of each metric; a metric that a run lacks has fewer values."""
+    by_name: dict[str, list[float | None]] = {}
+    for run in matrix.runs or ():
+        for name, value in run.items():
+            by_name.setdefault(name, []).append(value)
+    yield from (matrix.metrics or by_name).items()
 
 
 def answer_opinions(_media_type: str, content: bytes) -> list[Opinion]:
@@ -350,10 +372,20 @@ def _judge_complete(request: MatricesRequest, served: Engine) -> MatricesAnswer:
     tables = stack_pairs(request.model_copy(update={"pairs": _with_distinct_ids(request.pairs)}))
     judged = judge_tables(matrix_formats.judgeable_runs(tables, NAME, Problems()).tables, served)
     verdicts = [
-        verdict.model_copy(update={"pair_id": pair.pair_id})
-        for verdict, pair in zip(judged.verdicts, request.pairs, strict=True)
+        _under_id(verdict, pair.pair_id) for verdict, pair in zip(judged.verdicts, request.pairs, strict=True)
     ]
     return judged.model_copy(update={"verdicts": verdicts})
+
+
+def _under_id(verdict: MatrixVerdictAnswer, pair_id: str) -> MatrixVerdictAnswer:
+    """Return a copy with another id of the pair, also in the ids of its runs."""
+    if verdict.pair_id == pair_id:
+        return verdict
+    runs = [
+        run.model_copy(update={"run_id": f"{pair_id}{run.run_id.removeprefix(verdict.pair_id)}"})
+        for run in verdict.invalid_runs
+    ]
+    return verdict.model_copy(update={"pair_id": pair_id, "invalid_runs": runs})
 
 
 def _with_distinct_ids(pairs: Sequence[Pair]) -> list[Pair]:

@@ -185,6 +185,27 @@ def test_requests_of_a_batch_get_the_answers_of_each_alone(trained, unseen):
     assert "the body is not JSON" in str(bad)
 
 
+def test_rules_on_all_runs_see_those_of_one_request_alone(trained, unseen):
+    def body(name="g0 c0 v0", **columns):
+        chosen = unseen.runs[unseen.runs["pair_id"] == name]
+        sent = request(unseen.select_runs((unseen.runs["pair_id"] == name).to_numpy()))
+        for side in ("baseline", "target"):
+            runs = int((chosen["side"] == side).sum())
+            metrics = sent["pairs"][0][side]["metrics"]
+            metrics |= {column: values[:runs] for column, values in columns.items()}
+        return json.dumps(sent).encode()
+
+    served = Served(trained, ModelRef("regression-matrix", "1", "models:/regression-matrix/1"))
+    counts, odd = [[40.0] * 3, [20.0] * 3], [20.0, 20.0, 40.0]
+    bodies = [body(summary_transactions=values) for values in (*counts, odd, counts[0])]
+    bodies += [body("g0 c0 v1", summary_transactions=values) for values in counts]
+    # negative values are common in the last request, and rare in all
+    bodies += [body(summary_work=values) for values in (*[[1.0, 2.0, 3.0]] * 9, [-1.0, 2.0, 3.0])]
+    alone = [answer_matrices(one, served).content for one in bodies]
+    assert [one.content for one in answer_matrices_batch(bodies, served)] == alone
+    assert [b'"run_id"' in one for one in alone] == [one is bodies[2] for one in bodies]
+
+
 def test_xml_has_the_risk_guarantee_without_unknown_values():
     (example,) = MatricesAnswer.model_json_schema()["examples"]
     promised = {"share": 0.1, "confidence": 0.9, "kept": True, "measured": None}
