@@ -185,7 +185,9 @@ def _predict_resolved(coruns: Sequence[_ResolvedCorun], static: Static) -> list[
     for corun in coruns:
         shape = len(corun.parts), len(corun.sources)
         by_part = by_row[start : start + shape[0] * shape[1]].reshape(shape)
-        candidates = 1 + (by_part - 1).sum(axis=0) if corun.is_sum else by_part[0]
+        # slow-downs add up; speed-ups by several co-runners are at most that by one of them
+        total = 1 + (by_part - 1).sum(axis=0)
+        candidates = np.maximum(total, by_part.min(axis=0, initial=1.0)) if corun.is_sum else by_part[0]
         # an unknown machine gets the lower median of the known machines, whose drivers add up
         middle = int(np.argsort(candidates, kind="stable")[(shape[1] - 1) // 2])
         impacts.append(float(candidates[middle]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -163,8 +164,10 @@ def require_sides(pair: Pair, place: str) -> None:
         problem = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
         raise InputError(problem, place=place)
     for _, side, matrix in _sides([pair]):
-        runs = _run_count(matrix)
-        for name, values in (matrix.metrics or {}).items():
+        metrics = matrix.metrics or {}
+        # most metrics have a value of every run
+        (runs, _), *_ = Counter(map(len, metrics.values())).most_common(1) or [(0, 0)]
+        for name, values in metrics.items():
             if len(values) != runs:
                 problem = f"has {len(values)} values, where others have {runs}; expected one per run"
                 raise InputError(problem, place=f'{place}.{side}.metrics["{name}"]')

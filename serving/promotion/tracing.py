@@ -26,7 +26,7 @@ from training.registry.origins import NoVersionError, Origin, trace_version
 #: Patterns of the model's name in answers that are not JSON: its address, or the summary line.
 _NAMED = (
     re.compile(r"models:/(?P<name>[^/@\"\s]+)/(?P<version>\d+)"),
-    re.compile(r"\(model (?P<name>\S+) (?P<version>\d+)[,)]"),
+    re.compile(r"\(model (?P<name>\S+) (?P<version>\d+)[,;)]"),
 )
 
 

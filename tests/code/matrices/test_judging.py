@@ -9,8 +9,8 @@ from lxml import etree
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from serving.matrices.command import as_xml
-from serving.matrices.request import answer_matrices, answer_matrices_batch
-from serving.matrices.schemas import MatricesAnswer
+from serving.matrices.request import answer_matrices, answer_matrices_batch, tables_of
+from serving.matrices.schemas import MatricesAnswer, MatricesRequest
 from serving.models import ModelRef, Served
 from tests.code.matrices.engines import SEED, trained_on
 from tests.matrix_pairs import MOVED, pairs
@@ -183,6 +183,14 @@ def test_requests_of_a_batch_get_the_answers_of_each_alone(trained, unseen):
     assert [one.content for one in answers] == alone
     assert len({*alone}) == len(bodies) - 1
     assert "the body is not JSON" in str(bad)
+
+
+def test_a_metric_of_another_length_than_most_is_named(unseen):
+    sent = request(unseen)
+    metrics = sent["pairs"][0]["baseline"]["metrics"]
+    metrics[next(iter(metrics))].append(1.0)
+    with pytest.raises(InputError, match=r'baseline.metrics\["m0"\]: has 4 values, where others have 3'):
+        tables_of(MatricesRequest.model_validate(sent))
 
 
 def test_rules_on_all_runs_see_those_of_one_request_alone(trained, unseen):

@@ -5,12 +5,15 @@ from functools import partial
 from itertools import product
 
 import httpx
+import numpy as np
 import pandas as pd
 import pytest
 
 from data.corun.tables import CorunTables
 from serving.corun.body import answer_static, answer_static_batch
 from serving.corun.model import load_static
+from serving.corun.schemas import CorunQuestion
+from serving.corun.static import Static, predict_corun
 from serving.http.api import create_app
 from serving.http.models import all_models
 from tests.asking import ask
@@ -119,6 +122,31 @@ def test_attributions_add_up_to_the_impact_of_co_runners(static):
         assert explained["model"].startswith("random-forest ")
     assert "task-7 beside task-3: " in text
     assert ", beside task-5 " in text
+
+
+@pytest.mark.parametrize(("alone", "together"), [(0.9, 0.9), (1.1, 4.0)])
+def test_slow_downs_by_many_tasks_add_up_and_speed_ups_do_not(static, monkeypatch, alone, together):
+    monkeypatch.setattr(Static, "predict_impacts", lambda _, features, __: np.full(len(features), alone))
+    answer = predict_corun(CorunQuestion(task="task-7", corunners=["task-5"] * 30), load_static(str(static)))
+    (one,) = answer.predictions
+    assert one.impact == pytest.approx(together)
+    assert 0 < one.low <= one.impact <= one.high
+
+
+def test_drivers_of_a_short_co_run_multiply_to_the_slow_down(online, tmp_path):
+    paths, seconds = [tmp_path / "solo.csv", tmp_path / "corun.csv"], (10, 3)
+    for path, lasted, rate in zip(paths, seconds, (1_000_000_000, 200_000_000), strict=True):
+        rows = (
+            f"{second}.0,{count},{unit},{event},1000000000,100.00,,"
+            for second in range(1, lasted + 1)
+            for event, count, unit in (("instructions", rate, ""), ("task-clock", 1000, "msec"))
+        )
+        path.write_text("\n".join(rows))
+    done = run_corun("online", *paths, "--model", online, "--json")
+    drivers = {one["feature"]: one for one in json.loads(done.stdout)["attributions"]}
+    assert drivers["task-clock"]["contribution"] == pytest.approx(0)
+    assert drivers["instructions"]["usual"] == pytest.approx(1e9)
+    assert drivers["instructions"]["contribution"] == pytest.approx(4)
 
 
 def test_an_unknown_task_is_refused_with_the_online_model_offered(static, tmp_path):

@@ -159,6 +159,8 @@ def test_an_unusable_input_of_a_corun_answer_is_named(tmp_path, make, shown, tol
             "(model regression-comparison 999, fail",
             'version "999" of the model "regression-comparison" does not exist',
         ),
+        # as of matrices with a risk guarantee
+        ("1 pair: 1 fail (model regression-matrix 999; at most 10 %", 'version "999" of the model'),
     ],
 )
 def test_an_answer_without_a_version_is_refused(registry, tmp_path, content, told):
