@@ -222,19 +222,21 @@ def progress_opinion(
     both_ended = whole is None and have_ended(alone, together)
     complete = both_ended or (is_longer(alone, together) if whole is None else whole)
     runs = align_runs(alone, together, whole=complete, ended=both_ended)
-    attributions = _progress_attributions(by, pair, shared, runs)
     notes: list[str] = []
     if ended is not None and complete:
-        by, so_far, seen = ProgressKind(by.event), ended / alone.sampled_seconds, 1.0
+        kind, so_far, seen = ProgressKind(by.event), ended / alone.sampled_seconds, 1.0
+        compared = alone.sampled_seconds, together.sampled_seconds
         mixture = ImpactPosterior.from_measured(so_far)
     else:
-        by = ProgressKind(by.event) if both_ended else by
-        so_far = runs.corun.sum() / runs.seen_seconds
+        kind = ProgressKind(by.event) if both_ended else by
+        compared = runs.seen_seconds, float(runs.corun.sum())
+        so_far = compared[1] / compared[0]
         seen = min(runs.seen_seconds / alone.sampled_seconds, 1.0)
         mixture = impact_posterior(runs)
-        mixture = mixture if by.hides is None else mixture.add_independent(by.hides)
-        notes = _progress_notes(by, pair, runs, alone, guessed=whole is None)
-    return ProgressOpinion(by, mixture, so_far, seen, complete, attributions, notes)
+        mixture = mixture if kind.hides is None else mixture.add_independent(kind.hides)
+        notes = _progress_notes(kind, pair, runs, alone, guessed=whole is None)
+    attributions = _progress_attributions(by, pair, shared, compared, so_far)
+    return ProgressOpinion(kind, mixture, so_far, seen, complete, attributions, notes)
 
 
 def _work_course(samples: IntervalCounts, event: str, events: set[str]) -> WorkProgress:
@@ -253,17 +255,30 @@ def _filled_counts(samples: IntervalCounts, event: str) -> Floats:
 
 
 def _progress_attributions(
-    by: ProgressKind, pair: Sequence[UsableSamples], shared: set[str], runs: AlignedRuns
+    by: ProgressKind,
+    pair: Sequence[UsableSamples],
+    shared: set[str],
+    compared: tuple[float, float],
+    so_far: float,
 ) -> list[ImpactDriverAnswer]:
-    """Return the factors of the impact so far: processor share, clock, and work per cycle."""
+    """Return the factors of the impact `so_far`: processor share, clock, and work per cycle.
+
+    `compared`: seconds of both runs that the rates are averages of. Without an event that counts work, the
+    part of the impact that the events do not show has no factor.
+    """
     events = [name for name in _CHAIN if name in shared and name != by.event] + [by.event]
     factor, attributions = 1.0, []
     for event in events:
         alone, together = (
-            np.interp(until, run.table.ends, _filled_counts(run.table, event).cumsum()) / until
-            for run, until in zip(pair, (runs.seen_seconds, runs.corun.sum()), strict=True)
+            np.interp(
+                until, np.append(0, run.table.ends), np.append(0, _filled_counts(run.table, event).cumsum())
+            )
+            / until
+            for run, until in zip(pair, compared, strict=True)
         )
-        lost = alone / together if together else 1.0
+        lost = alone / together if alone and together else factor
+        if event == by.event and by.hides is None:
+            lost = so_far
         change = lost / factor - 1
         attributions.append(
             ImpactDriverAnswer(feature=event, value=together, usual=alone, contribution=change)

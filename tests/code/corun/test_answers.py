@@ -13,7 +13,7 @@ from data.corun.synonyms import IntervalCounts
 from data.errors import InputError
 from serving.corun.charts import events_chart, heat_map, trend_chart
 from serving.corun.evaluated import TABLES, EvaluatedCoruns, check_placements
-from serving.corun.online_answer import usable_samples
+from serving.corun.online_answer import predict_online, usable_samples
 from serving.corun.place import (
     PLACEMENTS,
     PLACEMENTS_FILE,
@@ -202,3 +202,31 @@ def test_only_complete_repetitions_of_placements_are_compared(tmp_path):
     rows.drop([*first.index, *second.index]).to_parquet(directory / PLACEMENTS_FILE)
     with pytest.raises(InputError, match="no complete repetition of the best"):
         read_measured(directory)
+
+
+@pytest.mark.parametrize("intervals", [1, 3, 25])
+@pytest.mark.parametrize("slower", [1.0, 1.3, 5.0, 40.0])
+def test_drivers_of_even_runs_are_their_rates_and_factors(slower, intervals):
+    rates = {"instructions": 1e9, "cycles": 2e9, "task-clock": 1000.0}
+    solo, corun = (
+        samples(np.arange(1.0, n + 1), **{name: np.full(n, rate) for name, rate in counted.items()})
+        for n, counted in ((30, rates), (intervals, rates | {"instructions": 1e9 / slower}))
+    )
+    found = predict_online(solo, corun, None, None).attributions
+    together = {driver.feature.replace("cpu-", ""): driver.value for driver in found}
+    assert together == pytest.approx(rates | {"instructions": 1e9 / slower})
+    assert {driver.feature.replace("cpu-", ""): driver.usual for driver in found} == pytest.approx(rates)
+    assert [driver.contribution for driver in found] == pytest.approx([0, 0, slower - 1], abs=1e-6)
+
+
+@pytest.mark.parametrize("ended", [None, 3.5, 12.4])
+@pytest.mark.parametrize("share", [0.02, 0.97, 1.0])
+def test_factors_of_drivers_multiply_to_the_observed_impact(share, ended):
+    ends = np.arange(1.0, 11)
+    work = {"instructions": 1e9 * (1 + ends % 3), "cycles": 2e9 + 1e8 * ends, "task-clock": 990 + ends}
+    solo = samples(ends, **work)
+    corun = samples(1.2 * ends, **{event: share * counts for event, counts in work.items()})
+    found = predict_online(solo, corun, None, None, whole=True if ended else None, ended=ended)
+    product = np.prod([1 + driver.contribution for driver in found.attributions])
+    assert product == pytest.approx(found.opinions[0].so_far, rel=1e-6)
+    assert ended is None or found.impact == pytest.approx(ended / 10)
