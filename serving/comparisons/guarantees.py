@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -86,7 +87,9 @@ def base_rate_notes(base_rate: BaseRate) -> Iterator[str]:
 
 
 def _percentage(share: float) -> str:
-    return f"{100 * share:.2g}"
+    # with as many digits as distinguish the share from 100 %; 100 has three
+    digits = max(2, math.ceil(-math.log10(1 - share or 1e-3)))
+    return f"{100 * share:.{digits}g}"
 
 
 def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:

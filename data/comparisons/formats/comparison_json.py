@@ -184,6 +184,8 @@ def _error_message(error: ErrorDetails, kind: type[RequestPart], place: str) -> 
         parts: dict[int, type[RequestPart]] = {1: kind, 3: inside}
         known_keys = parts.get(len(loc), FiveNumbers).model_fields
         return f"{parent}.{key} {unknown_message(key, known_keys)}".removeprefix(".")
+    if loc[:1] == ("base_rate",):
+        return f'base_rate={_quote_value(value)} is not a share between 0 and 1 or "estimate"'
     if error_type in _PROBLEMS and loc[-1:] != ("labelled_at",):
         return f"{path} {_PROBLEMS[error_type]}"
     return f"{path or 'the request'}={_quote_value(value)} is not {_expected_value(error_type, loc, value)}"
@@ -201,6 +203,8 @@ def _expected_value(error_type: str, loc: tuple[int | str, ...], value: object) 
         return _OF_LABELS[str(loc[-1])]
     if error_type == "literal_error" and not isinstance(value, str):
         error_type = "string_type"
+    if loc and loc[0] == "siblings_worse" and error_type in ("greater_than_equal", "less_than_equal"):
+        return "a share from 0 to 1"
     if error_type in ("greater_than", "less_than"):
         return "a number above 0" if loc[0] == "costs" else "a share between 0 and 1"
     # an integer that is too large for a float

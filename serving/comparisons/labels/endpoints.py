@@ -296,11 +296,12 @@ class LabelHandlers:
 
     async def history(self, request: Request) -> Response:
         """Return all labels of a comparison."""
-        comparison_id = request.path_params["comparison_id"]
-        labels = await self._read_in_thread(partial(self._require_store().label_history, comparison_id))
+        comparison_id, store = request.path_params["comparison_id"], self._require_store()
+        labels = await self._read_in_thread(partial(store.label_history, comparison_id))
+        if not labels:
+            comparison_id = await self._find_identifier(comparison_id)
+            labels = await self._read_in_thread(partial(store.label_history, comparison_id))
         history = [LabelEntry.model_validate(label) for label in labels]
-        if not history:
-            await self._find_identifier(comparison_id)
         return _json_response(LabelHistory(comparison_id=comparison_id, history=history))
 
     async def current(self, _request: Request) -> Response:

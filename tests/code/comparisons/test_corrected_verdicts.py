@@ -5,17 +5,20 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from data.errors import InputError
 from data.tables.files import write_json
 from serving.cli import run_command
 from serving.comparisons.endpoints import answer_json, answer_many
-from serving.comparisons.guarantees import GuaranteeAnswer, guarantee_answer
+from serving.comparisons.guarantees import GuaranteeAnswer, base_rate_notes, guarantee_answer
 from serving.comparisons.judge import judge_sides
 from serving.comparisons.model import load_judge, with_card, with_policy
 from serving.comparisons.schemas import JudgeAnswer
 from serving.http.schemas import RefusedError
 from tests.code.comparisons.posted import drawn, posted, trained_with_scores
+from training.comparisons.base_rate import BaseRate
 from training.comparisons.stored import Card
 from training.estimators.answering import CalibrationMap
 from training.evaluation.thresholds import DecisionPolicy, GuaranteedRate, RiskGuarantee, VerdictCosts
@@ -130,6 +133,18 @@ def test_a_card_stores_scores_base_rate_calibration_and_guarantee(rated, tmp_pat
     assert card.odds_factor != 1
     told = GuaranteeAnswer(**guarantee_answer(card.risk_guarantee))
     assert told.max_false_negative_rate[1].measured == 0.02
+
+
+@given(st.floats(1e-9, 1 - 1e-12))
+@example(0.9999)
+@example(0.999999999999)
+def test_a_corrected_rate_is_told_apart_from_all_and_none(rate):
+    (told,) = base_rate_notes(BaseRate(rate))
+    percentage = float(told.removeprefix("probabilities and thresholds are corrected for ").split(" %")[0])
+    assert "e+" not in told
+    assert 0 < percentage < 100
+    assert percentage == pytest.approx(100 * rate, rel=0.051)
+    assert 100 - percentage == pytest.approx(100 - 100 * rate, rel=0.51)
 
 
 @pytest.fixture

@@ -14,10 +14,13 @@ from serving.http.settings import ServerSettings
 from tests.asking import ask
 
 ODD = ["a/b c", "<script>alert(1)</script>", "ü😀", "x" * 1000, "..%2f..", "a;b?c#d"]
+#: With it, a name is the key of a comparison's page.
+KEY = "key of "
 
 
 class Pool:
     def find_identifier(self, name):
+        name = name.removeprefix(KEY)
         return name if name in {"a", *ODD} else None
 
 
@@ -107,6 +110,14 @@ def test_only_known_comparisons_of_any_name_can_be_labelled(labels):
 
 
 JSON = {"headers": {"content-type": "application/json"}}
+
+
+@pytest.mark.parametrize("name", ["a", ODD[0]])
+def test_a_key_and_its_comparison_have_the_same_history(labels, name):
+    assert labels.put(KEY + name, labelled_by="anna").json()["label"]["comparison_id"] == name
+    by_key, by_name = (labels.ask("GET", f"/v1/labels/{asked}").json() for asked in (KEY + name, name))
+    assert by_key == by_name
+    assert (by_key["comparison_id"], len(by_key["history"])) == (name, 1)
 
 
 @pytest.mark.parametrize(

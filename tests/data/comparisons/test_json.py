@@ -153,6 +153,19 @@ def test_a_wrong_configuration_is_refused_with_its_place(wrong, message):
     assert problem(content).startswith(f"r.json: comparisons[0].configurations[0]{message}")
 
 
+@pytest.mark.parametrize("value", [-0.1, -1, 1.5, 2])
+def test_a_share_of_siblings_must_be_from_zero_to_one(value):
+    place = f"r.json: comparisons[0].siblings_worse={value}"
+    assert problem(request(configuration(), siblings_worse=value)) == f"{place} is not a share from 0 to 1"
+
+
+@pytest.mark.parametrize("value", [0, 1, -0.5, 99.0, math.nan, 10**99, True, "2 %", [0.5]])
+def test_a_wrong_base_rate_is_refused_with_its_own_name(value):
+    refused = problem({**request(configuration()), "base_rate": value})
+    assert refused.startswith("r.json: base_rate=")
+    assert refused.endswith(' is not a share between 0 and 1 or "estimate"')
+
+
 def test_finite_numbers_with_an_overflowing_sum_are_accepted():
     sides = Sides.from_tables(tables_of(request(configuration(2, [1.7e308, 1.7e308], [1.0, 1.0]))))
     assert sides.baseline.values[:2].tolist() == [1.7e308, 1.7e308]
