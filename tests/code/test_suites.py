@@ -33,7 +33,7 @@ WRONG = [
           ({"command": "{nosuch} {work}"}, "'nosuch' is not a setting; expected {python}, {programs}"),
           ({"build": "cc {sorce}"}, "'sorce' is not a setting"),
           ({"command": "sort {work"}, "expected '}' before end of string"),
-          ({"command": "sort {n}", "settings": {"n": 1}, "changes": {"a": {"n": "'"}}}, "No closing quotation"),
+          ({"command": "{n}", "settings": {"n": 1}, "changes": {"a": {"n": "'"}}}, "No closing quotation"),
       ]),
     (corun, CORUN, {"together": 1}, "together=1: Input should be greater than or equal to 2"),
     (corun, CORUN, {"tasks": [TASK | {"comand": ["true"]}]},
