@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from data.errors import InputError
 from data.measure import session as measured
-from data.measure.session import Count, read_suite, require_unique
+from data.measure.session import Count, fill_command, read_suite, require_unique
 from data.tables.documents import Section
 
 Settings = dict[str, str | int | float]
@@ -115,7 +115,8 @@ def load_suite(path: Path) -> Suite:
     """Return the suite of comparisons in a YAML file, validated.
 
     InputError, with file, key and value, if the file cannot be read, a value is invalid, two operations share
-    a name, or an operation's ``also`` names a change that is not in ``shared``.
+    a name, an operation's ``also`` names a change that is not in ``shared``, or a command has a name in
+    braces that is no setting.
     """
     suite = read_suite(Suite, path)
     require_unique([operation.name for operation in suite.operations], "operation", path)
@@ -124,7 +125,19 @@ def load_suite(path: Path) -> Suite:
             if name not in suite.shared:
                 problem = f"also={name!r}: expected {' or '.join(suite.shared)}"
                 raise InputError(problem, file=path, place=f'operation "{operation.name}"')
+        for build in (operation.unchanged_build, *suite.changed_builds(operation)):
+            _require_known_names(build, path)
     return suite
+
+
+def _require_known_names(build: Variant, path: Path) -> None:
+    some = Path()
+    values = {"memory": some, "disk": some, **build.settings, "work": 1, "threads": 1, "out": some}
+    try:
+        for template in (build.operation.build, build.operation.command):
+            fill_command(template, f'operation "{build.operation.name}"', **values)
+    except InputError as exc:
+        raise exc.with_file(path) from exc
 
 
 #: Numbers of runs of a changed build; one is drawn for each.

@@ -28,6 +28,13 @@ WRONG = [
     (comparisons, COMPARISONS, {"operations": [SORT | {"also": ["fast"]}]},
      "operation \"sort\": also='fast': expected seed"),
     (comparisons, COMPARISONS, {"operations": [SORT] * 2}, 'operation "sort": occurs twice'),
+    *((comparisons, COMPARISONS, {"operations": [SORT | wrong]}, f'operation "sort": {problem}')
+      for wrong, problem in [
+          ({"command": "{nosuch} {work}"}, "'nosuch' is not a setting; expected {python}, {programs}"),
+          ({"build": "cc {sorce}"}, "'sorce' is not a setting"),
+          ({"command": "sort {work"}, "expected '}' before end of string"),
+          ({"command": "{n}", "settings": {"n": 1}, "changes": {"a": {"n": "'"}}}, "No closing quotation"),
+      ]),
     (corun, CORUN, {"together": 1}, "together=1: Input should be greater than or equal to 2"),
     (corun, CORUN, {"tasks": [TASK | {"comand": ["true"]}]},
      'tasks.0.comand is unknown; did you mean "command"?'),

@@ -8,7 +8,7 @@ import pandas as pd
 import yaml
 
 from data.comparisons.tables import ComparisonTables
-from tests.system.measuring import ROOT, collected, interrupt, kept
+from tests.system.measuring import ROOT, collected, collecting, interrupt, kept
 
 SUITE = {
     "kind": "comparisons", "name": "tiny", "seed": 3, "passes": 3, "history": 1, "same": 1, "changes": 2,
@@ -48,6 +48,17 @@ def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_tables(tmp_pa
         "operation \"sort\": needs the program 'no-such-python', which is not installed",
         "operation \"text\": needs the program 'no-such-compiler', which is not installed",
     ]
+
+
+def test_a_measurement_of_nothing_is_an_error_in_one_line(tmp_path):
+    suite, out = tmp_path / "suite.yaml", tmp_path / "out"
+    suite.write_text(yaml.safe_dump(SUITE | {"operations": [SUITE["operations"][1]]}))
+    process = subprocess.run(collecting(suite, out), cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 2
+    *_, last = process.stderr.splitlines()
+    assert last.endswith("needs the program 'no-such-compiler', which is not installed")
+    assert f'{suite}: nothing could be measured; operation "text"' in last
+    assert json.loads((out / "settings.json").read_text())["left_out"]
 
 
 def test_a_missing_suite_gives_a_one_line_error():
