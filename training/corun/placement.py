@@ -34,7 +34,7 @@ class Placement:
 
     `groups` are task numbers per machine, without empty machines; `total` is the slow-down (impact - 1)
     summed over tasks; `exact`: whether it is known that no placement has a smaller total (for
-    `worst_placement`: a larger one on as many machines).
+    `worst_placement`: a larger one).
     """
 
     groups: tuple[Group, ...]
@@ -100,16 +100,22 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
 
 
 def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
-    """Return a placement with a large total on the fewest machines that hold `tasks`.
+    """Return a placement with a large total on the fewest machines that hold `tasks`, or on more.
 
-    For one or two slots per machine it is the worst placement on these machines (``exact=True``); else the
+    More are used only if a pair is quicker together than alone. For one or two slots per machine it is the
+    worst placement on these machines (``exact=True``); else the
     worst that a local search, seeded by `seed`, finds (``exact=False``). `cost` takes groups of task numbers
     and returns slow-downs, shape (n_groups,), 0 for one task or none. InputError if the tasks do not fit in
     `room`, it has no machine or no slot, or `tasks` is 0.
     """
     room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
-    opposite = best_placement(tasks, filled, lambda groups: -cost(groups), seed)
+    has_quicker_pair = (cost(list(combinations(range(tasks), 2))) < 0).any()
+    opposites = [
+        best_placement(tasks, used, lambda groups: -cost(groups), seed)
+        for used in dict.fromkeys([filled, room] if has_quicker_pair else [filled])
+    ]
+    opposite = min(opposites, key=lambda placed: placed.total)
     return _make_placement(list(opposite.groups), cost, exact=opposite.exact)
 
 

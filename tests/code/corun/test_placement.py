@@ -54,3 +54,12 @@ def test_more_tasks_than_slots_are_refused():
 def test_a_placement_of_no_tasks_is_refused(place, slots):
     with pytest.raises(InputError, match=r"^0 tasks to place: expected at least 1$"):
         place(0, Room(2, slots), pairwise_cost(np.zeros((0, 0))))
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+@pytest.mark.parametrize("machines", [2, 3, 5])
+def test_no_random_placement_is_worse_than_the_worst(machines, slots):
+    slowdown = np.random.default_rng(machines).random((4, 4)) - 0.8
+    room, cost = Room(machines, slots), pairwise_cost(slowdown)
+    totals = random_totals(4, room, cost, draws=200, seed=1)
+    assert totals.max() <= worst_placement(4, room, cost).total + 1e-9
