@@ -24,6 +24,8 @@ Cost = Callable[[list[Group]], Floats]
 _STEPS = 2**40
 #: Number of starts of the local search: the given order of the tasks, then random ones.
 _STARTS = 4
+#: Maximal number of slots of all machines; random placements draw from all of them.
+MOST_SLOTS = 100_000
 #: Smaller improvements are rounding errors.
 _GAIN = 1e-12
 
@@ -50,7 +52,7 @@ class Room:
     slots: int
 
     def require_space(self, tasks: int) -> None:
-        """Raise InputError if `tasks` tasks do not fit, or any of the three numbers is below 1."""
+        """Raise InputError if `tasks` do not fit, a number is below 1, or there are over 100,000 slots."""
         if tasks < 1:
             raise InputError(f"{tasks} tasks to place: expected at least 1")
         if self.machines < 1 or self.slots < 1:
@@ -60,6 +62,9 @@ class Room:
                 f"{tasks} tasks don't fit on {self.machines} machines with {self.slots} slots each; "
                 f"expected at most {self.machines * self.slots}"
             )
+        if self.machines * self.slots > MOST_SLOTS:
+            problem = f"are {self.machines * self.slots} slots in all; expected at most {MOST_SLOTS}"
+            raise InputError(f"machines={self.machines}, slots={self.slots}: {problem}")
 
 
 def pairwise_cost(slowdown: Floats) -> Cost:
@@ -89,6 +94,8 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
     `tasks` is below 1 or they do not fit in `room`, or it has no machine or no slot.
     """
     room.require_space(tasks)
+    # further machines stay empty
+    room = Room(min(room.machines, tasks), room.slots)
     if room.slots == 1:
         return _make_placement([(task,) for task in range(tasks)], cost, exact=True)
     if room.slots == 2:  # noqa: PLR2004 - a pair
