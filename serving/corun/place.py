@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,8 +157,8 @@ def place_tasks(
 
     They are its ``placements``; ``random`` sums up 1000 random ones. `tasks` may repeat a task; if it is
     empty, all tasks with solo runs on the machine are placed. `machine` None is the only known machine. The
-    best has the smallest sum of predicted slow-downs (impact - 1), the worst the largest on the fewest
-    machines, both approximately with more than two slots. For an unknown machine, solo runs on the first
+    best has the smallest sum of predicted slow-downs (impact - 1), the worst the largest,
+    both approximately with more than two slots. For an unknown machine, solo runs on the first
     known one that has all `tasks` are used, with a note. Run times are sums over tasks in seconds; they and
     the savings are None unless all tasks have solo times on `machine`. InputError as by `source_machines`, if
     `machine` is None and not exactly one is known, no tasks are given for an unknown machine, or `room` is
@@ -215,6 +216,8 @@ def place_tasks(
 def _saving_over(seconds: float | None, against: float | None) -> SavingAnswer | None:
     if seconds is None or against is None:
         return None
+    # a difference that is only due to rounding is none
+    seconds = against if math.isclose(seconds, against, rel_tol=1e-12) else seconds
     return SavingAnswer(seconds=against - seconds, share=1 - seconds / against)
 
 

@@ -185,9 +185,7 @@ def _predict_resolved(coruns: Sequence[_ResolvedCorun], static: Static) -> list[
     for corun in coruns:
         shape = len(corun.parts), len(corun.sources)
         by_part = by_row[start : start + shape[0] * shape[1]].reshape(shape)
-        # slow-downs add up; speed-ups by several co-runners are at most that by one of them
-        total = 1 + (by_part - 1).sum(axis=0)
-        candidates = np.maximum(total, by_part.min(axis=0, initial=1.0)) if corun.is_sum else by_part[0]
+        candidates = add_slowdowns(by_part) if corun.is_sum else by_part[0]
         # an unknown machine gets the lower median of the known machines, whose drivers add up
         middle = int(np.argsort(candidates, kind="stable")[(shape[1] - 1) // 2])
         impacts.append(float(candidates[middle]))
@@ -201,6 +199,11 @@ def _predict_resolved(coruns: Sequence[_ResolvedCorun], static: Static) -> list[
         _static_prediction(corun, impact, [next(explanations) for _ in corun.parts], static)
         for corun, impact in zip(coruns, impacts, strict=True)
     ]
+
+
+def add_slowdowns(impacts: Floats) -> Floats:
+    """Return 1 + the sum of slow-downs over the first axis; of speed-ups, only the largest counts."""
+    return np.asarray(np.minimum(impacts.min(axis=0), 1) + np.maximum(impacts - 1, 0).sum(axis=0))
 
 
 def _static_prediction(

@@ -24,6 +24,8 @@ Cost = Callable[[list[Group]], Floats]
 _STEPS = 2**40
 #: Number of starts of the local search: the given order of the tasks, then random ones.
 _STARTS = 4
+#: Maximal number of slots of all machines; random placements draw from all of them.
+MOST_SLOTS = 100_000
 #: Smaller improvements are rounding errors.
 _GAIN = 1e-12
 
@@ -34,7 +36,7 @@ class Placement:
 
     `groups` are task numbers per machine, without empty machines; `total` is the slow-down (impact - 1)
     summed over tasks; `exact`: whether it is known that no placement has a smaller total (for
-    `worst_placement`: a larger one on as many machines).
+    `worst_placement`: a larger one).
     """
 
     groups: tuple[Group, ...]
@@ -50,7 +52,7 @@ class Room:
     slots: int
 
     def require_space(self, tasks: int) -> None:
-        """Raise InputError if `tasks` tasks do not fit, or any of the three numbers is below 1."""
+        """Raise InputError if `tasks` do not fit, a number is below 1, or there are over 100,000 slots."""
         if tasks < 1:
             raise InputError(f"{tasks} tasks to place: expected at least 1")
         if self.machines < 1 or self.slots < 1:
@@ -60,6 +62,9 @@ class Room:
                 f"{tasks} tasks don't fit on {self.machines} machines with {self.slots} slots each; "
                 f"expected at most {self.machines * self.slots}"
             )
+        if self.machines * self.slots > MOST_SLOTS:
+            problem = f"are {self.machines * self.slots} slots in all; expected at most {MOST_SLOTS}"
+            raise InputError(f"machines={self.machines}, slots={self.slots}: {problem}")
 
 
 def pairwise_cost(slowdown: Floats) -> Cost:
@@ -89,6 +94,8 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
     `tasks` is below 1 or they do not fit in `room`, or it has no machine or no slot.
     """
     room.require_space(tasks)
+    # further machines stay empty
+    room = Room(min(room.machines, tasks), room.slots)
     if room.slots == 1:
         return _make_placement([(task,) for task in range(tasks)], cost, exact=True)
     if room.slots == 2:  # noqa: PLR2004 - a pair
@@ -100,16 +107,22 @@ def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placeme
 
 
 def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
-    """Return a placement with a large total on the fewest machines that hold `tasks`.
+    """Return a placement with a large total on the fewest machines that hold `tasks`, or on more.
 
-    For one or two slots per machine it is the worst placement on these machines (``exact=True``); else the
+    More are used only if a pair is quicker together than alone. For one or two slots per machine it is the
+    worst placement on these machines (``exact=True``); else the
     worst that a local search, seeded by `seed`, finds (``exact=False``). `cost` takes groups of task numbers
     and returns slow-downs, shape (n_groups,), 0 for one task or none. InputError if the tasks do not fit in
     `room`, it has no machine or no slot, or `tasks` is 0.
     """
     room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
-    opposite = best_placement(tasks, filled, lambda groups: -cost(groups), seed)
+    has_quicker_pair = (cost(list(combinations(range(tasks), 2))) < 0).any()
+    opposites = [
+        best_placement(tasks, used, lambda groups: -cost(groups), seed)
+        for used in dict.fromkeys([filled, room] if has_quicker_pair else [filled])
+    ]
+    opposite = min(opposites, key=lambda placed: placed.total)
     return _make_placement(list(opposite.groups), cost, exact=opposite.exact)
 
 

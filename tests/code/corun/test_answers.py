@@ -22,6 +22,7 @@ from serving.corun.place import (
     read_measured,
 )
 from serving.corun.schemas import PlaceAnswer, RandomAnswer
+from serving.corun.static import add_slowdowns
 from serving.http.schemas import ModelAnswer
 from tests.imports import ROOT
 from tests.system.corun import inputs
@@ -230,3 +231,14 @@ def test_factors_of_drivers_multiply_to_the_observed_impact(share, ended):
     product = np.prod([1 + driver.contribution for driver in found.attributions])
     assert product == pytest.approx(found.opinions[0].so_far, rel=1e-6)
     assert ended is None or found.impact == pytest.approx(ended / 10)
+
+
+@pytest.mark.parametrize("corunners", [2, 10, 63])
+def test_impacts_of_many_co_runners_are_positive_and_add_slowdowns(corunners):
+    impacts = np.random.default_rng(corunners).uniform(0.9, 1.3, (corunners, 5))
+    together = add_slowdowns(impacts)
+    assert (together >= impacts.max(axis=0) + np.minimum(impacts.min(axis=0) - 1, 0)).all()
+    slower = np.maximum(impacts, 1)
+    np.testing.assert_array_equal(add_slowdowns(slower), 1 + (slower - 1).sum(axis=0))
+    faster = np.minimum(impacts, 0.99)
+    np.testing.assert_array_equal(add_slowdowns(faster), faster.min(axis=0))

@@ -54,3 +54,27 @@ def test_more_tasks_than_slots_are_refused():
 def test_a_placement_of_no_tasks_is_refused(place, slots):
     with pytest.raises(InputError, match=r"^0 tasks to place: expected at least 1$"):
         place(0, Room(2, slots), pairwise_cost(np.zeros((0, 0))))
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+@pytest.mark.parametrize("machines", [2, 3, 5])
+def test_no_random_placement_is_worse_than_the_worst(machines, slots):
+    slowdown = np.random.default_rng(machines).random((4, 4)) - 0.8
+    room, cost = Room(machines, slots), pairwise_cost(slowdown)
+    totals = random_totals(4, room, cost, draws=200, seed=1)
+    assert totals.max() <= worst_placement(4, room, cost).total + 1e-9
+
+
+@pytest.mark.parametrize("room", [Room(10**9, 10**9), Room(3_000_000, 2), Room(1, 100_001)])
+@pytest.mark.parametrize("place", [best_placement, worst_placement, partial(random_totals, draws=2, seed=0)])
+def test_more_slots_than_can_be_drawn_are_refused(place, room):
+    with pytest.raises(InputError, match=r"slots in all; expected at most 100000$"):
+        place(2, room, pairwise_cost(np.ones((2, 2))))
+
+
+@pytest.mark.parametrize("room", [Room(50_000, 2), Room(33_333, 3), Room(1, 100_000)])
+def test_most_slots_do_not_slow_down_a_placement(room):
+    cost = pairwise_cost(np.random.default_rng(1).random((5, 5)))
+    assert best_placement(5, room, cost).total == pytest.approx(
+        cost([tuple(range(5))])[0] * (room.machines == 1)
+    )
