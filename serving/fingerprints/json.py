@@ -17,7 +17,7 @@ from data.errors import InputError
 from data.tables.documents import validation_message
 from data.tables.files import content_of
 from features.fingerprints.matrix import Measured
-from serving.fingerprints.schemas import IrupRequest, Measurements, ProfileAnswer, ProfileFile, TrustAnswer
+from serving.fingerprints.schemas import IrupRequest, ProfileAnswer, ProfileFile, TrustAnswer
 from serving.http.schemas import finite_or_none
 from serving.reports.text_tables import text_table
 from training.fingerprints.differences import ProfileDifference
@@ -153,17 +153,21 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
     """Return the JSON of ``irup profile --json``: the fields of the HTTP answer, and ``measured``.
 
     These are the measurements: ``columns``, and ``machines, cpus, rates, values``, one entry per machine.
+    InputError if a name is longer than `read_measurements` accepts.
     """
     measured = profile.measured
-    measurements = Measurements(
-        columns=list(measured.columns),
-        machines=measured.machines.tolist(),
-        cpus=measured.cpus.tolist(),
-        rates=[[finite_or_none(rate) for rate in row] for row in measured.x.tolist()],
-        values=measured.y.tolist(),
-    )
+    measurements = {
+        "columns": list(measured.columns),
+        "machines": measured.machines.tolist(),
+        "cpus": measured.cpus.tolist(),
+        "rates": [[finite_or_none(rate) for rate in row] for row in measured.x.tolist()],
+        "values": measured.y.tolist(),
+    }
     content = _answer_fields(profile, predictions, warnings) | {"measured": measurements}
-    fields = ProfileFile.model_validate(content).model_dump()
+    try:
+        fields = ProfileFile.model_validate(content).model_dump()
+    except ValidationError as exc:
+        raise InputError(f"cannot be written as JSON: {validation_message(exc)}") from exc
     rows = json.dumps(fields.pop("measured"), allow_nan=False, ensure_ascii=False)
     text = json.dumps(fields, indent=1, allow_nan=False, ensure_ascii=False).removesuffix("\n}")
     return f'{text},\n "measured": {rows}\n}}\n'

@@ -78,6 +78,19 @@ SLIPS = ["", "0", "-1", "1e999", "9" * 5000, "NaN", '"', "<", "{", "[", ",", "\n
          "\udcff"]  # fmt: skip
 
 
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_name_too_long_for_a_profile_is_refused(tmp_path, column):
+    header, first, *others = (SAMPLES / "machines.csv").read_text().splitlines()
+    cells = first.split(",")
+    cells[column] = "m" * 301
+    path = tmp_path / "machines.csv"
+    path.write_text("\n".join([header, ",".join(cells), *others]))
+    text = (SAMPLES / "application-before.csv").read_text().replace(f"{first.split(',')[0]},", f"{cells[0]},")
+    (tmp_path / "application.csv").write_text(text)
+    code, told = status_and_error("irup", "profile", path, tmp_path / "application.csv", "--json")
+    assert (code, "at most 300 characters" in told, told.count("\n")) == (2, True, 1)
+
+
 @given(st.sampled_from(TEXTS), st.floats(0, 1), st.sampled_from(SLIPS), st.integers(0, 40))
 @PROPERTY
 def test_any_damaged_sample_is_answered_or_refused(model_directory, engine, name, share, slip, dropped):
