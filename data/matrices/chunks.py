@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.tables import CAUSE_DTYPES, SIDES, SUMMARY, MatrixTables, metrics_of
+from data.matrices.tables import CAUSE_DTYPES, SIDES, SUMMARY, MatrixTables, metrics_of, one_row_each
 from data.matrices.validity import SIGNED_SHARE, decide_runs_and_pairs, informative_metrics, unusable_metrics
 from data.parallel import Compute, side_by_side, with_progress_bar
 from data.stages import column_counts
@@ -196,7 +196,8 @@ def clean_chunks(
     counts = counted.groupby(level=0, sort=False).agg(kinds)
     rows = int(counts["rows"].iloc[0]) if len(counts) else 0
     inside, beside = source / METRICS_FILE, _place_of_runs(source).resolve().parent / METRICS_FILE
-    listed = MatrixTables.SPECS["metrics"].read(inside if inside.exists() else beside)
+    metrics_file = inside if inside.exists() else beside
+    listed = one_row_each(MatrixTables.SPECS["metrics"].read(metrics_file), metrics_file)
     no_runs = pd.DataFrame(columns=[*MatrixTables.SPECS["runs"].dtypes, *counts.index])
     table = MatrixTables.from_frames({"runs": no_runs, "causes": no_runs[:0], "metrics": listed}).metrics
     often = (counts["negative"] / counts["rows"] > SIGNED_SHARE).reindex(table["metric"])

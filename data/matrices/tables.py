@@ -118,11 +118,11 @@ class MatrixTables(Tables):
         """Return the tables with raw metrics before summary metrics, and a row of `metrics` for each.
 
         A metric that `metrics` does not describe has an empty unit and note; descriptions of metrics that the
-        runs do not have are dropped.
+        runs do not have are dropped. InputError as `one_row_each`.
         """
         runs = frames["runs"]
         names = sorted(metrics_of(runs), key=lambda name: name.startswith(SUMMARY))
-        described = frames["metrics"].drop_duplicates("metric").set_index("metric")
+        described = one_row_each(frames["metrics"]).set_index("metric")
         every = described.reindex(pd.Index(names, dtype="str", name="metric")).reset_index()
         metrics = with_dtypes(every, METRIC_DTYPES).fillna({"unit": "", "note": ""})
         # the index of a source may have duplicates
@@ -136,7 +136,8 @@ class MatrixTables(Tables):
 
         Causes and metrics may be absent; ``metrics.parquet`` is also read from the folder of a single file.
         Without `flags`, the columns of analysts' flags are ignored. InputError if a file is missing or not
-        complete Parquet, does not have a column, has too many columns, or a metric is not a number.
+        complete Parquet, does not have a column, has too many columns, a metric is not a number, or rows
+        contradict each other (`one_row_each`).
         """
         path = directory / "matrices.parquet" if directory.is_dir() else directory
         if path.is_file():
@@ -152,6 +153,7 @@ class MatrixTables(Tables):
             spec, other = cls.SPECS[name], path.with_name(f"{name}.parquet")
             is_read = other != path and (directory.is_dir() or name == "metrics")
             frames[name] = spec.read(other) if is_read else with_dtypes(None, spec.dtypes)
+        frames["metrics"] = one_row_each(frames["metrics"], path.with_name("metrics.parquet"))
         return cls.from_frames(frames)
 
     def select_runs(self, chosen: NDArray[np.bool_]) -> MatrixTables:
@@ -200,19 +202,23 @@ class MatrixTables(Tables):
         missing = pd.array([pd.NA] * len(self.runs), dtype="boolean")
         return replace(self, runs=self.runs.assign(valid=missing, abnormal=missing))
 
-    @classmethod
-    def join_tables(cls, parts: Sequence[Self]) -> Self:
-        """Join the tables of several sources; the values of a metric that a source does not have are NaN.
 
-        InputError if two sources have a metric in different units.
-        """
-        if len(parts) > 1:
-            metrics = pd.concat([part.metrics for part in parts], ignore_index=True)
-            units = metrics[metrics["unit"] != ""].drop_duplicates(["metric", "unit"])
-            for name, rows in units[units.duplicated("metric", keep=False)].groupby("metric", sort=False):
-                names = " and ".join(f'"{unit}"' for unit in rows["unit"])
-                raise InputError(f"comes in the units {names}; expected one", place=f'metric "{name}"')
-        return super().join_tables(parts)
+def one_row_each(metrics: pd.DataFrame, file: Path | None = None) -> pd.DataFrame:
+    """Return the table `metrics` with one row per metric: its known unit, flag ``signed`` and note.
+
+    InputError, with `file`, if rows of a metric have different units or flags. Of several notes, the first
+    is kept.
+    """
+    if metrics["metric"].is_unique:
+        return metrics
+    known = metrics.assign(unit=metrics["unit"].where(metrics["unit"] != ""))
+    for column in ("unit", "signed"):
+        values = known[["metric", column]].dropna().drop_duplicates()
+        for name, rows in values[values.duplicated("metric", keep=False)].groupby("metric", sort=False):
+            different = " and ".join(f'"{value}"' for value in rows[column])
+            problem = f"mixes {column} {different}; expected one"
+            raise InputError(problem, file=file, place=f'metric "{name}"')
+    return known.groupby("metric", sort=False).first().reset_index()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Matrices as they come in: a flaw is told in one line, or a decision leaves it out."""
 
 import re
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -257,10 +258,35 @@ def test_matrices_are_reduced_to_metrics_of_the_model():
         match(runs.drop(columns=["faults", "switches"]))
 
 
-def test_sources_with_one_metric_in_two_units_cannot_be_joined():
-    parts = [small(metrics=[{"metric": "faults", "unit": unit}]) for unit in ("s", "ms")]
-    with pytest.raises(InputError, match=r'^metric "faults": comes in the units "s" and "ms"; expected one$'):
-        MatrixTables.join_tables(parts)
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "reversed"])
+@pytest.mark.parametrize(("column", "values"), [("unit", ["s", "ms"]), ("signed", [True, False])])
+def test_contradicting_descriptions_of_a_metric_are_refused(column, values, order, tmp_path):
+    rows = [{"metric": "faults", "unit": "s", column: value} for value in values][::order]
+    mixed = f'metric "faults": mixes {column} "{rows[0][column]}" and "{rows[1][column]}"; expected one'
+    with pytest.raises(InputError, match=f"^{mixed}$"):
+        MatrixTables.join_tables([small(metrics=[row]) for row in rows])
+    path = tmp_path / "metrics.parquet"
+    small().runs.to_parquet(tmp_path / "matrices.parquet")
+    pd.DataFrame(rows).to_parquet(path)
+    for source in (tmp_path, tmp_path / "matrices.parquet"):
+        with pytest.raises(InputError, match=f"^{re.escape(str(path))} {mixed}$"):
+            matrix_formats.read_for_judging("tables", source)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_any_order_of_descriptions_gives_equal_metrics(order, tmp_path):
+    rows = [
+        {"metric": "faults", "unit": "", "signed": None},
+        {"metric": "faults", "unit": "ms", "signed": None},
+        {"metric": "faults", "unit": None, "signed": False},
+    ]
+    whole = small(metrics=rows[1:2]).metrics.assign(signed=pd.array([False, None, None, None], "boolean"))
+    ordered = [rows[number] for number in order]
+    small().runs.to_parquet(tmp_path / "matrices.parquet")
+    pd.DataFrame(ordered).to_parquet(tmp_path / "metrics.parquet")
+    joined = MatrixTables.join_tables([small(metrics=[row]) for row in ordered])
+    for tables in (MatrixTables.read(tmp_path), joined):
+        pd.testing.assert_frame_equal(tables.metrics, whole)
 
 
 CHOICES = {

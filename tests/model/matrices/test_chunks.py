@@ -90,6 +90,10 @@ def test_metrics_of_part_files_give_units_inside_and_beside(place, tmp_path):
     _, cleaned = recipe.clean_chunks(tmp_path / "source", tmp_path / "work")
     units = cleaned[0].some.metrics.set_index("metric")["unit"]
     assert units[units != ""].to_dict() == {"m0": "1/s", "summary_elapsed": "s", "summary_transactions": "1"}
+    path = tmp_path / place / "metrics.parquet"
+    pd.concat([tables.metrics, tables.metrics.assign(unit="ms")]).to_parquet(path, index=False)
+    with pytest.raises(InputError, match=rf'^{path} metric "m0": mixes unit "1/s" and "ms"; expected one$'):
+        recipe.clean_chunks(tmp_path / "source", tmp_path / "again")
 
 
 @pytest.mark.parametrize(
