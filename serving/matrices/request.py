@@ -164,10 +164,8 @@ def require_sides(pair: Pair, place: str) -> None:
         problem = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
         raise InputError(problem, place=place)
     for _, side, matrix in _sides([pair]):
-        metrics = matrix.metrics or {}
-        # most metrics have a value of every run
-        (runs, _), *_ = Counter(map(len, metrics.values())).most_common(1) or [(0, 0)]
-        for name, values in metrics.items():
+        runs = _run_count(matrix)
+        for name, values in (matrix.metrics or {}).items():
             if len(values) != runs:
                 problem = f"has {len(values)} values, where others have {runs}; expected one per run"
                 raise InputError(problem, place=f'{place}.{side}.metrics["{name}"]')
@@ -188,7 +186,8 @@ def _run_count(matrix: Matrix) -> int:
     if matrix.runs is not None:
         return len(matrix.runs)
     assert matrix.metrics, "the schema requires rows or columns"
-    return len(next(iter(matrix.metrics.values())))
+    # most metrics have a value of every run
+    return Counter(map(len, matrix.metrics.values())).most_common(1)[0][0]
 
 
 def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:

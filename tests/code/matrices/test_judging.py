@@ -185,12 +185,17 @@ def test_requests_of_a_batch_get_the_answers_of_each_alone(trained, unseen):
     assert "the body is not JSON" in str(bad)
 
 
-def test_a_metric_of_another_length_than_most_is_named(unseen):
+@pytest.mark.parametrize("values", [[], [1.0], [1.0] * 4], ids=len)
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_a_metric_of_another_length_than_most_is_named(unseen, place, values):
     sent = request(unseen)
-    metrics = sent["pairs"][0]["baseline"]["metrics"]
-    metrics[next(iter(metrics))].append(1.0)
-    with pytest.raises(InputError, match=r'baseline.metrics\["m0"\]: has 4 values, where others have 3'):
-        tables_of(MatricesRequest.model_validate(sent))
+    for side in ("target", "baseline"):
+        metrics = sent["pairs"][0][side]["metrics"]
+        name = list(metrics)[place]
+        metrics[name] = values
+        told = rf'{side}.metrics\["{name}"\]: has {len(values)} values, where others have 3'
+        with pytest.raises(InputError, match=told):
+            tables_of(MatricesRequest.model_validate(sent))
 
 
 def test_rules_on_all_runs_see_those_of_one_request_alone(trained, unseen):
