@@ -39,8 +39,8 @@ def main(suite: Path, directory: Path) -> int:
     suite, only missing runs are measured, and those over their time limit if the limit is higher now. In
     suites of comparisons, failed runs are noted and left out; in those of fingerprints, they have no value.
     Notes and a progress bar appear on stderr. InputError if the suite is invalid or cannot be measured here,
-    `directory` has another measurement, a program of a suite of matrices or co-runs fails, or all programs of
-    a suite of comparisons do.
+    `directory` has another measurement, a program of a suite of matrices or co-runs fails, or no operation
+    of a suite of comparisons has a complete run.
     """
     # an error before measuring, not after it
     import pyarrow as pa  # noqa: F401 - results are Parquet

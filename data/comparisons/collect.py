@@ -280,7 +280,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     after Ctrl-C, without runs that do not have values for all numbers of threads. ``settings.json`` lists the
     runs over their time limit (``invalid``) and the errors of builds that failed (``left_out``); neither
     makes the result False. `screen` shows notes and progress. InputError if the suite is invalid, `directory`
-    holds the measurement of another suite, or, after writing, no run of the suite could be measured.
+    holds the measurement of another suite, or, after writing, the tables have no result.
     """
     suite = suites.load_suite(path)
     session = Session.begin_or_resume(directory, suite, screen, "runs", BuildRun, note=Trial)
@@ -296,6 +296,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         reference.to_parquet(temporary, index=False, compression="zstd")
     left_out = sorted({note.problem for note in session.journal.notes} - {""})
     complete = session.write_results(suite, measured, pinned=pinned.settings, left_out=left_out)
-    if complete and not session.journal.entries:
-        raise InputError("; ".join(["nothing could be measured", *left_out]), file=path)
+    if complete and measured.results.empty:
+        reasons = {*left_out, *(run.problem for run in session.journal.invalid)}
+        raise InputError("; ".join(["nothing could be measured", *sorted(reasons)]), file=path)
     return complete

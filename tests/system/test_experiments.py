@@ -192,6 +192,17 @@ def test_a_remote_is_named_as_the_place_of_missing_files(told, project, tmp_path
     assert "uv run dvc fetch --all-commits" in lost_files(told("HEAD~1", "HEAD"))
 
 
+@pytest.mark.parametrize("name", ["HEAD", "@", "HEAD~1", "main", "HEAD^{commit}"])
+def test_head_is_that_of_the_own_checkout(told, project, tmp_path, monkeypatch, name):
+    """While an experiment runs, DVC marks its baseline with a reference that all worktrees share."""
+    clone = clone_of(project, tmp_path / "clone", monkeypatch)
+    main, worktree = Repository(clone), tmp_path / "worktree"
+    main.git("worktree", "add", "--quiet", "--detach", worktree, "HEAD~1")
+    Repository(worktree).git("update-ref", "refs/exps/exec/EXEC_BASELINE", "HEAD")
+    heading, *_ = told(name, "workspace", "text").splitlines()
+    assert heading == f"{name} ({main.git('rev-parse', name)[:10]}) -> workspace"
+
+
 @pytest.mark.parametrize(
     ("name", "problem"),
     [

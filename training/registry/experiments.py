@@ -24,7 +24,7 @@ from training.evaluation.paired_bootstrap import (
 )
 from training.plugins import PredictionReaders, family_plugin
 from training.registry.champions import client, find_version, import_mlflow
-from training.registry.origins import commit_of
+from training.registry.origins import commit_of, git_output
 
 #: The name of the state in the working directory.
 WORKSPACE = "workspace"
@@ -101,7 +101,9 @@ def _fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
 
     try:
         with Repo(str(project)) as here:
-            commit, remotes = resolve_rev(here.scm, name), here.config["remote"]
+            # git first: DVC takes HEAD as the baseline of an experiment that runs in any worktree
+            commit = git_output(project, "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}")
+            commit, remotes = commit or resolve_rev(here.scm, name), here.config["remote"]
             checked_out, changed = here.scm.get_rev(), here.scm.is_dirty()
         with Repo(str(project), rev=commit) as repo:
             files = DVCFileSystem(repo=repo)

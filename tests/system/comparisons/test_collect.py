@@ -61,6 +61,18 @@ def test_a_measurement_of_nothing_is_an_error_in_one_line(tmp_path):
     assert json.loads((out / "settings.json").read_text())["left_out"]
 
 
+def test_an_operation_without_complete_runs_is_no_measurement(tmp_path):
+    suite, out = tmp_path / "suite.yaml", tmp_path / "out"
+    command = "sh -c 'test {threads} = 2 && sleep 9; echo 0.01'"
+    slow = {"name": "slow", "group": "c", "command": command, "threads": [1, 2], "work": 1}
+    suite.write_text(yaml.safe_dump(SUITE | {"passes": 2, "timeout": 0.5, "operations": [slow]}))
+    process = subprocess.run(collecting(suite, out), cwd=ROOT, capture_output=True, text=True, check=False)
+    assert kept(out) > len(json.loads((out / "settings.json").read_text())["invalid"]) > 0
+    assert process.returncode == 2
+    told = f'{suite}: nothing could be measured; operation "slow": ran for longer than 0.5 seconds'
+    assert told in process.stderr.splitlines()[-1]
+
+
 def test_a_missing_suite_gives_a_one_line_error():
     process = subprocess.run(
         [sys.executable, "-m", "data.collect", "nowhere.yaml", "-o", "x"],
