@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.corun.tables import CorunTables
+from data.corun.tables import SAMPLE_DTYPES, CorunTables
 from serving.corun.body import answer_static, answer_static_batch
 from serving.corun.model import load_static
 from serving.corun.schemas import CorunQuestion
@@ -348,7 +348,12 @@ def test_bad_requests_are_answered_with_problem_details(server, told, content):
 
 UNUSABLE = {
     "page-faults: has 3 counts": sampled(RUN | {"t_seconds": [0.2]}),
-    "the column of time": sampled(events={"t_seconds": [1, 2, 3]}),
+    **{
+        f"solo.events.{name}: is the name of a column of samples": sampled(
+            RUN | {"events": {name: [1, 2, 3]}}
+        )
+        for name in SAMPLE_DTYPES
+    },
     "solo: shares no event with corun that measures progress": sampled(events={"instructions": [1, 2, 3]}),
 }
 
