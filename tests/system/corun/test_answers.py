@@ -133,6 +133,18 @@ def test_slow_downs_by_many_tasks_add_up_and_speed_ups_do_not(static, monkeypatc
     assert 0 < one.low <= one.impact <= one.high
 
 
+@pytest.mark.parametrize("alone", [[0.9, 0.8], [0.8, 0.9, 1.02], [1.1, 0.95], [1.1, 1.2], [0.9, 0.9]])
+def test_explained_impacts_add_up_also_where_speed_ups_do_not(static, monkeypatch, alone):
+    impacts = {f"task-{number}": impact for number, impact in enumerate(alone)}
+    monkeypatch.setattr(Static, "predict_impacts", lambda *_: np.array(alone))
+    answer = predict_corun(CorunQuestion(task="task-7", corunners=[*impacts]), load_static(str(static)))
+    (one,) = answer.predictions
+    explained = [name for row in one.drivers_explain for name in row.corunners]
+    assert one.impact == pytest.approx(1 + sum(impacts[name] - 1 for name in explained))
+    assert {driver.corunners[0] for driver in one.attributions} <= set(explained)
+    assert {name for name, impact in impacts.items() if impact >= 1} <= set(explained)
+
+
 def test_drivers_of_a_short_co_run_multiply_to_the_slow_down(online, tmp_path):
     paths, seconds = [tmp_path / "solo.csv", tmp_path / "corun.csv"], (10, 3)
     for path, lasted, rate in zip(paths, seconds, (1_000_000_000, 200_000_000), strict=True):
