@@ -9,6 +9,7 @@ import re
 import signal
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,7 +148,8 @@ def _parse_count(line: int, text: str, name: str) -> float:
         number = float(text)
     except ValueError:
         raise InputError(f'{name}="{text[:40]}" is not a count', line=line) from None
-    if not 0 <= number < MAX_COUNT:
+    # float64 rounds the largest counts of 64 bits to 2**64
+    if not number >= 0 or (number >= MAX_COUNT and Decimal(text) >= MAX_COUNT):
         raise InputError(f"{name}={text[:40]} must be 0 or more, and less than 2**64", line=line)
     return number
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from data.corun.formats import read
 from data.corun.synonyms import IntervalCounts
-from data.corun.tables import CorunTables
+from data.corun.tables import SAMPLE_DTYPES, CorunTables
 from data.errors import InputError
-from data.measure.perf_stat import TIME
 from features.corun.rates import Placed
 from serving.corun.model import (
     IMPACTS,
@@ -243,7 +242,7 @@ def _interval_counts(run: FirstSeconds, name: str) -> IntervalCounts:
         if len(counts) != rows:
             problem = f"has {len(counts)} counts; expected {rows}, one per interval"
             raise InputError(problem, place=f"{name}.events.{event}")
-        if event == TIME:
-            raise InputError("is the name of the column of time", place=f"{name}.events.{event}")
+        if event in SAMPLE_DTYPES:
+            raise InputError("is the name of a column of samples", place=f"{name}.events.{event}")
     counts_by_event = np.array(list(run.events.values()), np.float64)
     return IntervalCounts(tuple(run.events), np.array(run.t_seconds), counts_by_event.T)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,15 +190,18 @@ def _predict_resolved(coruns: Sequence[_ResolvedCorun], static: Static) -> list[
         # an unknown machine gets the lower median of the known machines, whose drivers add up
         middle = int(np.argsort(candidates, kind="stable")[(shape[1] - 1) // 2])
         impacts.append(float(candidates[middle]))
-        explained.append(start + middle + shape[1] * np.arange(shape[0]))
+        # a speed-up that does not count has no drivers, so that those of the others add up to the impact
+        counts = by_part[:, middle] >= 1
+        counts[by_part[:, middle].argmin()] = True
+        explained.append(start + middle + shape[1] * np.flatnonzero(counts))
         start += by_part.size
     chosen = np.concatenate(explained)
     explanations = iter(
         explain_coruns([rows[row] for row in chosen], features[chosen], named[chosen], static)
     )
     return [
-        _static_prediction(corun, impact, [next(explanations) for _ in corun.parts], static)
-        for corun, impact in zip(coruns, impacts, strict=True)
+        _static_prediction(corun, impact, list(islice(explanations, len(counted))), static)
+        for corun, impact, counted in zip(coruns, impacts, explained, strict=True)
     ]
 
 

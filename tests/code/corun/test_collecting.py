@@ -118,7 +118,15 @@ EXPECTED = "expected the output of perf stat"
         (PERF.replace(",22,", ",many,"), ':6: context-switches="many" is not a count'),
         *(
             (PERF.replace(",22,", f",{count},"), f":6: context-switches={count} must be 0 or more, and less")
-            for count in ("-22", "inf", "-inf", "nan", "1e400", "18446744073709551616")
+            for count in (
+                "-22",
+                "inf",
+                "-inf",
+                "nan",
+                "1e400",
+                "18446744073709551616",
+                "1.8446744073709551616e19",
+            )
         ),
         *(
             (
@@ -144,6 +152,14 @@ def test_invalid_perf_output_gives_a_one_line_error(tmp_path, text, message):
     with pytest.raises(InputError) as error:
         read_intervals(path, SAMPLE_DTYPES)
     assert str(error.value).startswith(f"{path}{message}")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2**53 + 1, 2**64 - 1025, 2**64 - 1024, 2**64 - 1])
+def test_every_count_of_64_bits_is_read_from_files(tmp_path, count):
+    path = tmp_path / "perf.csv"
+    for text in (PERF.replace(",22,", f",{count},"), f"t,context-switches\n0.2,0\n0.4,{count}\n"):
+        path.write_text(text)
+        assert read_intervals(path)["context-switches"].iloc[-1] == float(count)
 
 
 def test_perf_intervals_are_matched_to_the_nearest_ends():

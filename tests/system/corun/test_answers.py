@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.corun.tables import CorunTables
+from data.corun.tables import SAMPLE_DTYPES, CorunTables
 from serving.corun.body import answer_static, answer_static_batch
 from serving.corun.model import load_static
 from serving.corun.schemas import CorunQuestion
@@ -131,6 +131,18 @@ def test_slow_downs_by_many_tasks_add_up_and_speed_ups_do_not(static, monkeypatc
     (one,) = answer.predictions
     assert one.impact == pytest.approx(together)
     assert 0 < one.low <= one.impact <= one.high
+
+
+@pytest.mark.parametrize("alone", [[0.9, 0.8], [0.8, 0.9, 1.02], [1.1, 0.95], [1.1, 1.2], [0.9, 0.9]])
+def test_explained_impacts_add_up_also_where_speed_ups_do_not(static, monkeypatch, alone):
+    impacts = {f"task-{number}": impact for number, impact in enumerate(alone)}
+    monkeypatch.setattr(Static, "predict_impacts", lambda *_: np.array(alone))
+    answer = predict_corun(CorunQuestion(task="task-7", corunners=[*impacts]), load_static(str(static)))
+    (one,) = answer.predictions
+    explained = [name for row in one.drivers_explain for name in row.corunners]
+    assert one.impact == pytest.approx(1 + sum(impacts[name] - 1 for name in explained))
+    assert {driver.corunners[0] for driver in one.attributions} <= set(explained)
+    assert {name for name, impact in impacts.items() if impact >= 1} <= set(explained)
 
 
 def test_drivers_of_a_short_co_run_multiply_to_the_slow_down(online, tmp_path):
@@ -348,7 +360,12 @@ def test_bad_requests_are_answered_with_problem_details(server, told, content):
 
 UNUSABLE = {
     "page-faults: has 3 counts": sampled(RUN | {"t_seconds": [0.2]}),
-    "the column of time": sampled(events={"t_seconds": [1, 2, 3]}),
+    **{
+        f"solo.events.{name}: is the name of a column of samples": sampled(
+            RUN | {"events": {name: [1, 2, 3]}}
+        )
+        for name in SAMPLE_DTYPES
+    },
     "solo: shares no event with corun that measures progress": sampled(events={"instructions": [1, 2, 3]}),
 }
 
