@@ -349,6 +349,22 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     return rows if has_both.all() else rows.select_rows(has_both)
 
 
+def join_medians(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
+    """Return one row per pair: the medians of the baseline and of the target, and their differences.
+
+    Columns are ``baseline <metric>``, ``target <metric>``, then ``difference <metric>``, target minus
+    baseline, in the metrics' own units. A metric missing on one side has the training median there, and the
+    difference 0. Rows are in the order of the pairs' first runs; the label ``y`` is that of `contrast_pairs`.
+    """
+    matrices = MatrixPairs.from_tables(tables, _finite_values(tables, statistics.metrics))
+    medians = np.where(np.isnan(matrices.middles), statistics.middles, matrices.middles)
+    # the difference of two finite numbers may be infinite
+    with np.errstate(over="ignore"):
+        difference = np.nan_to_num(matrices.median_difference)
+    columns = tuple(f"{part} {metric}" for part in (*SIDES, "difference") for metric in statistics.metrics)
+    return Rows(np.hstack([*medians, difference]), columns, matrices.about, _pair_labels(tables))
+
+
 def chance_deviation(matrices: MatrixPairs, statistics: MetricStatistics, place: Whole) -> Floats:
     """Return the standard deviation that the difference of medians of a pair has by chance.
 
@@ -377,7 +393,10 @@ FORMS: dict[str, Form] = {
     "concatenated": concatenate_runs,
     "subtracted": subtract_baselines,
     "contrasted": contrast_pairs,
+    "medians": join_medians,
 }
+#: Forms with a row per pair; the others have a row per run.
+PAIR_FORMS = frozenset({"contrasted", "medians"})
 
 
 def _finite_values(tables: MatrixTables, metrics: Sequence[str]) -> Floats:
@@ -493,8 +512,8 @@ class Removal:
         row = self.starts[pair][version] + np.arange(len(version)) - (np.cumsum(counts) - counts)[version]
         x, removed = self.rows.x[row], removed[version]
         if self.still is not None:
-            # the first of two blocks is the baseline's and does not change
-            return np.where(np.tile(removed, self.rows.blocks), self.still[row], x), version
+            # columns of the baseline do not change
+            return np.where(np.tile(removed, x.shape[1] // removed.shape[1]), self.still[row], x), version
         metrics = removed.shape[1]
         x[:, :metrics][removed] = 0
         units = self._noise_units[row]

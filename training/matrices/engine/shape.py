@@ -14,6 +14,7 @@ from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from features.matrices.forms import (
     FORMS,
+    PAIR_FORMS,
     MetricStatistics,
     Rows,
     concat_rows,
@@ -132,7 +133,7 @@ class RowSettings:
         rows = self._training_rows(grouped, learned)
         rows = rows.select_rows(~np.isnan(rows.y))
         require_both_labels(int(rows.y.sum()), len(rows.y))
-        if self.form != "contrasted":
+        if self.form not in PAIR_FORMS:
             rows = _thin_rows(rows)
         return TrainingRows(self.form, learned, grouping, rows, pair_causes(tables))
 
@@ -179,8 +180,8 @@ class PreparedCases:
 def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tables: MatrixTables) -> Rows:
     """Return the feature rows of the pairs in `tables` that have a baseline and a target.
 
-    `form` is "flattened" (a row per run), "concatenated" or "subtracted" (per target run), or "contrasted"
-    (per pair); else KeyError. `scales` and `grouping` were learned from training pairs.
+    `form` is "flattened" (a row per run), "concatenated" or "subtracted" (per target run), "contrasted" or
+    "medians" (per pair); else KeyError. `scales` and `grouping` were learned from training pairs.
     """
     return FORMS[form](grouping.assign_groups(with_both_sides(tables)), scales)
 
