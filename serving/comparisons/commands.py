@@ -292,7 +292,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             min=0,
             max=100,
             metavar="N",
-            help="Number of runs of COMMAND to check fail and unsure verdicts.",
+            help="Largest number of runs of COMMAND to check regressions and unsure outcomes.",
         ),
     ] = 0,
     confirm_base: Annotated[
