@@ -83,7 +83,7 @@ def trace(
 ) -> int:
     """Show the origin of the model that gave an answer. With --input, check that the answer can be repeated.
 
-    With --input, repeat the other options of the command that produced the answer. --fail-on-unsure and
+    With --input, repeat those options below that the command of the answer had. --fail-on-unsure and
     --retrospective are not needed: one only sets the exit code, the other only selects the model, which the
     answer names. The exit code is 1 if the repeated answer differs, or if the model's files are not those
     that gave the answer.
