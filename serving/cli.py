@@ -75,7 +75,7 @@ def main_options(
         ),
     ] = False,
 ) -> None:
-    """Judge performance measurements with models that are trained on engineers' verdicts."""
+    """Judge performance measurements with models trained on engineers' verdicts or reference measurements."""
 
 
 @app.command()
@@ -92,8 +92,9 @@ def judge(  # noqa: PLR0917 - typer passes options by name
 ) -> int:
     """Judge the measurements in a file or directory.
 
-    Comparisons and matrices get a verdict and its reason, in a table by default. The exit code is 1 if a
-    verdict is fail and --fail-on-regression is given, or if one is unsure and --fail-on-unsure is given.
+    Comparisons and matrices (counters of several runs) get a verdict and its reason, in a table by default.
+    The exit code is 1 if a verdict is fail and --fail-on-regression is given, or if one is unsure and
+    --fail-on-unsure is given.
     """
     prepare_command()
     from serving.answering import OutputOptions, form_of, judge_source

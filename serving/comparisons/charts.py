@@ -338,7 +338,7 @@ def parameter_chart(name: str, curves: pd.DataFrame, always_pass: float) -> Char
         marks.append(Line(label, part["parameter"], part["mean"], style, band=part["std"]))
     marks.append(ValueLine(ALWAYS, y=always_pass))
     panel = Panel(marks, Axis(axis), Axis("accuracy (% of verdicts)", percent=True))
-    note = "Lines are means over the folds, bands \N{PLUS-MINUS SIGN} one standard deviation."
+    note = "Lines are means over the stratified folds, bands \N{PLUS-MINUS SIGN} one standard deviation."
     words = Words(name, _parameter_title(rows, models, value), f"Line chart of accuracy by {axis}", note)
     return draw_chart(words, [panel], (8.4, 3.7))
 
@@ -353,12 +353,12 @@ def _parameter_title(rows: pd.DataFrame, models: Mapping[str, str], value: str) 
     names = [name for curve, name in models.items() if curve in {curve for curve, _ in alike}]
     enough = min(parameter for curve, parameter in alike if curve == best_curve)
     right = percent(float(folds.mean()[best_curve, best]))
-    almost = f"not significantly lower at {value.format(enough)}"
+    almost = f"already at {value.format(enough)}, it is not significantly lower"
     if len(names) > 1:
         both = f"{names[0][0].upper()}{names[0][1:]} and {names[1]}"
-        return f"{both} do not differ significantly: accuracy {right} at best, {almost}"
+        return f"{both} do not differ significantly: best accuracy {right}; {almost}"
     title = f"Best with {names[0]} at {value.format(best)}: accuracy {right}"
-    return title if enough == best else f"{title}, {almost}"
+    return title if enough == best else f"{title}; {almost}"
 
 
 def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:

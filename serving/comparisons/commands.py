@@ -88,8 +88,7 @@ Retrospective = Annotated[
     typer.Option(
         "--retrospective",
         help="Judge with the champion of the retrospective models, which also use results of versions after"
-        " the target, if the input has them. Ignored with --model, and by perfjudge trace and perfjudge"
-        " shadow.",
+        " the target, if the input has them. Ignored with --model of `judge`, and by `trace` and `shadow`.",
     ),
 ]
 
@@ -292,7 +291,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             min=0,
             max=100,
             metavar="N",
-            help="Number of runs of COMMAND to check fail and unsure verdicts.",
+            help="Largest number of runs of COMMAND to check regressions and unsure outcomes.",
         ),
     ] = 0,
     confirm_base: Annotated[
@@ -313,8 +312,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--acknowledged",
             metavar="FILE",
             help="File that lists known regressions (excused until a date, version or commit), unstable"
-            " operations (always excused) and intended changes (excused at their commit; after it, older runs"
-            " are not used as history). Default: .perfjudge.yaml, if it exists.",
+            " operations (always excused) and intended changes (excused at their commit; after it, runs"
+            " before it are not used as history). Default: .perfjudge.yaml, if it exists.",
         ),
     ] = None,
     commit: Annotated[
@@ -478,7 +477,7 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons whose labels would improve a model most.
 
-    Once the data have a label pass and a label fail, a model fitted to the labels orders the comparisons.
+    Once the data have labels of both kinds, a model fitted to the labels orders the comparisons.
     Until then, the model of --model does, or a rank statistic if there is no model. The column probability
     is always from --model or the champion; it is empty if there is neither. With -o, a CSV file to fill in is
     written. Save it as labels.csv in the directory of the data, so that the labels are read with the data.
@@ -501,8 +500,9 @@ def labels_suspects(
     """List doubtful labels, the most doubtful first.
 
     Labels that out-of-fold predictions contradict come first, then labels of comparisons on which
-    annotators disagree; --number limits both together. Each label is listed with its annotators and the
-    reasons for the doubt. The command fails if `dvc repro` has not run.
+    annotators disagree; --number limits both together. Each row names the annotators of the comparison (only
+    the one who settled the label, if any) and the reasons for the doubt. The command fails if `dvc repro` has
+    not run.
     """
     from serving.comparisons.labels.command import give_suspects
 

@@ -174,7 +174,7 @@ def mistake_chart(mistake: Mistake) -> Chart:
         change = "no shift of the median"
     title = (
         f"{'Missed' if is_false_negative else 'False alarm'}: {mistake.operation}, {change} at "
-        f"{with_noun(worst.threads, 'thread')}, fail probability {mistake.probability:.2f}"
+        f"{with_noun(worst.threads, 'thread')}, fail probability {mistake.probability:.3f}"
     )
     shows = f"Box plots of baseline and target by threads, median shifts {mistake.shifts}"
     ticks = [f"{pair.threads}\n{plain_number(pair.baseline_median)}" for pair in mistake.pairs]

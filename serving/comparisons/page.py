@@ -198,9 +198,9 @@ def iterate_advice(
     if metrics.champion in leaders.all_names and leaders.alike:
         others = [name for name in leaders.all_names if name != metrics.champion]
         yield (
-            f"Do not choose another model for a few thousandths of accuracy: on these folds, the difference "
-            f"between {metrics.champion} and {join_names(others)} is not significant. More labelled "
-            "operations help more than other models."
+            f"Do not choose another model for a few thousandths of accuracy: on grouped folds, the "
+            f"difference between {metrics.champion} and {join_names(others)} is not significant. More "
+            "labelled operations help more than other models."
         )
     yield (
         "Do not rely on verdicts for machines, units of measurement or kinds of benchmarks that do not occur "

@@ -49,7 +49,7 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
     task: Annotated[str, typer.Option("--task", metavar="A", help="Task whose slow-down is predicted.")],
     with_tasks: Annotated[list[str], typer.Option("--with", metavar="B", help="Co-runner; may be repeated.")],
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="C", help="Co-runners in addition to that of --with.")
+        list[str] | None, typer.Argument(metavar="C", help="More co-runners, in addition to those of --with.")
     ] = None,
     machine: Machine = None,
     model: Model = None,
@@ -175,7 +175,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
-    """Assign tasks to machines for the smallest predicted slow-down."""
+    """Assign tasks to machines for the least predicted total slow-down."""
     from serving.corun.model import load_static
     from serving.corun.place import measured_saving_on, place_tasks
     from serving.corun.text import place_text

@@ -16,6 +16,7 @@ from serving.corun.charts import (
     trend_chart,
 )
 from serving.corun.evaluated import EvaluatedCoruns, PlacementCheck, check_placements
+from serving.corun.worst_cases import WorstCoruns
 from serving.reports.charts import percent
 from serving.reports.rendering import CORUN, render
 
@@ -131,6 +132,7 @@ def page(root: Path) -> str:
             (f"Figure 4 of {CORUN.short}", online_residuals, f"{no_samples[:-1]}, hence no online model."),
             (f"Figure 5 of {CORUN.short}", static_residuals, "No residuals were stored."),
         ],
+        worst=WorstCoruns.from_evaluation(evaluation),
         importance=importance_chart(evaluation.importance),
         removed=evaluation.removed.to_dict("records"),
         seconds=metrics.online and seconds_chart(metrics.online, repeats, metrics.tolerance),

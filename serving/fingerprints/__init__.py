@@ -50,7 +50,8 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(
             metavar="MACHINES",
             help="Fingerprints: a CSV file with a row per machine and a column per stressor, or a directory"
-            " with tables, the quiho paper's data or Spare Cores' data.",
+            " that `perfjudge collect` or `import` wrote, or that is in the format quiho or sparecores of"
+            " `perfjudge import`.",
         ),
     ],
     application: Annotated[
@@ -111,7 +112,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Test whether two profiles differ significantly. A change is an importance in B minus that in A."""
+    """Test whether two profiles differ significantly. A change is a stressor's importance in B minus A."""
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 

@@ -22,6 +22,7 @@ from serving.fingerprints.machine_charts import (
 )
 from serving.fingerprints.profile_bars import DifferenceBars, ProfileBars, bars_from_shares, report_advice
 from serving.fingerprints.profiled import ProfiledPage
+from serving.fingerprints.worst_cases import WorstPredictions
 from serving.reports.charts import Chart, percent, with_noun
 from serving.reports.rendering import QUIHO, render
 from serving.reports.separation import Leaders, differs_from_half, join_names
@@ -87,6 +88,9 @@ def page(root: Path) -> str:
         stability=stability_sentence(page_data.stability),
         stability_figure=stability_chart(page_data.stability),
         accuracy=accuracy_sentence(page_data.accuracy),
+        worst=WorstPredictions.from_predictions(
+            page_data.predictions, page_data.table.targets.groupby("application")["metric"].first()
+        ),
         points=list(report_advice(page_data)),
         papers=[QUIHO],
         methods={name: METHODS.get(name, name) for name in page_data.accuracy.columns.drop("application")},

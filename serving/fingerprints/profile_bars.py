@@ -114,7 +114,7 @@ def _leaders_advice(profile: Reported | Profile) -> str:
     return (
         f"If {profile.application} is slow, look first at the resources stressed by "
         f"{join_names(profile.trust.leaders)}, "
-        f"which come first in {percent(profile.trust.top_rank_stability, 0)} of resamples of the machines."
+        f"first in {percent(profile.trust.top_rank_stability, 0)} of resamples of the machines."
     )
 
 

@@ -15,6 +15,7 @@ from data.paths import FamilyPaths
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from features.fingerprints.matrix import FingerprintTable
+from serving.fingerprints.worst_cases import PREDICTIONS
 from serving.reports.evaluation_files import Entry, Metrics, dtypes_of
 from training.fingerprints.trust import Trust
 
@@ -56,6 +57,7 @@ class ProfiledPage:
     claims: pd.DataFrame
     stability: pd.DataFrame
     accuracy: pd.DataFrame
+    predictions: pd.DataFrame
 
     @classmethod
     def read(cls, root: Path) -> ProfiledPage:
@@ -72,6 +74,7 @@ class ProfiledPage:
             tables["claims"],
             stability.set_axis(["application", "seed", "ours"], axis="columns"),
             accuracy.pivot(index="application", columns="entry", values="median_error").reset_index(),
+            read_table(paths.evaluated / "oof.parquet", PREDICTIONS),
         )
 
 

@@ -158,6 +158,11 @@ class LimitedProtocol(HttpToolsProtocol):
             # a client that has sent nothing would mistake an answer for the one to its next request
             self.transport.close()
 
+    def end_after_answer(self) -> None:
+        """Announce the closing of the connection in the answer to the current request, if there is one."""
+        if self._is_answering:
+            self.cycle.keep_alive = False
+
     @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -168,7 +173,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._closing = True
         self._stop_timer()
         if self._is_answering:
-            self.cycle.keep_alive = False
+            self.end_after_answer()
             return
         response = schemas.problem_response(status, detail, {"connection": "close"})
         fields = b"".join(b"%b: %b\r\n" % field for field in response.raw_headers)
@@ -195,6 +200,10 @@ class DrainingServer(Server):
         loop = asyncio.get_running_loop()
         # added to all answers, after which uvicorn closes the connection
         self.server_state.default_headers.append((b"connection", b"close"))
+        # uvicorn replaces that list every second; a request that has begun keeps the list of its beginning
+        for connection in self.server_state.connections:
+            if isinstance(connection, LimitedProtocol):
+                connection.end_after_answer()
         duplicates = [listening.dup() for listening in sockets or []]
         for server in self.servers:
             server.close()

@@ -26,7 +26,7 @@ Exclude = Annotated[
         help="Shell pattern of workloads to skip; may be repeated (matrices only).",
     ),
 ]
-group = typer.Typer(help="Train on matrices that are larger than memory.", no_args_is_help=True)
+group = typer.Typer(help="Train on matrices (counters of runs) larger than memory.", no_args_is_help=True)
 MODEL = Registered("matrices", "Model that judges matrices.")
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.matrices.page:page"),
@@ -49,7 +49,7 @@ PLUGIN = FamilyPlugin(
 
 @group.callback()
 def matrices() -> None:
-    """Train on matrices that are larger than memory."""
+    """Train on matrices (counters of runs) larger than memory."""
 
 
 @group.command("fit")

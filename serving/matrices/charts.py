@@ -135,7 +135,7 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         title,
         "Table of given groups by automatic groups",
         "Each number counts test cases. Each pair is assigned to the nearest automatic group, and a test "
-        "case counts in the group of most of its pairs; automatic groups without a test case are not shown. "
+        "case counts in the group of most of its pairs; automatic groups that stay empty are not shown. "
         "Agreement is the adjusted Rand index.",
     )
     counts, largest_count = table.to_numpy().tolist(), int(table.to_numpy().max())

@@ -42,8 +42,8 @@ def promote(
 ) -> int:
     """Promote a version of a model to champion.
 
-    The champion is the version that answers; the former one becomes challenger. A version that is missing, is
-    champion already or fails a test request is refused.
+    The champion is the version that answers; the previous champion becomes challenger. A version that is
+    missing, is champion already or fails a test request is refused.
     """
     from serving.promotion import decisions
 
@@ -83,10 +83,10 @@ def trace(
 ) -> int:
     """Show the origin of the model that gave an answer. With --input, check that the answer can be repeated.
 
-    With --input, repeat the other options of the command that produced the answer. --fail-on-unsure and
-    --retrospective are not needed: the first only sets the exit code, and the answer names its model. The
-    exit code is 1 if the repeated answer differs, or if the model's files are not those that gave the
-    answer.
+    With --input, repeat those options below that the command of the answer had. --fail-on-unsure and
+    --retrospective are not needed: one only sets the exit code, the other only selects the model, which the
+    answer names. The exit code is 1 if the repeated answer differs, or if the model's files are not those
+    that gave the answer.
     """
     from serving.promotion.tracing import trace_answer as trace_model
 

@@ -123,6 +123,16 @@ def surest_mistakes(verdicts: pd.DataFrame, name: str, max_cases: int) -> pd.Dat
     return ranked.sort_values(["sure", name], ascending=[False, True]).head(max_cases)
 
 
+def largest_errors(predictions: pd.DataFrame, errors: pd.Series, max_cases: int) -> pd.DataFrame:
+    """Return the rows of `predictions` with the `max_cases` largest `errors`, the largest first.
+
+    `errors`: one number per row, not negative, with the index of `predictions`. Rows with NaN are left out,
+    ties are in the order of the rows.
+    """
+    ranked = errors.dropna().sort_values(ascending=False, kind="stable")
+    return predictions.loc[ranked.index[:max_cases]]
+
+
 @dataclass(frozen=True)
 class Confusion:
     """Counts of right and wrong verdicts; ``fail`` is the positive class."""

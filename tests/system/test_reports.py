@@ -30,7 +30,7 @@ from training.fingerprints import stages as trained
 # their pipeline takes a minute
 pytestmark = pytest.mark.slow
 #: How many charts a page has at least.
-CHARTS = {"comparisons": 8, "matrices": 9, "corun": 9, "fingerprints": 5}
+CHARTS = {"comparisons": 8, "matrices": 9, "corun": 10, "fingerprints": 6}
 #: The chart of few features is lower than the title of its axis is long.
 KNOWN_FAULTS = {"growth of the mean error when shuffled is cut off in FIGURE importance at 390"}
 #: Parts of the ablation by what their tables are called.

@@ -184,8 +184,8 @@ def test_nearest_neighbour_chart_names_best_k_and_its_plateau():
     )
     curves.loc[curves["parameter"] == 3, "accuracy"] += [-0.003, 0.003, 0.003, -0.003]
     assert charts.parameter_chart("figure-6-6", curves, 0.7).title == (
-        f"Best with equally weighted neighbours at k = 5: accuracy 90.0{SPACE}%, "
-        "not significantly lower at k = 3"
+        f"Best with equally weighted neighbours at k = 5: accuracy 90.0{SPACE}%; "
+        "already at k = 3, it is not significantly lower"
     )
     assert charts.parameter_chart("figure-6-8", curves, 0.7) is None
 
@@ -293,7 +293,7 @@ def tables(better="lower", stats=(None, None, None)):
 @pytest.mark.parametrize(("better", "word"), [("lower", "worse"), ("higher", "better")])
 def test_a_longer_time_is_worse_and_a_higher_throughput_better(better, word):
     mistake = worst_mistakes(verdicts("m", [(0.4, "fail")]), tables(better))[0]
-    title = f"Missed: c0, median 10.0{SPACE}% {word} at 2 threads, fail probability 0.40"
+    title = f"Missed: c0, median 10.0{SPACE}% {word} at 2 threads, fail probability 0.400"
     assert mistake_chart(mistake).title == title
     assert mistake.pairs[0].baseline_median == 10.0
     assert mistake.pairs[0].samples[0].tolist() == pytest.approx([0.9, 1.0, 1.1])

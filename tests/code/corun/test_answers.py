@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -23,10 +24,13 @@ from serving.corun.place import (
 )
 from serving.corun.schemas import PlaceAnswer, RandomAnswer
 from serving.corun.static import add_slowdowns
+from serving.corun.worst_cases import WorstCoruns
 from serving.http.schemas import ModelAnswer
 from tests.imports import ROOT
 from tests.system.corun import inputs
 from training.corun.stored import OnlineCard
+
+SPACE = "\N{NO-BREAK SPACE}"
 
 
 def samples(ends, **counts):
@@ -242,3 +246,70 @@ def test_impacts_of_many_co_runners_are_positive_and_add_slowdowns(corunners):
     np.testing.assert_array_equal(add_slowdowns(slower), 1 + (slower - 1).sum(axis=0))
     faster = np.minimum(impacts, 0.99)
     np.testing.assert_array_equal(add_slowdowns(faster), faster.min(axis=0))
+
+
+def held_out(tasks, corunners, errors):
+    """Return held-out predictions of measured impacts 1, with relative errors, and one measurement each."""
+    rows = pd.DataFrame({"task": tasks, "corunners": corunners, "machine": "m", "measured": 1.0})
+    predicted = 1 + np.asarray(errors, float)
+    return rows.assign(predicted=predicted, low=0.5, high=2.0), rows.assign(impact=1.0)
+
+
+def test_the_twenty_largest_errors_come_in_descending_order():
+    names = [f"t{number:02}" for number in range(1, 31)]
+    errors = np.arange(1, 31) / 100 * np.tile([1, -1], 15)
+    worst = WorstCoruns.from_predictions(*held_out(names, "x", errors))
+    assert [case.task for case in worst.cases] == names[:-21:-1]
+    assert [case.error for case in worst.cases[:2]] == pytest.approx([-0.30, 0.29])
+    assert (
+        f"11.0{SPACE}% to 30.0{SPACE}%. The model predicts 10 of these impacts too high" in worst.chart.title
+    )
+    assert worst.measured_once == 20
+    assert WorstCoruns.from_predictions(*held_out([], [], [])) is None
+
+
+@pytest.mark.parametrize(
+    ("impacts", "predicted", "undecidable"),
+    [
+        ((0.9, 1.0, 1.3), 1.25, True),
+        ((0.9, 1.0, 1.3), 0.7, True),  # the deviation 1.3 / 0.95 - 1 is larger than the error
+        ((0.9, 1.0, 1.3), 0.6, False),
+        ((0.99, 1.01), 1.2, False),
+        ((1.0,), 1.0, False),  # one measurement shows no variation
+    ],
+)
+def test_errors_within_the_variation_of_measurements_are_undecidable(impacts, predicted, undecidable):
+    predictions, runs = held_out(["a"], ["b"], [predicted - 1])
+    runs = pd.concat([runs.assign(impact=impact) for impact in impacts])
+    worst = WorstCoruns.from_predictions(predictions, runs)
+    assert [case.undecidable for case in worst.cases] == [undecidable]
+    assert ("a with b (not decidable)" in worst.chart.svg) == undecidable
+
+
+def test_causes_of_large_errors_need_a_significant_excess():
+    tasks, others = np.repeat([*"abcdefghij"], 20), np.tile([f"{name}+z" for name in "uvwxy"], 40)
+    by_task = WorstCoruns.from_predictions(*held_out(tasks, others, 0.5 * (tasks == "c")))
+    assert by_task.causes == (
+        f'Of these 20 co-runs, 20 have the task "c", but only 10.0{SPACE}% of all 200 co-runs have it '
+        f"(one-sided hypergeometric test at 5{SPACE}%, corrected for 15 values)."
+    )
+    by_other = WorstCoruns.from_predictions(*held_out(tasks, others, 0.5 * np.char.startswith(others, "w")))
+    assert by_other.causes.startswith('Of these 20 co-runs, 20 have the co-runner "w", but only 20.0')
+    evenly = WorstCoruns.from_predictions(*held_out(tasks, others, np.arange(200) % 9 == 0))
+    assert evenly.causes.startswith("No value of task and co-runner is significantly more frequent")
+
+
+def test_measurements_of_a_project_give_the_ranges():
+    given = inputs.tables(3)
+    predictions, _ = held_out(["task-0"], ["task-1"], [0.2])
+    instances = pd.DataFrame({
+        "task": ["task-0"], "corunners": ["task-1"], "machine": [inputs.MACHINE], "solo_seconds": [2.0],
+    })  # fmt: skip
+    oof = predictions.assign(machine=inputs.MACHINE, design="pairs", model="best")
+    evaluation = EvaluatedCoruns(
+        metrics=SimpleNamespace(champion="best", main="pairs"), tables=given, notes=(), instances=instances,
+        placements=None, **(dict.fromkeys(TABLES) | {"oof": oof}),
+    )  # fmt: skip
+    (case,) = WorstCoruns.from_evaluation(evaluation).cases
+    measured = given.pairs.query("task == 'task-0' and corunner_1 == 'task-1'")
+    assert case.impacts == pytest.approx(measured["corun_seconds"] / 2)

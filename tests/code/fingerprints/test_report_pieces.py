@@ -5,6 +5,7 @@ import pytest
 from serving.fingerprints import machine_charts as charts
 from serving.fingerprints.profile_bars import DifferenceBars, ProfileBars
 from serving.fingerprints.profiled import Reported
+from serving.fingerprints.worst_cases import WorstPredictions
 from serving.reports.rendering import template_environment
 from training.fingerprints.differences import ProfileDifference
 from training.fingerprints.trust import Trust
@@ -130,3 +131,60 @@ def test_series_that_no_machine_ran_whole_are_noted():
     })  # fmt: skip
     note = "Means over 2 machines, none of which ran every number of add; bars are one standard deviation."
     assert charts.series_chart(targets).note == note
+
+
+def worst_predictions(values, predicted, folds=None, applications="app", entry="ensemble"):
+    """Return the worst predictions for one machine per value; each CPU model has its own fold by default."""
+    machines = [f"m{number:02}" for number in range(len(values))]
+    rows = pd.DataFrame({
+        "application": applications, "entry": entry, "machine": machines, "cpu_model": machines,
+        "fold": range(len(values)) if folds is None else folds, "value": values, "predicted": predicted,
+    })  # fmt: skip
+    metrics = pd.Series("seconds", index=np.unique(rows["application"]))
+    return WorstPredictions.from_predictions(rows, metrics)
+
+
+def test_the_twenty_largest_error_factors_come_in_descending_order():
+    factors = 1 + np.arange(1, 31) / 10
+    # too high and too low by the same factor count equally
+    worst = worst_predictions(np.full(30, 5.0), 5 * factors ** np.tile([1, -1], 15))
+    assert [case.machine for case in worst.cases] == [f"m{number:02}" for number in range(29, 9, -1)]
+    assert [case.error_factor for case in worst.cases[:2]] == pytest.approx([4.0, 3.9])
+    assert "factors of 2.1 to 4. 10 of these predictions are too high, 10 too low" in worst.chart.title
+    assert worst_predictions([1.0], [2.0], entry="forest") is None
+
+
+@pytest.mark.parametrize(
+    ("measured", "predicted", "excess"),
+    [
+        (1.0, 3.0, 1.0),  # half of the smallest training value
+        (5.0, 3.0, 0.25),
+        (1.0, 0.5, 0.0),  # the error is not towards the range
+        (5.0, 9.0, 0.0),
+        (3.0, 9.0, 0.0),
+    ],
+)
+def test_only_errors_towards_the_training_range_are_undecidable(measured, predicted, excess):
+    # the first two machines are in one fold, so the second is no training data of the first
+    values = [measured, measured, 2.0, 4.0]
+    worst = worst_predictions(values, [predicted, measured, 2.0, 4.0], folds=[0, 0, 1, 2])
+    assert worst.cases[0].excess == pytest.approx(excess)
+    assert ("1 app (not decidable)" in worst.chart.svg) == (excess > 0)
+
+
+def test_a_range_of_other_applications_does_not_count():
+    worst = worst_predictions([1.0, 2.0, 0.1], [1.5, 2.0, 0.1], applications=["a", "a", "b"])
+    assert (worst.cases[0].smallest, worst.cases[0].largest) == (2.0, 2.0)
+    # nothing is known of an application without other folds
+    assert [case.excess for case in worst.cases if case.application == "b"] == [0.0]
+
+
+def test_causes_of_large_factors_need_a_significant_excess():
+    applications, values = np.repeat([*"abcdefghij"], 20), np.ones(200)
+    by_application = worst_predictions(values, 1 + (applications == "c"), applications=applications)
+    assert by_application.causes == (
+        f'Of these 20 predictions, 20 have the application "c", but only 10.0{SPACE}% of all 200 predictions '
+        f"have it (one-sided hypergeometric test at 5{SPACE}%, corrected for 410 values)."
+    )
+    evenly = worst_predictions(values, 1 + (np.arange(200) % 10 == 0), applications=applications)
+    assert evenly.causes.startswith("No value of application, machine and CPU model is significantly more")

@@ -154,6 +154,8 @@ def test_begun_requests_are_answered_after_sigterm(model_directory, workers, mon
         length = str(len(BODY))
         begun, stuck = (server.begin_request("Content-Length", length, is_read=True) for _ in range(2))
         begun.send(BODY[:20].encode())
+        # uvicorn has other default headers every second
+        time.sleep(1.5)
         server.process.terminate()
         wait_until(lambda: not listens(server))
         begun.send(BODY[20:].encode())
