@@ -87,6 +87,7 @@ from training.matrices.fitting import (
 )
 from training.matrices.promote import CAUSES, SPLIT, rank_by_precision
 from training.matrices.schemes import (
+    BLENDS,
     FOLLOWED,
     FULL,
     RAW,
@@ -250,10 +251,12 @@ def _full_scheme(section: Matrices) -> Scheme:
 
 def _ablation_steps(champion: Cell, full: Scheme) -> list[AblationStep]:
     steps = [step for model in FOLLOWED for step in add_remedies(model, full)]
-    steps += leave_out_remedies(champion.model, full)
+    # remedies are of one form; of a blend, the kind of its classifiers is followed
+    model = BLENDS.get(champion.model, champion.model)
+    steps += leave_out_remedies(model, full)
     steps += single_run_steps(FOLLOWED, full)
     steps += [step for model in FOLLOWED for step in grouping_steps(RAW, model)]
-    return [*steps, *grouping_steps(full, champion.model)]
+    return [*steps, *grouping_steps(full, model)]
 
 
 def _data_summary(examples: MatrixExamples, section: Matrices) -> dict[str, Any]:

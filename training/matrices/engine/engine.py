@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import ABOUT, FORMS, PAIR_FORMS, MetricStatistics, Removal, Rows, summarise_groups
+from features.matrices.forms import (
+    ABOUT,
+    FORMS,
+    PAIR_FORMS,
+    MetricStatistics,
+    Removal,
+    Rows,
+    summarise_groups,
+)
 from features.matrices.projection import Projection
 from training.estimators.answering import model_answering, require_finite
 from training.matrices.engine.grouping import ALL, Grouping
