@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 import pandas as pd
 
+from serving.reports.charts import percent
 from training.evaluation.paired_bootstrap import BootstrapSettings, Difference, paired_difference
 
 #: Confidence of intervals, and number of bootstrap draws.
@@ -110,3 +111,38 @@ def differs_from_half(times: int, total: int) -> bool:
     from scipy.stats import binomtest
 
     return bool(binomtest(times, total).pvalue < 1 - CONFIDENCE)
+
+
+def common_causes(worst: pd.DataFrame, cases: pd.DataFrame, names: Mapping[str, str], noun: str) -> str:
+    """Return sentences on the values that are significantly more frequent in `worst` than in all `cases`.
+
+    `worst`: some rows of `cases`. `names`: by column, its name in the sentences (several columns may share
+    one); a column with the same value in all rows is no possible cause, and neither is an empty or missing
+    value. The hypergeometric test is one-sided, at 5 % divided by the number of values (Bonferroni). `noun`:
+    the plural of a case.
+    """
+    from scipy.stats import hypergeom
+
+    counts = {column: cases[column].replace("", None).value_counts() for column in names}
+    tried = [
+        (column, value, int(total))
+        for column, totals in counts.items()
+        if totals.max() < len(cases)
+        for value, total in totals.items()
+    ]
+    test = f"one-sided hypergeometric test at {percent(1 - CONFIDENCE, 0)}, corrected for {len(tried)} values"
+    sentences = []
+    for column, value, total in tried:
+        count = int((worst[column] == value).sum())
+        if hypergeom.sf(count - 1, len(cases), total, len(worst)) < (1 - CONFIDENCE) / len(tried):
+            sentences.append(
+                f'Of these {len(worst)} {noun}, {count} have the {names[column]} "{value}", but only '
+                f"{percent(total / len(cases))} of all {len(cases):,} {noun} have it ({test})."
+            )
+    if sentences or not tried:
+        return " ".join(sentences)
+    kinds = join_names([*dict.fromkeys(names[column] for column, _, _ in tried)], 9)
+    return (
+        f"No value of {kinds} is significantly more frequent among these {len(worst)} {noun} than among all "
+        f"{len(cases):,} ({test})."
+    )
