@@ -141,11 +141,11 @@ def is_undecidable(label: str, change: Floats, usual: Floats, min_effect_size: f
     """Return whether the medians of a comparison with a wrong verdict speak against its label.
 
     A label ``fail`` is contradicted if no configuration is worse by at least the minimum effect size, or by
-    twice the usual difference; another label if a configuration is worse by more than both. False if a
-    change is unknown. `change`, `usual`: shape (n_configurations,); change of the median (negative is worse)
-    and standard deviation of the difference of two builds. All are shares.
+    twice the usual difference; another label if a configuration is worse by more than both. False without
+    configurations, or if a change is unknown. `change`, `usual`: shape (n_configurations,); change of the
+    median (negative is worse) and standard deviation of the difference of two builds. All are shares.
     """
-    if not np.isfinite(change).all():
+    if not (len(change) and np.isfinite(change).all()):
         return False
     limits = min_effect_size, _USUAL * usual
     if label == "fail":

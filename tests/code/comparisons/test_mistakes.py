@@ -57,10 +57,11 @@ def test_twenty_mistakes_are_shown_ten_of_each_kind_if_possible(misses, alarms, 
         ("pass", [-0.019, -0.02], False),  # within twice the usual difference
         ("fail", [0.03, np.nan], False),
         ("pass", [-0.03, np.nan], False),
+        ("fail", [], False),
     ],
 )
 def test_medians_that_contradict_the_label_are_marked(label, change, is_marked):
-    assert is_undecidable(label, np.array(change), np.array([0.01, 0.01]), 0.005) == is_marked
+    assert is_undecidable(label, np.array(change), np.full(len(change), 0.01), 0.005) == is_marked
 
 
 def test_the_smaller_limit_counts_for_misses_and_the_larger_for_false_alarms():

@@ -36,6 +36,10 @@ def test_at_most_twenty_mistakes_are_listed_by_confidence():
     assert (first["n_beyond"], first["metric"], first["largest"]) == (1, "b", 4.0)
 
 
+def test_a_champion_without_mistakes_has_an_empty_list():
+    assert WorstMistakes.from_verdicts(verdicts(*RIGHT), sizes(9.0, 3.0)).rows.empty
+
+
 @pytest.mark.parametrize(
     ("mistake", "largest", "is_marked"),
     [(MISS, 3.0, True), (MISS, 3.1, False), (ALARM, 9.0, True), (ALARM, 8.9, False), (ALARM, np.nan, False)],
