@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.labels.consensus import decided_labels
-from data.comparisons.sides import Sides
+from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables, comparison_units
 from data.comparisons.validity import invalid_reasons
 from data.paths import FamilyPaths
@@ -23,12 +23,27 @@ from serving.reports.chart_marks import Boxes, Dots, ValueLine, even_slice
 from serving.reports.charts import INK, Chart, Words, percent, plain_number, with_noun
 from serving.reports.evaluation_files import surest_mistakes
 from serving.reports.panels import Axis, Mark, Panel, draw_chart
+from serving.reports.separation import common_causes
 
-MOST = 12
+#: Maximal number of shown mistakes.
+MOST = 20
 #: Facts with their weights, in addition to the change and the usual variation between builds.
 _FACTS: tuple[tuple[Fact, float], ...] = (("separation", 1.0), ("scatter", 1.0))
 #: Most dots over one box; of more samples an even share is drawn.
 DOTS = 60
+#: A change of so many standard deviations of the difference of two builds exceeds their variation.
+_USUAL = 2.0
+#: From so many earlier builds on, a change is compared with their level.
+_ENOUGH = 4
+#: Columns of possible causes, with their names.
+_CAUSES = {
+    "benchmark": "benchmark",
+    "group": "group of operations",
+    "machine": "machine",
+    "unit": "unit",
+    "better": "better direction",
+    "earlier": "number of earlier builds",
+}
 #: Smaller changes are rounded to 0.0 %.
 _NO_CHANGE = 0.0005
 
@@ -64,6 +79,7 @@ class Mistake:
     threshold: float
     pairs: tuple[DrawnPair, ...]
     words: tuple[str, ...] = ()
+    is_undecidable: bool = False
 
     @property
     def worst_pair(self) -> DrawnPair:
@@ -78,19 +94,21 @@ class Mistake:
 
 
 def worst_mistakes(
-    verdicts: pd.DataFrame, tables: ComparisonTables, max_mistakes: int = MOST
+    verdicts: pd.DataFrame, tables: ComparisonTables, min_effect_size: float, max_mistakes: int = MOST
 ) -> list[Mistake]:
     """Return the `max_mistakes` wrong verdicts with the highest confidence, the highest first, as `Mistake`.
 
-    Confidence is the distance of the probability from the threshold, as a share of the largest possible one.
-    Every verdict other than the label is wrong, also ``unsure``. `verdicts`: one model's out-of-fold
-    verdicts: ``comparison_id, verdict, status`` (the label), ``probability, threshold``. `tables`: the
-    comparisons of the verdicts, with their samples and labels.
+    Half of them are missed, half are false alarms, unless one kind has fewer. Confidence is the distance of
+    the probability from the threshold, as a share of the largest possible one. Every verdict other than the
+    label is wrong, also ``unsure``. `verdicts`: one model's out-of-fold verdicts: ``comparison_id, verdict,
+    status`` (the label), ``probability, threshold``. `tables`: the comparisons of the verdicts, with their
+    samples and labels. `min_effect_size`: a share, for ``is_undecidable``, see `is_undecidable`.
     """
     comparisons = tables.comparisons[list(COMPARISON_DTYPES)]
-    rows = surest_mistakes(verdicts, "comparison_id", max_mistakes).merge(
-        comparisons, on="comparison_id", validate="one_to_one"
-    )
+    ranked = surest_mistakes(verdicts, "comparison_id", len(verdicts))
+    is_extra = ranked.groupby("status").cumcount() >= max_mistakes / 2
+    chosen = np.sort(np.argsort(is_extra.to_numpy(bool), kind="stable")[:max_mistakes])
+    rows = ranked.iloc[chosen].merge(comparisons, on="comparison_id", validate="one_to_one")
     tables = _with_comparisons(tables, rows[list(COMPARISON_DTYPES)])
     sides = Sides.from_tables(tables)
     measured = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit", "better"]]
@@ -99,18 +117,57 @@ def worst_mistakes(
     names = [field.name for field in fields(Mistake) if field.name in rows]
     prepared = PreparedComparisons.from_sides(sides)
     has_both = np.isfinite(sides.baseline_five[:, 2] + sides.target_five[:, 2])
-    return [
-        Mistake(
-            f"mistake-{place + 1}",
-            **row,
-            pairs=tuple(
-                _drawn_pair(sides, at)
-                for at in np.flatnonzero(has_both & (sides.comparison == place)).tolist()
-            ),
-            words=_fact_sentences(prepared, place, str(row["unit"])),
+    usual = prepared.steps.yardstick.usual_difference
+    mistakes = []
+    for place, row in enumerate(rows[names].to_dict("records")):
+        here = prepared.sides.comparison == place
+        pairs = np.flatnonzero(has_both & (sides.comparison == place)).tolist()
+        mistakes.append(
+            Mistake(
+                f"mistake-{place + 1}",
+                **row,
+                pairs=tuple(_drawn_pair(sides, at) for at in pairs),
+                words=_fact_sentences(prepared, place, str(row["unit"])),
+                is_undecidable=is_undecidable(
+                    row["label"], prepared.change[here], usual[here], min_effect_size
+                ),
+            )
         )
-        for place, row in enumerate(rows[names].to_dict("records"))
-    ]
+    return mistakes
+
+
+def is_undecidable(label: str, change: Floats, usual: Floats, min_effect_size: float) -> bool:
+    """Return whether the medians of a comparison with a wrong verdict speak against its label.
+
+    A label ``fail`` is contradicted if no configuration is worse by at least the minimum effect size, or by
+    twice the usual difference; another label if a configuration is worse by more than both. False without
+    configurations, or if a change is unknown. `change`, `usual`: shape (n_configurations,); change of the
+    median (negative is worse) and standard deviation of the difference of two builds. All are shares.
+    """
+    if not (len(change) and np.isfinite(change).all()):
+        return False
+    limits = min_effect_size, _USUAL * usual
+    if label == "fail":
+        return bool((-change < np.minimum(*limits)).all())
+    return bool((-change > np.maximum(*limits)).any())
+
+
+def causes_of_mistakes(mistakes: Sequence[Mistake], verdicts: pd.DataFrame, tables: ComparisonTables) -> str:
+    """Return sentences on common causes of `mistakes`, see `common_causes`; arguments as `worst_mistakes`."""
+    comparisons, results = tables.comparisons[list(COMPARISON_DTYPES)], tables.results
+    cases = comparisons[comparisons["comparison_id"].isin(verdicts["comparison_id"])]
+    builds = cases.merge(results[[*OPERATION, "order"]].drop_duplicates(), on=OPERATION)
+    builds = builds[builds["order"] < builds["baseline_from"]]["comparison_id"].value_counts()
+    earlier = cases["comparison_id"].map(builds).fillna(0)
+    cases = cases.assign(
+        earlier=np.select(
+            [earlier == 0, earlier < _ENOUGH], ["0", f"1 to {_ENOUGH - 1}"], f"at least {_ENOUGH}"
+        ),
+    )
+    described = results.drop_duplicates(OPERATION)[[*OPERATION, "group", "unit", "better"]]
+    cases = cases.merge(described, on=OPERATION, how="left")
+    worst = cases[cases["comparison_id"].isin([mistake.comparison_id for mistake in mistakes])]
+    return common_causes(worst, cases, _CAUSES, "comparisons")
 
 
 def describe_measurements(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -27,14 +27,14 @@ from serving.comparisons.charts import (
 from serving.comparisons.evaluated import EvaluatedComparisons
 from serving.comparisons.explain.features import describe_feature
 from serving.comparisons.labels.command import doubtful_labels
-from serving.comparisons.mistakes import mistake_chart, worst_mistakes
+from serving.comparisons.mistakes import causes_of_mistakes, mistake_chart, worst_mistakes
 from serving.reports.chart_marks import HoverArea
 from serving.reports.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, percent, plain_number, with_noun
 from serving.reports.evaluation_files import Confusion
 from serving.reports.panels import Panel, draw_chart
 from serving.reports.rendering import THESIS, render
 from serving.reports.separation import CONFIDENCE, Leaders, compare_entries, difference_predicate, join_names
-from training.comparisons.stored import TrainedModel
+from training.comparisons.stored import Card, TrainedModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -272,7 +272,8 @@ def page(root: Path) -> str:
         ),
     }
     doubtful = doubtful_labels(evaluated)
-    mistakes = worst_mistakes(champion, evaluated.tables)
+    card = Card.read(FamilyPaths("comparisons", root).models / metrics.champion)
+    mistakes = worst_mistakes(champion, evaluated.tables, card.min_effect_size)
     return render(
         "comparisons.html",
         kept=guarantees,
@@ -285,6 +286,9 @@ def page(root: Path) -> str:
         curves=precision_recall_chart("precision-recall", models, rules),
         figures=thesis_figures(evaluated),
         mistakes=[{"mistake": mistake, "chart": mistake_chart(mistake)} for mistake in mistakes],
+        causes=causes_of_mistakes(mistakes, champion, evaluated.tables),
+        undecidable=sum(mistake.is_undecidable for mistake in mistakes),
+        min_effect_size=card.min_effect_size,
         doubts=doubtful,
         wrong=confusion.false_negatives + confusion.false_positives,
     )

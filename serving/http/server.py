@@ -201,9 +201,9 @@ class DrainingServer(Server):
         # added to all answers, after which uvicorn closes the connection
         self.server_state.default_headers.append((b"connection", b"close"))
         # uvicorn replaces that list every second; a request that has begun keeps the list of its beginning
-        for connection in self.server_state.connections:
-            if isinstance(connection, LimitedProtocol):
-                connection.end_after_answer()
+        for begun in self.server_state.connections:
+            if isinstance(begun, LimitedProtocol):
+                begun.end_after_answer()
         duplicates = [listening.dup() for listening in sockets or []]
         for server in self.servers:
             server.close()

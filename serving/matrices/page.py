@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from data.paths import FamilyPaths
 from serving.matrices.charts import (
     CURVE_FIGURES,
     ablation_chart,
@@ -20,10 +21,12 @@ from serving.matrices.charts import (
     validity_sentence,
 )
 from serving.matrices.evaluated import SPLIT, EvaluatedMatrices, RemedyGain, TableRow
+from serving.matrices.mistakes import BEYOND, WorstMistakes, mistakes_chart, noise_units
 from serving.reports.charts import Chart, percent, with_noun
-from serving.reports.evaluation_files import Confusion, surest_mistakes
+from serving.reports.evaluation_files import Confusion
 from serving.reports.rendering import ENGINE, render
 from serving.reports.separation import CONFIDENCE, Leaders, compare_entries, difference_predicate, join_names
+from training.matrices.fitting import MatrixExamples
 
 
 class AblationRow(NamedTuple):
@@ -122,8 +125,6 @@ ABLATIONS = {
     "single": ("single runs", "target", "Single runs, remedies added one after another"),
     "single-left-out": ("single runs, left out", "target", "Single runs, one remedy omitted"),
 }
-#: Maximal number of listed mistakes.
-MISTAKES = 10
 
 
 def page(root: Path) -> str:
@@ -133,7 +134,7 @@ def page(root: Path) -> str:
     """
     evaluation = EvaluatedMatrices.read(root)
     counts = Confusion.from_verdicts(evaluation.champion_verdicts)
-    mistakes = surest_mistakes(evaluation.champion_verdicts, "pair_id", MISTAKES).fillna({"cause": ""})
+    mistakes = WorstMistakes.from_verdicts(evaluation.champion_verdicts, _noise_units(root, evaluation))
     ablation, figures = {}, {}
     for name, (part, same, heading) in ABLATIONS.items():
         steps, alone = evaluation.ablation_steps(part, same), part.endswith("left out")
@@ -151,7 +152,10 @@ def page(root: Path) -> str:
         rivals=reference_comparison(evaluation),
         confusion=counts,
         causes=causes_chart(evaluation.champion_verdicts),
-        mistakes=mistakes.to_dict("records"),
+        worst=mistakes,
+        mistakes=mistakes.rows.to_dict("records"),
+        mistakes_figure=mistakes_chart(mistakes) if len(mistakes.rows) else None,
+        beyond=BEYOND,
         served=[
             (str(status), [int(row.get(verdict, 0)) for verdict in ("fail", "pass", "invalid")])
             for status, row in pd.crosstab(
@@ -166,9 +170,17 @@ def page(root: Path) -> str:
         validity_figure=validity_chart(evaluation.validity),
         grouping=[ablation_rows(rows, "grouping") for rows in evaluation.ablation_steps("grouping")],
         groups=groups_chart(evaluation.groups),
-        points=list(report_advice(evaluation, mistakes, [*chain.from_iterable(ablation["left-out"])])),
+        points=list(report_advice(evaluation, mistakes.rows, [*chain.from_iterable(ablation["left-out"])])),
         papers=[ENGINE],
     )
+
+
+def _noise_units(root: Path, evaluation: EvaluatedMatrices) -> pd.DataFrame:
+    paths = FamilyPaths("matrices", root)
+    tables = MatrixExamples.read(paths.interim, paths.valid).tables
+    fold_of = evaluation.champion_verdicts.set_index("pair_id")["fold"]
+    chosen = tables.runs["pair_id"].isin(fold_of.index) & tables.runs["valid"]
+    return noise_units(tables.select_runs(chosen.to_numpy(bool)), fold_of)
 
 
 def reference_comparison(evaluation: EvaluatedMatrices) -> str:

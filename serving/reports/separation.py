@@ -114,12 +114,12 @@ def differs_from_half(times: int, total: int) -> bool:
 
 
 def common_causes(worst: pd.DataFrame, cases: pd.DataFrame, names: Mapping[str, str], noun: str) -> str:
-    """Return sentences on the values that are significantly more frequent in `worst` than in all `cases`.
+    """Return a sentence on the values that are significantly more frequent in `worst` than in all `cases`.
 
     `worst`: some rows of `cases`. `names`: by column, its name in the sentences (several columns may share
     one); a column with the same value in all rows is no possible cause, and neither is an empty or missing
     value. The hypergeometric test is one-sided, at 5 % divided by the number of values (Bonferroni). `noun`:
-    the plural of a case.
+    the plural of a case. The value of most of the `worst` comes first; empty without a possible cause.
     """
     from scipy.stats import hypergeom
 
@@ -131,16 +131,20 @@ def common_causes(worst: pd.DataFrame, cases: pd.DataFrame, names: Mapping[str, 
         for value, total in totals.items()
     ]
     test = f"one-sided hypergeometric test at {percent(1 - CONFIDENCE, 0)}, corrected for {len(tried)} values"
-    sentences = []
+    found = []
     for column, value, total in tried:
         count = int((worst[column] == value).sum())
         if hypergeom.sf(count - 1, len(cases), total, len(worst)) < (1 - CONFIDENCE) / len(tried):
-            sentences.append(
-                f'Of these {len(worst)} {noun}, {count} have the {names[column]} "{value}", but only '
-                f"{percent(total / len(cases))} of all {len(cases):,} {noun} have it ({test})."
-            )
-    if sentences or not tried:
-        return " ".join(sentences)
+            share = percent(total / len(cases))
+            found.append((count, f'{names[column]} "{value}" ({count} of {len(worst)}; {share} of all)'))
+    if found:
+        causes = join_names([words for _, words in sorted(found, key=lambda one: -one[0])], len(found))
+        return (
+            f"Significantly more frequent among these {len(worst)} {noun} than among all {len(cases):,} "
+            f"({test}): {causes}."
+        )
+    if not tried:
+        return ""
     kinds = join_names([*dict.fromkeys(names[column] for column, _, _ in tried)], 9)
     return (
         f"No value of {kinds} is significantly more frequent among these {len(worst)} {noun} than among all "

@@ -292,7 +292,7 @@ def tables(better="lower", stats=(None, None, None)):
 
 @pytest.mark.parametrize(("better", "word"), [("lower", "worse"), ("higher", "better")])
 def test_a_longer_time_is_worse_and_a_higher_throughput_better(better, word):
-    mistake = worst_mistakes(verdicts("m", [(0.4, "fail")]), tables(better))[0]
+    mistake = worst_mistakes(verdicts("m", [(0.4, "fail")]), tables(better), 0.005)[0]
     title = f"Missed: c0, median 10.0{SPACE}% {word} at 2 threads, fail probability 0.400"
     assert mistake_chart(mistake).title == title
     assert mistake.pairs[0].baseline_median == 10.0
@@ -301,15 +301,15 @@ def test_a_longer_time_is_worse_and_a_higher_throughput_better(better, word):
 
 def test_mistakes_are_sorted_by_confidence_without_correct_verdicts():
     held_out = verdicts("m", [(0.4, "fail"), (0.95, "pass"), (0.9, "fail")])
-    mistakes = worst_mistakes(held_out, tables())
+    mistakes = worst_mistakes(held_out, tables(), 0.005)
     assert [mistake.comparison_id for mistake in mistakes] == ["c1", "c0"]
     assert [mistake.labelled_by for mistake in mistakes] == ["\N{EN DASH}", "ann, bob"]
-    assert len(worst_mistakes(held_out, tables(), max_mistakes=1)) == 1
-    assert worst_mistakes(held_out.iloc[2:], tables()) == []
+    assert len(worst_mistakes(held_out, tables(), 0.005, max_mistakes=1)) == 1
+    assert worst_mistakes(held_out.iloc[2:], tables(), 0.005) == []
 
 
 def test_summaries_are_drawn_as_boxes_without_inventing_samples():
-    mistake = worst_mistakes(verdicts("m", [(0.4, "fail")]), tables(stats=("q1", "median", "q3")))[0]
+    mistake = worst_mistakes(verdicts("m", [(0.4, "fail")]), tables(stats=("q1", "median", "q3")), 0.005)[0]
     assert mistake.pairs[0].samples[0].tolist() == []
     assert mistake.pairs[0].boxes[0][1:4].tolist() == pytest.approx([0.9, 1.0, 1.1])
     assert "10.0" in mistake_chart(mistake).title

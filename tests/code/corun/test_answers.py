@@ -290,11 +290,11 @@ def test_causes_of_large_errors_need_a_significant_excess():
     tasks, others = np.repeat([*"abcdefghij"], 20), np.tile([f"{name}+z" for name in "uvwxy"], 40)
     by_task = WorstCoruns.from_predictions(*held_out(tasks, others, 0.5 * (tasks == "c")))
     assert by_task.causes == (
-        f'Of these 20 co-runs, 20 have the task "c", but only 10.0{SPACE}% of all 200 co-runs have it '
-        f"(one-sided hypergeometric test at 5{SPACE}%, corrected for 15 values)."
+        "Significantly more frequent among these 20 co-runs than among all 200 (one-sided hypergeometric "
+        f'test at 5{SPACE}%, corrected for 15 values): task "c" (20 of 20; 10.0{SPACE}% of all).'
     )
     by_other = WorstCoruns.from_predictions(*held_out(tasks, others, 0.5 * np.char.startswith(others, "w")))
-    assert by_other.causes.startswith('Of these 20 co-runs, 20 have the co-runner "w", but only 20.0')
+    assert by_other.causes.endswith(f': co-runner "w" (20 of 20; 20.0{SPACE}% of all).')
     evenly = WorstCoruns.from_predictions(*held_out(tasks, others, np.arange(200) % 9 == 0))
     assert evenly.causes.startswith("No value of task and co-runner is significantly more frequent")
 

@@ -183,8 +183,8 @@ def test_causes_of_large_factors_need_a_significant_excess():
     applications, values = np.repeat([*"abcdefghij"], 20), np.ones(200)
     by_application = worst_predictions(values, 1 + (applications == "c"), applications=applications)
     assert by_application.causes == (
-        f'Of these 20 predictions, 20 have the application "c", but only 10.0{SPACE}% of all 200 predictions '
-        f"have it (one-sided hypergeometric test at 5{SPACE}%, corrected for 410 values)."
+        "Significantly more frequent among these 20 predictions than among all 200 (one-sided hypergeometric "
+        f'test at 5{SPACE}%, corrected for 410 values): application "c" (20 of 20; 10.0{SPACE}% of all).'
     )
     evenly = worst_predictions(values, 1 + (np.arange(200) % 10 == 0), applications=applications)
     assert evenly.causes.startswith("No value of application, machine and CPU model is significantly more")
