@@ -85,7 +85,7 @@ from training.matrices.fitting import (
     fold_parts,
     parts_of_causes,
 )
-from training.matrices.promote import CAUSES, SPLIT, rank_by_precision
+from training.matrices.promote import CAUSES, SPLIT, rank_models
 from training.matrices.schemes import (
     BLENDS,
     FOLLOWED,
@@ -151,7 +151,7 @@ def evaluate_examples(
     causes = parts_of_causes(examples, how.n_cause_folds, seed)
     if causes:
         splits[CAUSES] = _on_folds(evaluation, CAUSES, causes, wanted)
-    champion = _champion_cell(wanted, rank_by_precision([split["entries"] for split in splits.values()])[0])
+    champion = _champion_cell(wanted, rank_models([split["entries"] for split in splits.values()])[0])
     # test cases of test pairs may be in training
     pairs = fold_parts(examples, deal_pairs_to_folds(examples.pairs, how.n_folds, seed))
     all_remedies = [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - of the matrix paper
