@@ -457,7 +457,5 @@ def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
     for fold in sorted(models["fold"].unique()):
         others = models[models["fold"] != fold]
         summaries = {str(name): summarise_entry(rows) for name, rows in others.groupby("entry", sort=True)}
-        chosen.append(
-            models[(models["fold"] == fold) & (models["entry"] == rank_models([summaries])[0])]
-        )
+        chosen.append(models[(models["fold"] == fold) & (models["entry"] == rank_models([summaries])[0])])
     return summarise_entry(pd.concat(chosen).assign(kind="selection"))
