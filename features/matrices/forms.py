@@ -128,6 +128,8 @@ BEYOND = (2.0, 3.0, 5.0, 10.0)
 POWERS = (2, 4)
 #: Ranks and upper quantiles of the differences over all metrics.
 LEADING, SHARES = (1, 2, 3, 5, 10), (0.1, 0.25, 0.5, 0.75)
+#: Number of columns of `contrast_pairs` that are of no single metric.
+SUMMARY_COLUMNS = len(LEADING) + len(SHARES) + 3 * len(BEYOND) + len(POWERS) + 2
 
 
 @dataclass(frozen=True)
@@ -349,6 +351,47 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     return rows if has_both.all() else rows.select_rows(has_both)
 
 
+def join_medians(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
+    """Return one row per pair: the medians of the baseline and of the target, and their differences.
+
+    Columns are ``baseline <metric>``, ``target <metric>``, then ``difference <metric>``, target minus
+    baseline, in the metrics' own units. A metric missing on one side has the training median there, and the
+    difference 0. Rows are in the order of the pairs' first runs; the label ``y`` is that of `contrast_pairs`.
+    """
+    matrices = MatrixPairs.from_tables(tables, _finite_values(tables, statistics.metrics))
+    medians = np.where(np.isnan(matrices.middles), statistics.middles, matrices.middles)
+    # the difference of two finite numbers may be infinite
+    with np.errstate(over="ignore"):
+        difference = np.nan_to_num(matrices.median_difference)
+    columns = tuple(f"{part} {metric}" for part in (*SIDES, "difference") for metric in statistics.metrics)
+    return Rows(np.hstack([*medians, difference]), columns, matrices.about, _pair_labels(tables))
+
+
+def join_forms(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
+    """Return one row per pair: the columns of `contrast_pairs`, then those of `join_medians`.
+
+    Pairs, order and labels are those of `contrast_pairs`. None of the medians is projected.
+    """
+    rows, medians = contrast_pairs(tables, statistics), join_medians(tables, statistics)
+    if len(rows.x) < len(medians.x):
+        medians = medians.select_rows(medians.about["pair_id"].isin(rows.about["pair_id"]).to_numpy(bool))
+    return replace(
+        rows,
+        x=np.hstack([rows.x, medians.x]),
+        columns=(*rows.columns, *medians.columns),
+        n_other_columns=rows.n_other_columns + medians.x.shape[1],
+    )
+
+
+def split_forms(x: Floats) -> tuple[Floats, Floats]:
+    """Return the columns of `contrast_pairs` and those of `join_medians`, from rows of `join_forms`.
+
+    `x` has shape (n_rows, n_columns); the results are views.
+    """
+    metrics = (x.shape[1] - SUMMARY_COLUMNS) // 4
+    return x[:, : metrics + SUMMARY_COLUMNS], x[:, metrics + SUMMARY_COLUMNS :]
+
+
 def chance_deviation(matrices: MatrixPairs, statistics: MetricStatistics, place: Whole) -> Floats:
     """Return the standard deviation that the difference of medians of a pair has by chance.
 
@@ -377,7 +420,12 @@ FORMS: dict[str, Form] = {
     "concatenated": concatenate_runs,
     "subtracted": subtract_baselines,
     "contrasted": contrast_pairs,
+    "medians": join_medians,
+    "joined": join_forms,
 }
+#: Forms with a row per pair (the others have a row per run); those of them that depend on the noise.
+PAIR_FORMS = frozenset({"contrasted", "medians", "joined"})
+NOISE_FORMS = frozenset({"contrasted", "joined"})
 
 
 def _finite_values(tables: MatrixTables, metrics: Sequence[str]) -> Floats:
@@ -459,7 +507,7 @@ class Removal:
     def from_rows(cls, form: str, tables: MatrixTables, statistics: MetricStatistics, rows: Rows) -> Removal:
         """Return the removal for `rows`, made by ``FORMS[form]`` from `tables`; all pairs have both sides."""
         metrics = len(statistics.metrics)
-        if form == "contrasted":
+        if form in NOISE_FORMS:
             pairs = np.arange(len(rows.x))
             names = rows.about["pair_id"].to_numpy(object)
             return cls(rows, None, names, np.abs(np.sinh(rows.x[:, :metrics])), pairs, np.ones_like(pairs))
@@ -493,14 +541,18 @@ class Removal:
         row = self.starts[pair][version] + np.arange(len(version)) - (np.cumsum(counts) - counts)[version]
         x, removed = self.rows.x[row], removed[version]
         if self.still is not None:
-            # the first of two blocks is the baseline's and does not change
-            return np.where(np.tile(removed, self.rows.blocks), self.still[row], x), version
+            # columns of the baseline do not change
+            return np.where(np.tile(removed, x.shape[1] // removed.shape[1]), self.still[row], x), version
         metrics = removed.shape[1]
         x[:, :metrics][removed] = 0
         units = self._noise_units[row]
         units[removed] = 0
         for column, statistic in enumerate(size_statistics(units).values(), start=metrics):
             x[:, column] = statistic
+        if x.shape[1] > metrics + SUMMARY_COLUMNS:
+            baseline, target, difference = np.split(split_forms(x)[1], 3, axis=1)
+            target[removed] = baseline[removed]
+            difference[removed] = 0
         return x, version
 
     @cached_property

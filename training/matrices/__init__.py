@@ -12,6 +12,7 @@ _TRUSTED = (
     "training.matrices.engine.search.SearchResult",
     "training.matrices.engine.grouping.Grouping",
     "training.matrices.engine.judges.GroupClassifiers",
+    "training.matrices.engine.models.Blend",
     "training.matrices.engine.models.Nearest",
     "training.matrices.engine.validity_tree.ValidityTree",
 )

@@ -29,7 +29,7 @@ from training.matrices.fitting import (
     results_row,
 )
 from training.matrices.judging import judge_tables
-from training.matrices.promote import rank_by_precision
+from training.matrices.promote import rank_models
 from training.matrices.schemes import (
     FOLLOWED,
     GROUPED,
@@ -446,8 +446,8 @@ def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
     """Return the scores of a selection: each fold is judged by the model that is best on the other folds.
 
     The champion is the best of many models on the same pairs that its figures come from, which are therefore
-    optimistic. Here, no fold takes part in choosing the model that it scores. The best model has the highest
-    mean average precision. `oof` has the columns of oof.parquet, for one split of at least two folds; entries
+    optimistic. Here, no fold takes part in choosing the model that it scores. The best model is the first of
+    `rank_models`. `oof` has the columns of oof.parquet, for one split of at least two folds; entries
     that are not models are ignored. The result has ``kind`` ("selection"), and for each field of `Scores`
     (``balanced_accuracy`` to ``average_precision``) a dict of ``mean, std`` (over folds) and ``pooled`` (None
     for average precision). ZeroDivisionError unless every fold has both labels.
@@ -457,7 +457,5 @@ def summarise_selection(oof: pd.DataFrame) -> dict[str, Any]:
     for fold in sorted(models["fold"].unique()):
         others = models[models["fold"] != fold]
         summaries = {str(name): summarise_entry(rows) for name, rows in others.groupby("entry", sort=True)}
-        chosen.append(
-            models[(models["fold"] == fold) & (models["entry"] == rank_by_precision([summaries])[0])]
-        )
+        chosen.append(models[(models["fold"] == fold) & (models["entry"] == rank_models([summaries])[0])])
     return summarise_entry(pd.concat(chosen).assign(kind="selection"))

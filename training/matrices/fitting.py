@@ -294,7 +294,10 @@ def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[Fo
 
 
 #: Time of a fit of the slowest models, and of a classifier for each of the given groups, as multiples.
-_EFFORT, _GROUPS_EFFORT = {"xgboost": 10, "random-forest": 5, "similarity-logistic": 3}, 6
+_EFFORT, _GROUPS_EFFORT = (
+    {"xgboost-blend": 20, "xgboost": 10, "random-forest": 5, "similarity-logistic": 3},
+    6,
+)
 
 
 @dataclass(frozen=True)

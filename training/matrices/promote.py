@@ -33,6 +33,7 @@ from training.registry.runs import TrackedRun, scores_by_name
 PLACES = FamilyPaths("matrices")
 #: Names of the splits that models are ranked by; the figures of the first are reported.
 SPLIT, CAUSES = "test-cases", "causes"
+_RANKING_SCORES = (RANKED, "balanced_accuracy")
 
 
 def ranking_entries(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -40,26 +41,20 @@ def ranking_entries(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [splits[name]["entries"] for name in (SPLIT, CAUSES) if name in splits]
 
 
-def rank_by_precision(entries_of_splits: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of the models by average precision (mean of folds, then of splits), the best first.
+def rank_models(entries_of_splits: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the models by average precision and balanced accuracy together, the best first.
 
-    Equal models are ordered by pooled balanced accuracy in the first split, the highest first, then by name.
-    `entries_of_splits` has the entries by name of each split, at least one. Entries whose ``kind`` is not
-    "model" are left out; KeyError if a model is missing in a later split.
+    Models are ordered by the mean of both scores (each the mean of folds) over all splits, equal ones by
+    name. `entries_of_splits` has the entries by name of each split, at least one. Entries whose ``kind`` is
+    not "model" are left out; KeyError if a model is missing in a later split.
     """
     models = [name for name, entry in entries_of_splits[0].items() if entry["kind"] == "model"]
 
-    def mean_precision(name: str) -> float:
-        return float(np.mean([entries[name][RANKED]["mean"] for entries in entries_of_splits]))
+    def mean_score(name: str) -> float:
+        entries = [split[name] for split in entries_of_splits]
+        return float(np.mean([entry[score]["mean"] for entry in entries for score in _RANKING_SCORES]))
 
-    return sorted(
-        models,
-        key=lambda name: (
-            -mean_precision(name),
-            -entries_of_splits[0][name]["balanced_accuracy"]["pooled"],
-            name,
-        ),
-    )
+    return sorted(models, key=lambda name: (-mean_score(name), name))
 
 
 CHAMPION_COLUMNS = ["pair_id", "workload", "verdict", "status", "probability", "threshold", "fold"]
@@ -76,7 +71,7 @@ def make_challenger_test(params: Params[Matrices], metrics: dict[str, Any]) -> C
     how = BootstrapSettings.from_params(params.section.promote, params.seed)
     best = metrics["champion"]
     oof = read_written_table(PLACES.evaluated / OOF)
-    names = rank_by_precision(ranking_entries(metrics["splits"]))
+    names = rank_models(ranking_entries(metrics["splits"]))
     runs = [_tracked_run(name, metrics, oof[oof["entry"] == name]) for name in names]
     champion_oof = oof[oof["entry"] == best][CHAMPION_COLUMNS].assign(group=oof["workload"])
     runs[0].params.update(EngineCard.read(PLACES.models).params)

@@ -32,6 +32,10 @@ class Scheme:
 
 NAIVE = Scheme("summary", "flattened", prune=False, grouping="none", components=None, balance=False)
 FULL = Scheme("raw", "contrasted", prune=True, grouping="automatic", components=100, balance=True, tuned=True)
+#: The medians of both sides, for classifiers without features of ours.
+PLAIN = replace(FULL, form="medians", grouping="none", components=None)
+#: Contrasts and medians side by side, for blends.
+JOINED = replace(FULL, form="joined", components=None)
 #: The scheme for data larger than memory: given groups can be split while the data is read.
 LARGE = replace(FULL, grouping="given")
 
@@ -112,6 +116,10 @@ RAW = replace(INITIAL, metrics="raw")
 GROUPED = replace(RAW, grouping="given")
 
 TREE, LOGISTIC, TAN, SIMILARITY = "decision-tree", "logistic", "tan", "similarity-logistic"
+#: The classifiers that also learn from medians.
+PLAIN_MODELS = frozenset({LOGISTIC, "random-forest", "xgboost"})
+#: Blends of two classifiers of a kind, on contrasts and on medians, by name; the kind.
+BLENDS = {"xgboost-blend": "xgboost"}
 #: The classifiers of tables 4, 6 and 7, whose remedies are added one by one.
 FOLLOWED = (TREE, LOGISTIC, TAN)
 
@@ -170,12 +178,16 @@ def table_rows(full: Scheme) -> list[TableRow]:
 
 
 def candidate_cells(models: Iterable[str], full: Scheme) -> list[Cell]:
-    """Return the candidates: `models` under the `full` scheme, then the cells of the matrix paper's table 5.
+    """Return the candidates: `models` under the `full` scheme, then plain ones, then the matrix paper's.
 
-    Table 5 has similarity-logistic, which is therefore never under the `full` scheme.
+    Blends are under the scheme `JOINED`. Plain candidates are those of `models` in `PLAIN_MODELS`, under the
+    scheme `PLAIN`. The matrix paper's are the cells of its table 5, with similarity-logistic, which is
+    therefore never under `full`.
     """
-    ours = [Cell(model, full) for model in models if model != SIMILARITY]
-    return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
+    names = list(models)
+    ours = [Cell(model, JOINED if model in BLENDS else full) for model in names if model != SIMILARITY]
+    plain = [Cell(model, PLAIN) for model in names if model in PLAIN_MODELS]
+    return [*ours, *plain, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
 
 
 @dataclass(frozen=True)

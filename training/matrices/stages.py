@@ -85,8 +85,9 @@ from training.matrices.fitting import (
     fold_parts,
     parts_of_causes,
 )
-from training.matrices.promote import CAUSES, SPLIT, rank_by_precision
+from training.matrices.promote import CAUSES, SPLIT, rank_models
 from training.matrices.schemes import (
+    BLENDS,
     FOLLOWED,
     FULL,
     RAW,
@@ -150,7 +151,7 @@ def evaluate_examples(
     causes = parts_of_causes(examples, how.n_cause_folds, seed)
     if causes:
         splits[CAUSES] = _on_folds(evaluation, CAUSES, causes, wanted)
-    champion = _champion_cell(wanted, rank_by_precision([split["entries"] for split in splits.values()])[0])
+    champion = _champion_cell(wanted, rank_models([split["entries"] for split in splits.values()])[0])
     # test cases of test pairs may be in training
     pairs = fold_parts(examples, deal_pairs_to_folds(examples.pairs, how.n_folds, seed))
     all_remedies = [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - of the matrix paper
@@ -250,10 +251,12 @@ def _full_scheme(section: Matrices) -> Scheme:
 
 def _ablation_steps(champion: Cell, full: Scheme) -> list[AblationStep]:
     steps = [step for model in FOLLOWED for step in add_remedies(model, full)]
-    steps += leave_out_remedies(champion.model, full)
+    # remedies are of one form; of a blend, the kind of its classifiers is followed
+    model = BLENDS.get(champion.model, champion.model)
+    steps += leave_out_remedies(model, full)
     steps += single_run_steps(FOLLOWED, full)
     steps += [step for model in FOLLOWED for step in grouping_steps(RAW, model)]
-    return [*steps, *grouping_steps(full, champion.model)]
+    return [*steps, *grouping_steps(full, model)]
 
 
 def _data_summary(examples: MatrixExamples, section: Matrices) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from training.matrices.engine.search import PARTS, split_in_thirds
 from training.matrices.engine.shape import make_test_rows
 from training.matrices.engine.stored import EngineRecipe
 from training.matrices.judging import judge_tables
-from training.matrices.schemes import FULL, LARGE, NAIVE, Cell, Scheme
+from training.matrices.schemes import BLENDS, FULL, JOINED, LARGE, NAIVE, Cell, Scheme
+from training.matrices.schemes import PLAIN as MEDIANS
 
 SEED = 1
 PLAIN = Scheme("raw", "flattened", prune=True, grouping="given", components=6, balance=True)
@@ -45,7 +46,7 @@ def versions(tables, numbers):
 
 @pytest.mark.parametrize("model", CATALOGUE)
 def test_every_model_recognises_unknown_abnormal_pairs(model, tables):
-    learned, unseen, scheme = tables, pairs(seed=2), FULL
+    learned, unseen, scheme = tables, pairs(seed=2), JOINED if model in BLENDS else FULL
     # knows levels, not differences: those of its own test cases and groups
     if model == "similarity-logistic":
         of_all, scheme = pairs(versions=9), LARGE
@@ -63,6 +64,8 @@ def test_every_model_recognises_unknown_abnormal_pairs(model, tables):
         (replace(FULL, components=None), "logistic"),
         (replace(FULL, tuned=False), "decision-tree"),
         (replace(NAIVE, form="concatenated"), "logistic"),
+        (MEDIANS, "random-forest"),
+        (JOINED, "xgboost-blend"),
     ],
 )
 def test_shared_prepared_cases_give_the_same_answers(scheme, model, tables):
@@ -180,6 +183,8 @@ def log_odds(fitted, tables):
         *((FULL, model) for model in ("logistic", "knn", "random-forest")),
         (PLAIN, "logistic"),
         (replace(PLAIN, form="concatenated", grouping="none"), "logistic"),
+        (MEDIANS, "random-forest"),
+        (JOINED, "xgboost-blend"),
     ],
 )
 def test_contributions_equal_the_change_without_the_differences(scheme, model, tables):

@@ -19,7 +19,7 @@ from training.matrices import evaluation, fitting, schemes, stages
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.stored import TrainedEngine
 from training.matrices.fitting import CellAnswers, EngineFit, MatrixExamples, Mistakes, deal_to_folds
-from training.matrices.promote import promote_stage, rank_by_precision
+from training.matrices.promote import promote_stage, rank_models
 from training.matrices.schemes import FULL, NAIVE, Cell
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
@@ -245,7 +245,7 @@ def test_the_champion_in_the_metrics_beats_reference_methods(project):
     entries, harder = splits["test-cases"]["entries"], splits["causes"]["entries"]
     accuracy = {name: entry["balanced_accuracy"]["pooled"] for name, entry in entries.items()}
     others = [name for name in entries if entries[name]["kind"] == "opponent"]
-    assert rank_by_precision([entries, harder])[0] == champion
+    assert rank_models([entries, harder])[0] == champion
     assert set(harder) == set(entries)
     assert len(others) == 4
     assert all(accuracy[champion] > accuracy[name] for name in others)
@@ -306,12 +306,14 @@ def test_the_best_model_has_the_best_rank_over_designs():
             name: {
                 "kind": "opponent" if name == "z" else "model",
                 "average_precision": {"mean": precision},
-                "balanced_accuracy": {"pooled": accuracy},
+                "balanced_accuracy": {"mean": accuracy},
             }
             for name, (precision, accuracy) in (scores | {"z": (None, 1)}).items()
         }
 
-    known = entries(a=(0.9, 0.99), b=(0.95, 0.9), c=(0.95, 0.91))
-    unknown = entries(a=(0.9, 0.5), b=(0.7, 0.5), c=(0.7, 0.5))
-    assert rank_by_precision([known]) == ["c", "b", "a"]
-    assert rank_by_precision([known, unknown]) == ["a", "c", "b"]
+    known = entries(a=(0.9, 0.91), b=(0.95, 0.9), c=(0.95, 0.92))
+    unknown = entries(a=(0.9, 0.6), b=(0.7, 0.5), c=(0.7, 0.5))
+    assert rank_models([known]) == ["c", "b", "a"]
+    assert rank_models([known, unknown]) == ["a", "c", "b"]
+    # a model with the best ranking, but bad verdicts, is not the best
+    assert rank_models([entries(a=(0.9, 0.95), b=(0.95, 0.8))]) == ["a", "b"]

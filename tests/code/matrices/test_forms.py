@@ -88,3 +88,36 @@ def test_a_projection_keeps_the_directions_of_most_variance():
     np.testing.assert_allclose(plain @ projection.axes.T, turned, atol=1e-9)
     sides = forms.concatenate_runs(tables, training_statistics(tables, tables.raw_metrics))
     assert Projection.from_rows(sides, 3).project_rows(sides).shape[1] == 6
+
+
+def test_joined_rows_are_contrasts_and_medians_of_both_sides():
+    tables = pairs(cases=3)
+    runs = tables.runs
+    runs.loc[(runs["pair_id"] == "g0 c0 v1") & (runs["side"] == "target"), "m2"] = np.nan
+    tables = tables.with_runs(runs)
+    learned = training_statistics(tables, tables.raw_metrics)
+    rows, contrasts = forms.join_forms(tables, learned), contrast_pairs(tables, learned)
+    parts = forms.split_forms(rows.x)
+    np.testing.assert_array_equal(parts[0], contrasts.x)
+    assert rows.columns[: parts[0].shape[1]] == contrasts.columns
+    metrics, names = len(learned.metrics), rows.about["pair_id"].tolist()
+    medians = runs.groupby(["pair_id", "side"])[list(learned.metrics)].median().unstack("side")
+    for number, side in enumerate(("baseline", "target")):
+        expected = medians.xs(side, axis="columns", level="side").loc[names]
+        expected = expected.fillna(dict(zip(learned.metrics, learned.middles, strict=True)))
+        part = parts[1][:, number * metrics : (number + 1) * metrics]
+        np.testing.assert_allclose(part, expected[list(learned.metrics)].to_numpy())
+    baseline, target, difference = np.split(parts[1], 3, axis=1)
+    is_gap = np.zeros(difference.shape, bool)
+    is_gap[names.index("g0 c0 v1"), learned.metrics.index("m2")] = True
+    np.testing.assert_allclose(difference, np.where(is_gap, 0, target - baseline))
+
+
+def test_a_pair_without_values_of_a_side_is_left_out_of_joined_rows():
+    tables = pairs(cases=3)
+    runs = tables.runs
+    empty = (runs["pair_id"] == "g0 c0 v1") & (runs["side"] == "target")
+    runs.loc[empty, tables.raw_metrics] = np.nan
+    rows = forms.join_forms(tables.with_runs(runs), training_statistics(tables, tables.raw_metrics))
+    assert "g0 c0 v1" not in set(rows.about["pair_id"])
+    assert len(rows.x) == len(rows.y) == len(rows.about) == len(set(runs["pair_id"])) - 1

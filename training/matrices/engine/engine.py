@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import ABOUT, FORMS, MetricStatistics, Removal, Rows, summarise_groups
+from features.matrices.forms import (
+    ABOUT,
+    FORMS,
+    PAIR_FORMS,
+    MetricStatistics,
+    Removal,
+    Rows,
+    summarise_groups,
+)
 from features.matrices.projection import Projection
 from training.estimators.answering import model_answering, require_finite
 from training.matrices.engine.grouping import ALL, Grouping
@@ -247,8 +255,8 @@ class FittedEngine:
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the table of `judge_pairs`, and a verdict on every vector, the unit of the matrix paper.
 
-        A vector is a row of the form; with the contrasted form, where a pair is one row, it is a target run,
-        and has its pair's verdict. The second table has ``run_id, pair_id, workload, group, side,
+        A vector is a row of the form; with a form of one row per pair, it is a target run, and has its pair's
+        verdict. The second table has ``run_id, pair_id, workload, group, side,
         probability, threshold, abnormal``. `rows`, if known, are those of `make_test_rows`. Requirements and
         errors are those of `judge_pairs`.
         """
@@ -282,7 +290,7 @@ class FittedEngine:
 
     def _vector_table(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
         runs = tables.runs[list(ABOUT)]
-        if self.form == "contrasted":
+        if self.form in PAIR_FORMS:
             of_pairs = pd.Series(self.search_result.pairs.probability(odds), cases.pair)
             rows = runs[(runs["side"] == SIDES[1]) & runs["pair_id"].isin(of_pairs.index)]
             threshold, probability = self.threshold, of_pairs.reindex(rows["pair_id"]).to_numpy()

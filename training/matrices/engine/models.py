@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -9,11 +10,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from features.matrices.forms import split_forms
 from training.estimators.catalogue import CATALOGUE as OF_COMPARISONS
 from training.estimators.catalogue import (
     WEIGHTED,
     Model,
     OneOf,
+    Params,
     Real,
     Whole,
     build_estimator,
@@ -69,6 +72,35 @@ class Nearest:
         return np.sqrt(np.maximum(squares[:, None] + self.squares_ - 2 * (x @ self.x_.T), 0))
 
 
+class Blend:
+    """Two classifiers on rows of `features.matrices.forms.join_forms`: one on contrasts, one on medians.
+
+    Their log-odds are averaged.
+    """
+
+    def __init__(self, of_contrasts: Any, of_medians: Any) -> None:
+        self.of_contrasts, self.of_medians = of_contrasts, of_medians
+
+    def fit(self, x: Floats, y: NDArray[np.int64]) -> Self:
+        """Fit both classifiers to rows `x`, shape (n_rows, n_columns), and labels `y`, (n_rows,), 0 or 1."""
+        contrasts, medians = split_forms(x)
+        self.of_contrasts.fit(contrasts, y)
+        self.of_medians.fit(medians, y)
+        return self
+
+    def decision_function(self, x: Floats) -> Floats:
+        """Return the mean log-odds of class 1 of every row of `x`, shape (n_rows,)."""
+        contrasts, medians = split_forms(x)
+        return (log_odds(self.of_contrasts, contrasts) + log_odds(self.of_medians, medians)) / 2
+
+
+def _build_blend(
+    params: Params, seed: int, weights: Mapping[int, float] | None, *, directions: Any = None
+) -> Blend:
+    build = OF_COMPARISONS["xgboost"].build
+    return Blend(*(build(params, seed, weights, directions=directions) for _ in range(2)))
+
+
 #: Models whose rows are pairs: baseline and target side by side, whatever the scheme's form.
 PAIRED = frozenset({"similarity-logistic"})
 #: Largest depth of a decision tree.
@@ -82,7 +114,9 @@ EXTREME = 1e-6
 _WHOLE_CLIMB = {"tolerance": 1e-6, "starts": 5, "iterations": 200}
 _SHORT_CLIMB = {"tolerance": 1e-3, "starts": 1, "iterations": 20}
 _FOREST = {"trees": 100, "leaf": 1, "features": "sqrt"}
-_BOOSTED = {"trees": 100, "depth": 3, "rate_of_learning": 0.1, "child_weight": 1.0}
+_BOOSTED = {
+    "trees": 100, "depth": 3, "rate_of_learning": 0.1, "child_weight": 1.0, "subsample": 0.8, "columns": 0.5
+}  # fmt: skip
 _FEWER_TREES = {"trees": 10}
 
 
@@ -133,7 +167,10 @@ CATALOGUE: dict[str, Model] = {
             partial(build_estimator, f"{__name__}:Nearest", {"k": "k", "p": "p"}),
             {"k": Whole(1, 30), "p": Whole(1, 2)}, weighted=False,
         ),
-        _variant_of("xgboost", "xgboost", "XGBoost", {**_BOOSTED, "subsample": 0.8, "columns": 0.5}, {}),
+        _variant_of("xgboost", "xgboost", "XGBoost", _BOOSTED, {}),
+        replace(
+            _variant_of("xgboost", "xgboost-blend", "Blend of XGBoost", _BOOSTED, {}), build=_build_blend
+        ),
     )
 }  # fmt: skip
 

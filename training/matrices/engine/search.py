@@ -82,16 +82,14 @@ class SearchResult:
 
     `params` are the classifier's hyperparameters, and ``components, sampler, rate, cost_ratio, share``;
     `rows` and `pairs` the calibrations for single rows and for pairs; `score` is the best trial's value (NaN
-    where nothing was searched), `ranking` the average precision over all held-out pairs (NaN where the
-    threshold is 0.5), `alarms` the guarantee on the share of normal pairs of new test cases that raise an
-    alarm (or None).
+    where nothing was searched), `alarms` the guarantee on the share of normal pairs of new test cases that
+    raise an alarm (or None).
     """
 
     params: dict[str, Any]
     rows: Calibration
     pairs: Calibration
     score: float
-    ranking: float = float("nan")
     alarms: GuaranteedRate | None = None
 
 
@@ -191,16 +189,15 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
     """Return the parameters with the best score in `trials` trials, calibrations and thresholds.
 
     The result has ``params``; ``rows`` and ``pairs``, the calibrations for both, each with its ``threshold``;
-    ``score``; ``ranking``, the average precision over held-out pairs; and ``alarms``, the guarantee (None
-    without one). A trial's score is the mean of two measures of held-out rows (each third of the test cases
-    in turn; only one third of more than 2,000 rows): average precision, and balanced accuracy at the best
-    threshold (at 0.5 if the scheme's ``balance`` is False). Without trials or parameters to search, the start
-    values are used, and the score is NaN. The calibrations come from held-out cases judged with the chosen
-    parameters; if the classifier is tuned and causes are known, that for pairs also uses cases held out
-    together with their causes, because predictions are more confident for known causes than for new ones. A
-    guarantee on the false positive rate can only raise the threshold for pairs. If ``balance`` is False, or a
-    third of the test cases would lack a label, there is no calibration and no guarantee, ``ranking`` is NaN,
-    and thresholds are 0.5; in the second case, nothing is searched either.
+    ``score``; and ``alarms``, the guarantee (None without one). A trial's score is the mean of two measures
+    of held-out rows (each third of the test cases in turn; only one third of more than 2,000 rows): average
+    precision, and balanced accuracy at the best threshold (at 0.5 if the scheme's ``balance`` is False).
+    Without trials or parameters to search, the start values are used, and the score is NaN. The calibrations
+    come from held-out cases judged with the chosen parameters; if the classifier is tuned and causes are
+    known, that for pairs also uses cases held out together with their causes, because predictions are more
+    confident for known causes than for new ones. A guarantee on the false positive rate can only raise the
+    threshold for pairs. If ``balance`` is False, or a third of the test cases would lack a label, there is no
+    calibration and no guarantee, and thresholds are 0.5; in the second case, nothing is searched either.
     """
     cases, start = question.cases, question.start_params
     parts = split_in_thirds(cases, question.seed)
@@ -221,14 +218,14 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
     pairs = _odds_of_pairs(cases, tested, odds)
     every = pd.concat([pairs, *_without_causes(question, params, parts)])
     y, pair_odds = every["y"].to_numpy(), every["odds"].to_numpy()
-    of_pairs, ranking = Calibration.from_log_odds(y, pair_odds), average_precision(y, pair_odds)
+    of_pairs = Calibration.from_log_odds(y, pair_odds)
     if question.alarms is None:
-        return SearchResult(params, of_rows, of_pairs, score, ranking)
+        return SearchResult(params, of_rows, of_pairs, score)
     probable = pairs.assign(probability=of_pairs.probability(pairs["odds"].to_numpy()))
     promised = question.alarms.learn_guarantee(probable, question.seed)
     # at least the threshold that keeps the guarantee
     of_pairs = replace(of_pairs, threshold=max(of_pairs.threshold, promised.cut or 0.0))
-    return SearchResult(params, of_rows, of_pairs, score, ranking, promised)
+    return SearchResult(params, of_rows, of_pairs, score, promised)
 
 
 def mean_pair_odds(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:

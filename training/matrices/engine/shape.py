@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from features.matrices.forms import (
     FORMS,
+    NOISE_FORMS,
+    PAIR_FORMS,
     MetricStatistics,
     Rows,
     concat_rows,
-    contrast_pairs,
     training_statistics,
 )
 from features.matrices.projection import Projection
@@ -132,20 +133,22 @@ class RowSettings:
         rows = self._training_rows(grouped, learned)
         rows = rows.select_rows(~np.isnan(rows.y))
         require_both_labels(int(rows.y.sum()), len(rows.y))
-        if self.form != "contrasted":
+        if self.form not in PAIR_FORMS:
             rows = _thin_rows(rows)
         return TrainingRows(self.form, learned, grouping, rows, pair_causes(tables))
 
     def _training_rows(self, tables: MatrixTables, learned: MetricStatistics) -> Rows:
         """Return training rows; a pair is scaled by noise learned without its test case, like a new pair."""
         workload = tables.runs["workload"].to_numpy(object)
-        if self.form != "contrasted" or len(set(workload)) < PARTS:
+        if self.form not in NOISE_FORMS or len(set(workload)) < PARTS:
             return FORMS[self.form](tables, learned)
         part = deal_to_parts(tables.runs.drop_duplicates("workload"), self.seed).reindex(workload).to_numpy()
         parts = []
         for number in range(PARTS):
             others = training_statistics(tables.select_runs(part != number), learned.metrics)
-            parts.append(contrast_pairs(tables.select_runs(part == number), others))
+            # the medians that fill gaps are those of all training pairs, as for a new pair
+            others = replace(others, middles=learned.middles)
+            parts.append(FORMS[self.form](tables.select_runs(part == number), others))
         return concat_rows(parts)
 
 
@@ -179,8 +182,8 @@ class PreparedCases:
 def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tables: MatrixTables) -> Rows:
     """Return the feature rows of the pairs in `tables` that have a baseline and a target.
 
-    `form` is "flattened" (a row per run), "concatenated" or "subtracted" (per target run), or "contrasted"
-    (per pair); else KeyError. `scales` and `grouping` were learned from training pairs.
+    `form` is "flattened" (a row per run), "concatenated" or "subtracted" (per target run), "contrasted",
+    "medians" or "joined" (per pair); else KeyError. `scales` and `grouping` were learned from training pairs.
     """
     return FORMS[form](grouping.assign_groups(with_both_sides(tables)), scales)
 
