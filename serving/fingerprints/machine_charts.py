@@ -76,7 +76,7 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
     shows = f"Heat map of Pearson correlations between {with_noun(len(pearson), 'stressor')}"
     note = "Correlated stressors are adjacent."
     if len(varying) == 2:  # noqa: PLR2004 - as said
-        note += " Two points are always on a line, so two measurements correlate perfectly."
+        note += " Two points are always on a line, so any two rates correlate perfectly."
     few = len(pearson) <= _FEW
     names = Axis("stressor", [str(name) for name in pearson.index])
     heat = Heat(pearson.to_numpy(float), "Pearson's r (\N{MINUS SIGN}1 to 1)", 0, 1, shows_values=few)

@@ -156,9 +156,12 @@ class ProfileBars:
     def reliability(self) -> str:
         """The figures of the reliability in one line."""
         trust = self.profile.trust
+        first = f"The leading stressors are first by {trust.by}"
+        if not trust.enough:
+            first = f"The stressor that is most often first by {trust.by} is first"
         return (
-            f"{trust.machines} machines of {trust.cpus} CPU models. The leading stressors are first by "
-            f"{trust.by} in {percent(trust.top_rank_stability, 0)} of resamples; the p-value of the largest "
+            f"{trust.machines} machines of {trust.cpus} CPU models. {first} "
+            f"in {percent(trust.top_rank_stability, 0)} of resamples; the p-value of the largest "
             f"correlation with the performance is {trust.chance:.3f}. With whole CPU models held out, "
             f"R\N{SUPERSCRIPT TWO} is {two_decimals(trust.r2)} and the median error "
             f"{percent(trust.median_error)}; predictions are {'not ' if trust.unpredicted else ''}trusted"

@@ -266,8 +266,8 @@ class Evidence:
             )
             yield (
                 f"no group of stressors comes first in {limits.min_top_rank_stability:.0%} of resamples, as "
-                f"required ({columns[first]} has the highest {by} in {self.lead.share:.0%}, {columns[rival]} "
-                f"in the second most), so {advice}"
+                f"required ({columns[first]} has the highest {by} in {self.lead.share:.0%}, next most often "
+                f"{columns[rival]}), so {advice}"
             )
 
     def prediction_reasons(self, limits: TrustLimits, seed: int) -> Iterator[str]:

@@ -30,7 +30,7 @@ from training.matrices.engine.search import SearchInput, search_params
 from training.matrices.engine.shape import PARTS, deal_to_parts, require_both_labels
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.matrices.engine.validity_tree import ValidityTree
-from training.matrices.schemes import Cell
+from training.matrices.schemes import BLENDS, Cell
 
 _ROWS, _LABEL = "rows.parquet", "abnormal"
 
@@ -101,11 +101,12 @@ class LargeRecipe:
     def train(self, source: Path, work: Path) -> TrainedEngine:
         """Return an engine trained on the runs in `source`; intermediate files are written to `work`.
 
-        Raises InputError if the model is unknown or takes two runs as one row, the runs are malformed, or all
-        remaining rows have the same label.
+        Raises InputError if the model is unknown or needs rows of another form, the runs are malformed, or
+        all remaining rows have the same label.
         """
-        if self.cell.model not in CATALOGUE or self.cell.model in PAIRED:
-            supported_models = ", ".join(name for name in CATALOGUE if name not in PAIRED)
+        supported = [name for name in CATALOGUE if name not in PAIRED | BLENDS.keys()]
+        if self.cell.model not in supported:
+            supported_models = ", ".join(supported)
             raise InputError(f'model="{self.cell.model}"; expected one of: {supported_models}')
         chunks, cleaned_chunks = self.clean_chunks(source, work)
         # scales are learned from all chunks before pairs are contrasted; see `RowSettings.make_rows`

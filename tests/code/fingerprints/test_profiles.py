@@ -173,7 +173,7 @@ def test_reasons_state_the_shortfall_and_helpful_machines():
     alike = np.corrcoef(np.log(measured.x[:, 0]), np.log(measured.x[:, 1]))[0, 1]
     rivals = (
         "no group of stressors comes first in 90% of resamples, as required (cache has the highest "
-        "importance in 60%, cpu in the second most), so "
+        "importance in 60%, next most often cpu), so "
     )
     differing = f"machines on which these two rates (correlation {alike:.2f}) differ"
     more = f"about 21 more {differing} are needed"

@@ -136,6 +136,8 @@ def test_tables_without_enough_to_learn_are_refused(tables):
         fitted_to(normal, FULL, "knn")
     with pytest.raises(InputError, match='model="trees"'):
         fitted_to(tables, FULL, "trees")
+    with pytest.raises(InputError, match='"xgboost-blend" needs the form "joined" and no principal comp'):
+        fitted_to(tables, FULL, "xgboost-blend")
 
 
 def test_thirds_keep_test_cases_whole_and_share_abnormal_ones():

@@ -60,7 +60,7 @@ def test_causes_of_mistakes_need_a_significant_excess():
     assert found.endswith(f': workload group "busy" (6 of 6; 10.3{SPACE}% of all).')
     spread = held_out.assign(group=[f"g{number % 5}" for number in range(58)])
     none = WorstMistakes.from_verdicts(spread, sizes(*[1.0] * 58)).causes
-    assert none.startswith("No value of workload group, cause and cause size is significantly more frequent")
+    assert none.startswith("No workload group or cause or cause size is significantly more frequent")
 
 
 def test_the_title_compares_mistakes_with_normal_pairs():

@@ -117,6 +117,7 @@ def test_unusable_training_matrices_are_refused_in_one_line(spoil, told, tmp_pat
         LargeRecipe(CELL, TRIALS, SEED, MISSING, Compute()).train(source, tmp_path / "work")
 
 
-def test_a_model_that_compares_single_runs_is_refused(tmp_path):
-    with pytest.raises(InputError, match='model="similarity-logistic"; expected one of: '):
-        in_chunks(pairs(cases=3), tmp_path, 100, Cell("similarity-logistic", LARGE))
+@pytest.mark.parametrize("model", ["similarity-logistic", "xgboost-blend"])
+def test_a_model_that_needs_rows_of_another_form_is_refused(model, tmp_path):
+    with pytest.raises(InputError, match=f'model="{model}"; expected one of: '):
+        in_chunks(pairs(cases=3), tmp_path, 100, Cell(model, LARGE))

@@ -36,7 +36,7 @@ from training.matrices.engine.shape import (
     make_test_rows,
     with_both_sides,
 )
-from training.matrices.schemes import Cell, Scheme
+from training.matrices.schemes import BLENDS, Cell, Scheme
 
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.intp]
@@ -173,13 +173,18 @@ class Engine:
 
     @property
     def row_settings(self) -> RowSettings:
-        """Settings that decide how tables become rows; InputError for an unknown model or form."""
+        """Settings that decide how tables become rows.
+
+        InputError if the model or form is unknown, or the model needs another form.
+        """
         model, scheme = self.cell.model, self.cell.scheme
         if model not in CATALOGUE:
             raise InputError(f'model="{model}"; expected one of: {", ".join(CATALOGUE)}')
         form = "concatenated" if model in PAIRED else scheme.form
         if form not in FORMS:
             raise InputError(f'form="{form}"; expected one of: {", ".join(FORMS)}')
+        if model in BLENDS and (form, scheme.components) != ("joined", None):
+            raise InputError(f'model="{model}" needs the form "joined" and no principal components')
         return RowSettings(scheme.metrics, form, scheme.prune, scheme.grouping, self.seed)
 
     def prepare_cases(self, shaped: TrainingRows) -> PreparedCases:
