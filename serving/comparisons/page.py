@@ -137,8 +137,8 @@ def tree_chart(name: str, root: Node) -> Chart:
     note = (
         f"The upper branch is yes, the lower no. At most {DEPTH} levels are drawn. "
         "Numbers and shares are those of the feature vectors that the tree was fitted to, after resampling "
-        "and weighting. Percentages in brackets: the threshold as a relative difference, before the square "
-        "root."
+        "and weighting. A percentage in brackets is the relative difference whose signed square root is the "
+        "threshold."
     )
     if root.branches:
         feature = root.question.partition(" ")[0]

@@ -47,8 +47,8 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
         first = "first " if len(nearest.trust.reasons) > 1 else ""
         yield f"Do not use the rankings of {names}: they may be due to chance."
         yield (
-            f"To trust {'another' if trusted else 'a'} ranking, for example that of {nearest.application}, "
-            f"solve its {first}problem: {reword_text(nearest.trust.reasons[0])}."
+            f"To trust one of these rankings, for example that of {nearest.application}, solve its "
+            f"{first}problem: {reword_text(nearest.trust.reasons[0])}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():

@@ -130,7 +130,7 @@ def common_causes(worst: pd.DataFrame, cases: pd.DataFrame, names: Mapping[str, 
         if totals.max() < len(cases)
         for value, total in totals.items()
     ]
-    test = f"one-sided hypergeometric test at {percent(1 - CONFIDENCE, 0)}, corrected for {len(tried)} values"
+    test = f"one-sided hypergeometric test at {percent(1 - CONFIDENCE, 0)}, corrected for {len(tried)} tests"
     found = []
     for column, value, total in tried:
         count = int((worst[column] == value).sum())

@@ -261,7 +261,7 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
         if key in doubted:
             reasons.append(
                 f"the champion, trained without this comparison, predicts a fail probability of "
-                f"{row['probability']:.2f}"
+                f"{row['probability']:.3f}"
             )
             reasons.append(
                 f"{against.loc[key, 'sum']} of {against.loc[key, 'size']} models contradict the label"

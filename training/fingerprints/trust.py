@@ -260,14 +260,14 @@ class Evidence:
             first, rival = self.lead.columns[0], self.lead.rival
             alike = float(scores[:, first] @ scores[:, rival]) / len(scores)
             by = "correlation with the performance" if self.lead.by == "correlation" else self.lead.by
-            differing = f"on which these two rates (correlation {alike:.2f}) differ"
+            differing = f"on which only one of these two rates (correlation {alike:.2f}) is high"
             advice = self._advise_machines(
                 self.lead.times, f"{differing} are needed", f"only machines {differing} can decide the order"
             )
             yield (
-                f"no group of stressors comes first in {limits.min_top_rank_stability:.0%} of resamples, as "
-                f"required ({columns[first]} has the highest {by} in {self.lead.share:.0%}, next most often "
-                f"{columns[rival]}), so {advice}"
+                "no group of stressors comes first in the required "
+                f"{limits.min_top_rank_stability:.0%} of resamples ({columns[first]} has the highest {by} in "
+                f"{self.lead.share:.0%}, next most often {columns[rival]}), so {advice}"
             )
 
     def prediction_reasons(self, limits: TrustLimits, seed: int) -> Iterator[str]:

@@ -278,7 +278,7 @@ def test_suspicion_of_a_label_is_the_models_excess_doubt(verdicts):
     # 0.95 beside the mean of 0.9, 0.8, 0.15; 0.85 beside that of 0.9, 0.8, 0.05; 0.38 beside that of 0.4, 0.3
     assert [one.doubt for one in found] == pytest.approx([1 / 3, 0.8 / 3, 0.03])
     assert found[0].reason == (
-        "the champion, trained without this comparison, predicts a fail probability of 0.05",
+        "the champion, trained without this comparison, predicts a fail probability of 0.050",
         "2 of 2 models contradict the label",
     )
     # a fold with one label only yields no doubts

@@ -87,7 +87,7 @@ def test_common_causes_of_mistakes_need_a_significant_excess():
     mistakes = worst_mistakes(verdicts, rare, 0.005)
     assert causes_of_mistakes(mistakes, verdicts, rare) == (
         "Significantly more frequent among these 6 comparisons than among all 50 (one-sided hypergeometric "
-        f'test at 5{SPACE}%, corrected for 2 values): unit "ms" (6 of 6; 12.0{SPACE}% of all).'
+        f'test at 5{SPACE}%, corrected for 2 tests): unit "ms" (6 of 6; 12.0{SPACE}% of all).'
     )
     even = tables(50, unit=["ms", "s"] * 25)
     assert causes_of_mistakes(mistakes, verdicts, even).startswith("No unit is significantly more")

@@ -291,7 +291,7 @@ def test_causes_of_large_errors_need_a_significant_excess():
     by_task = WorstCoruns.from_predictions(*held_out(tasks, others, 0.5 * (tasks == "c")))
     assert by_task.causes == (
         "Significantly more frequent among these 20 co-runs than among all 200 (one-sided hypergeometric "
-        f'test at 5{SPACE}%, corrected for 15 values): task "c" (20 of 20; 10.0{SPACE}% of all).'
+        f'test at 5{SPACE}%, corrected for 15 tests): task "c" (20 of 20; 10.0{SPACE}% of all).'
     )
     by_other = WorstCoruns.from_predictions(*held_out(tasks, others, 0.5 * np.char.startswith(others, "w")))
     assert by_other.causes.endswith(f': co-runner "w" (20 of 20; 20.0{SPACE}% of all).')

@@ -184,7 +184,7 @@ def test_causes_of_large_factors_need_a_significant_excess():
     by_application = worst_predictions(values, 1 + (applications == "c"), applications=applications)
     assert by_application.causes == (
         "Significantly more frequent among these 20 predictions than among all 200 (one-sided hypergeometric "
-        f'test at 5{SPACE}%, corrected for 410 values): application "c" (20 of 20; 10.0{SPACE}% of all).'
+        f'test at 5{SPACE}%, corrected for 410 tests): application "c" (20 of 20; 10.0{SPACE}% of all).'
     )
     evenly = worst_predictions(values, 1 + (np.arange(200) % 10 == 0), applications=applications)
     assert evenly.causes.startswith("No application or machine or CPU model is significantly more")
