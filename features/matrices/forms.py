@@ -122,6 +122,8 @@ PAIRS, RUNS = 10.0, 8.0
 FEW = 5
 #: Bound of deviations in percent.
 MOST_PER_CENT = 1e6
+#: Bound of medians; standardised, they are numbers of 32 bits, which classifiers need.
+LARGEST = 1e30
 #: Metrics are counted whose difference exceeds so many units of noise.
 BEYOND = (2.0, 3.0, 5.0, 10.0)
 #: Powers of the means of differences.
@@ -355,8 +357,9 @@ def join_medians(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     """Return one row per pair: the medians of the baseline and of the target, and their differences.
 
     Columns are ``baseline <metric>``, ``target <metric>``, then ``difference <metric>``, target minus
-    baseline, in the metrics' own units. A metric missing on one side has the training median there, and the
-    difference 0. Rows are in the order of the pairs' first runs; the label ``y`` is that of `contrast_pairs`.
+    baseline, in the metrics' own units, cut at ``+-LARGEST`` (1e30). A metric missing on one side has the
+    training median there, and the difference 0. Rows are in the order of the pairs' first runs; the label
+    ``y`` is that of `contrast_pairs`.
     """
     matrices = MatrixPairs.from_tables(tables, _finite_values(tables, statistics.metrics))
     medians = np.where(np.isnan(matrices.middles), statistics.middles, matrices.middles)
@@ -364,7 +367,8 @@ def join_medians(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     with np.errstate(over="ignore"):
         difference = np.nan_to_num(matrices.median_difference)
     columns = tuple(f"{part} {metric}" for part in (*SIDES, "difference") for metric in statistics.metrics)
-    return Rows(np.hstack([*medians, difference]), columns, matrices.about, _pair_labels(tables))
+    x = np.clip(np.hstack([*medians, difference]), -LARGEST, LARGEST)
+    return Rows(x, columns, matrices.about, _pair_labels(tables))
 
 
 def join_forms(tables: MatrixTables, statistics: MetricStatistics) -> Rows:

@@ -201,6 +201,20 @@ def test_contributions_equal_the_change_without_the_differences(scheme, model, t
             assert fitted.judge_pairs(without)["probability"][0] < told.threshold
 
 
+@pytest.mark.parametrize(
+    ("scheme", "model"),
+    [(JOINED, "xgboost-blend"), *((MEDIANS, model) for model in ("logistic", "random-forest", "xgboost"))],
+)
+@pytest.mark.parametrize("value", [1e40, -1e100, 1e300])
+def test_any_finite_value_gets_a_finite_answer(value, scheme, model, tables):
+    fitted, asked = fitted_to(tables, scheme, model), pairs(cases=2, versions=3, seed=2)
+    for side in ("baseline", "target"):
+        values = asked.runs["m1"].mask(asked.runs["side"] == side, value)
+        for told in fitted.explain_pairs(asked.with_runs(asked.runs.assign(m1=values)), 3):
+            assert 0 <= told.probability <= 1
+            assert np.isfinite([driver.contribution for driver in told.attributions]).all()
+
+
 def test_a_pair_gets_the_same_answer_in_any_batch():
     recipe = EngineRecipe(Cell("knn", FULL), 3, SEED, validity=True, missing=0.5, digest="d")
     trained, asked = recipe.train(pairs(invalid=0.1)), pairs(cases=2, versions=3, invalid=0.2, seed=3)
