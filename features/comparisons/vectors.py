@@ -109,7 +109,7 @@ _SHORT = 5
 
 
 def without_past(sides: Sides) -> Sides:
-    """Return a copy of the comparisons without history and without sibling operations."""
+    """Return a copy of the comparisons with an empty history and without sibling operations (None)."""
     nothing = replace(sides.history, stops=sides.history.starts)
     return replace(sides, history=nothing, siblings=None, siblings_worse=None)
 

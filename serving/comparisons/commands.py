@@ -88,7 +88,7 @@ Retrospective = Annotated[
     typer.Option(
         "--retrospective",
         help="Judge with the champion of the retrospective models, which also use results of versions after"
-        " the target, if the input has them. Ignored with --model of `judge`, and by `trace` and `shadow`.",
+        " the target, if the input has them. Has no effect with --model, and in `trace` and `shadow`.",
     ),
 ]
 
@@ -141,7 +141,7 @@ FailOnUnsure = Annotated[
     bool | None,
     typer.Option(
         "--fail-on-unsure",
-        help="Exit with 1 if any verdict is unsure. Ignored by perfjudge trace and perfjudge shadow.",
+        help="Exit with 1 if any verdict is unsure. Has no effect in `trace` and `shadow`.",
     ),
 ]
 Explain = Annotated[
@@ -280,8 +280,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--between-run-variation",
             metavar="PERCENT",
             parser=_share,
-            help="Relative standard deviation between runs of one build, used if the data do not show it."
-            " none: ignore this variation, and give the verdicts of the model.",
+            help="Relative standard deviation between runs of one build, assumed if the data are too few to"
+            " estimate it. none: ignore this variation, and give the verdicts of the model.",
         ),
     ] = "1.5",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
@@ -312,8 +312,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--acknowledged",
             metavar="FILE",
             help="File that lists known regressions (excused until a date, version or commit), unstable"
-            " operations (always excused) and intended changes (excused at their commit; after it, runs"
-            " before it are not used as history). Default: .perfjudge.yaml, if it exists.",
+            " operations (always excused) and intended changes (excused at their commit; later comparisons"
+            " ignore history from before that commit). Default: .perfjudge.yaml, if it exists.",
         ),
     ] = None,
     commit: Annotated[
@@ -381,8 +381,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
 
     An outcome is the verdict after between-run variation and acknowledged changes are taken into account:
     regression, unsure, improvement, acknowledged, invalid, unchanged (the median changed by less than
-    --min-effect-size, and a slow-down of 5 % would be found with a probability of 80 %) or within noise (any
-    other pass).
+    --min-effect-size, and the column detectable is at most 5 %) or within noise (any other pass).
     """
     if init:
         from serving.comparisons.compare.workflow import write_workflow
@@ -478,9 +477,10 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
     """List the comparisons whose labels would improve a model most.
 
     Once the data have labels of both kinds, a model fitted to the labels orders the comparisons.
-    Until then, the model of --model does, or a rank statistic if there is no model. The column probability
-    is always from --model or the champion; it is empty if there is neither. With -o, a CSV file to fill in is
-    written. Save it as labels.csv in the directory of the data, so that the labels are read with the data.
+    Until then, --model or the champion orders them, or without both a rank statistic of the samples. The
+    column probability is always from --model or the champion; it is empty if there is neither. With -o, a CSV
+    file to fill in is written. Save it as labels.csv in the directory of the data, so that the labels are
+    read with the data.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import give_next
@@ -501,8 +501,8 @@ def labels_suspects(
 
     Labels that out-of-fold predictions contradict come first, then labels of comparisons on which
     annotators disagree; --number limits both together. Each row names the annotators of the comparison (only
-    the one who settled the label, if any) and the reasons for the doubt. The command fails if `dvc repro` has
-    not run.
+    the one whose label ended a disagreement, if any) and the reasons for the doubt. The command fails if
+    `dvc repro` has not run.
     """
     from serving.comparisons.labels.command import give_suspects
 
@@ -612,7 +612,7 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="Metric to read. Default: the first metric that is not a duration.",
+            help="Metric to read from files with several. Default: the first that is not a duration.",
         ),
     ] = None,
     keep_going: KeepGoing = False,

@@ -90,7 +90,7 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     shown = impacts.loc[rows, columns].to_numpy()
     slowest = f"{_leaders_with_verb(impacts, 'slows', 'slow')} others most"
     if len(Leaders.from_scores(impacts).alike) > impacts.shape[1] / 2:
-        slowest = "no co-runner stands out in slowing others"
+        slowest = "co-runners hardly differ in how much they slow others"
     title = f"{_leaders_with_verb(impacts.T, 'suffers', 'suffer')} most from others; {slowest}"
     shows = f"Heat map of the impact on {len(rows)} tasks with {len(columns)} co-runners"
     note = (
@@ -148,8 +148,8 @@ def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     """Return a chart of event rates / their means over the time of one co-run (co-run paper, figure 3).
 
     The co-run is the first with samples on ``shown_machine``, of the pair with the largest impact if that has
-    any. At most five events, from the least to the most variable, are drawn; None without samples there, or
-    if no event was always counted.
+    any. At most five events are drawn, evenly spaced from the least to the most variable. None without
+    samples there, or if each event was 0 throughout or not always counted.
     """
     samples = rows_with(evaluation.tables.samples, phase="corun", machine=evaluation.shown_machine)
     if samples.empty:
@@ -173,7 +173,7 @@ def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     chosen = [chosen[place] for place in _evenly_spaced(len(chosen), _LINES)]
     largest = float(relative[chosen[-1]].std())
     summary = "Events come in bursts" if largest > 1 else "Event rates are nearly constant"
-    title = f"{summary}: {chosen[-1]} varies most (coefficient of variation: {percent(largest, 0)})"
+    title = f"{summary}: {chosen[-1]} varies most over time (coefficient of variation: {percent(largest, 0)})"
     shows = f"Line chart of the rates of {', '.join(chosen)} over the run of {task} with {other}"
     note = f"{task} with {other} on {evaluation.shown_machine}. Legend: in ascending order of variation."
     lines = [Line(event, run["t_seconds"], relative[event], style) for style, event in enumerate(chosen)]
@@ -196,12 +196,13 @@ _AXES = {
 _DRAWN = 600
 
 
-def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart | None:
+def residual_chart(name: str, residuals: pd.DataFrame, model_name: str, held_out: str) -> Chart | None:
     """Return charts of residuals, normal Q-Q, scale-location and leverage (co-run paper, figures 4 and 5).
 
-    `name` is the chart's id, `residuals` has ``task, corunners, fitted`` (impact), ``residual`` (measured -
-    predicted), ``standardised, leverage, theoretical`` (normal quantile) and ``scale``. At most 600 rows,
-    evenly spaced, and the three largest residuals are drawn. None without rows.
+    `name` is the chart's id, `held_out` names the part outside of training, `residuals` has ``task,
+    corunners, fitted`` (impact), ``residual`` (measured - predicted), ``standardised, leverage, theoretical``
+    (normal quantile) and ``scale``. At most 600 rows, evenly spaced, and the three largest residuals are
+    drawn. None without rows.
     """
     if residuals.empty:
         return None
@@ -213,7 +214,7 @@ def residual_chart(name: str, residuals: pd.DataFrame, model_name: str) -> Chart
         "(0.3\N{NO-BREAK SPACE}% for a normal distribution)"
     )
     note = (
-        f"Residual: measured impact \N{MINUS SIGN} predicted impact of co-runs outside the training data. "
+        f"Residual: measured \N{MINUS SIGN} predicted impact. {held_out}. "
         f"The largest is {first['residual']:+.3f}, of {first['task']} with {first['corunners']}; "
         f"the {_WORST} largest are marked."
     )
@@ -256,7 +257,8 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     title = f"Most important feature: shuffling {top['feature']} {cost}"
     if top["rise"] <= ERRORS * top["spread"]:
         varies = f"\N{PLUS-MINUS SIGN} {plain_number(100 * top['spread'], 2)} over the shuffles"
-        title = f"No feature is significant; the largest effect: shuffling {top['feature']} {cost} ({varies})"
+        title = "No single feature is significant; the largest effect: "
+        title += f"shuffling {top['feature']} {cost} ({varies})"
     elif len(shown) > 1 and not _differ_significantly(top, shown.iloc[1]):
         title = f"Most important features: shuffling {top['feature']} or {shown['feature'].iloc[1]} {cost}"
     shows = f"Bars of permutation importance of {with_noun(len(shown), 'feature')}"
@@ -287,8 +289,8 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
     champion = rows_with(rows, model=online.champion).sort_values("seconds")
     first, at = champion.iloc[0], rows_with(champion, seconds=online.trained_at).iloc[0]
     title = (
-        f"{percent(at['within_tolerance'], 0)} of the predictions of {online.champion} are within "
-        f"{percent(tolerance, 0)} after {plain_number(at['seconds'])} s of samples, "
+        f"{percent(at['within_tolerance'], 0)} of the predictions of {online.champion} (smallest mean error) "
+        f"are within {percent(tolerance, 0)} after {plain_number(at['seconds'])} s of samples, "
         f"{percent(first['within_tolerance'], 0)} after {plain_number(first['seconds'])} s"
     )
     if abs(at["within_tolerance"] - first["within_tolerance"]) <= np.hypot(at["spread"], first["spread"]):

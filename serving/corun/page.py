@@ -82,8 +82,7 @@ def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
     )
     if noise is not None and checked.chosen_saving <= noise:
         return (
-            f"{saved}. This is within the variation of solo runs of one task ({percent(noise)}), so do not "
-            f"expect a measurable gain for these tasks."
+            f"{saved}. That is too little to rely on: solo runs of one task alone vary by {percent(noise)}."
         )
     best = percent(checked.best_saving)
     return f"{saved}, and with the best possible placement {best} less. Use `perfjudge corun place`."
@@ -113,8 +112,14 @@ def page(root: Path) -> str:
     metrics, repeats = evaluation.metrics, evaluation.metrics.repeatability
     checked = check_placements(*evaluation.held_out, evaluation.solo_seconds, metrics.seed)
     sampled = f"Online model ({metrics.online.champion})" if metrics.online else "Online model"
-    online_residuals = residual_chart("figure-4", evaluation.online_residuals, sampled)
-    static_residuals = residual_chart("figure-5", evaluation.residuals, f"Static model ({metrics.champion})")
+    early = ""
+    if metrics.online:
+        part = "Whole tasks" if metrics.online.design == "tasks" else "Co-runs"
+        early = f"{part} held out of training; {metrics.online.trained_at:g} s of samples"
+    late = DESIGNS.get(metrics.main, ("", f"Held out of training: {metrics.main}"))[1]
+    online_residuals = residual_chart("figure-4", evaluation.online_residuals, sampled, early)
+    static_name = f"Static model ({metrics.champion})"
+    static_residuals = residual_chart("figure-5", evaluation.residuals, static_name, late)
     no_samples = "This data has no samples."
     return render(
         "corun.html",

@@ -49,9 +49,9 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         Path,
         typer.Argument(
             metavar="MACHINES",
-            help="Fingerprints: a CSV file with a row per machine and a column per stressor, or a directory"
-            " that `perfjudge collect` or `import` wrote, or that is in the format quiho or sparecores of"
-            " `perfjudge import`.",
+            help="Speeds of machines: a CSV file with a row per machine and a column per stressor (a program"
+            " that stresses one resource), or a directory that `perfjudge collect` or `import` wrote, or that"
+            " is in the format quiho or sparecores of `perfjudge import`.",
         ),
     ],
     application: Annotated[
@@ -112,7 +112,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Test whether two profiles differ significantly. A change is a stressor's importance in B minus A."""
+    """Test whether two profiles differ significantly. Changes are importances in B minus those in A."""
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 

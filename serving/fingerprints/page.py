@@ -109,7 +109,7 @@ def trust_summary(page_data: ProfiledPage) -> str:
         return f"Not enough diversity: {base} do not show which resources an application depends on."
     return (
         f"The rankings of {trusted} of {with_noun(len(page_data.profiles), 'profile')} can be trusted. "
-        f"The data is from {base}."
+        f"The data is from {base} (see Terms)."
     )
 
 
@@ -239,8 +239,8 @@ def find_contradiction(table: FingerprintTable, seed: int) -> dict[str, Any] | N
     The ``application`` is ``redis-set``, else the first by name; both ``machines`` are drawn by `seed` from
     those that ran it. The ``rankings`` (lists of `Bar`, the largest 100) are by the quiho paper's method with
     the seeds 0, 1 and 2; ``agree`` is the number of stressors in all three. ``chart`` has the correlations on
-    both machines, or is None. The result is None if fewer than two machines ran the application, or there is
-    none.
+    both machines, or is None if fewer than two stressors differ between these. The result is None if fewer
+    than two machines ran the application, or there is none.
     """
     if not table.applications:
         return None

@@ -53,10 +53,10 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
-            "Expect errors in predictions for unknown CPU models: even the best of the methods under "
-            f"Stability and accuracy has a median error of {percent(errors.min())} (median over the "
-            "applications). `perfjudge irup profile --predict` uses extra trees, whose errors are under "
-            "Profiles, and gives an interval for each prediction."
+            "Expect errors in predictions for unknown CPU models. Those of `perfjudge irup profile "
+            "--predict` (extra trees, with an interval) are under Profiles; the best of the other methods, "
+            f"under Stability and accuracy, has a median error of {percent(errors.min())} (median over the "
+            "applications)."
         )
 
 

@@ -231,7 +231,7 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
 def answer_matrices_batch(bodies: Sequence[bytes], served: Engine) -> list[Answered | Exception]:
     """Answer several requests to judge pairs; return for each its answer, or its RefusedError or ModelError.
 
-    Requests are judged together if that changes none of their answers (`_causes`).
+    Requests are judged together if that changes none of their answers.
     """
     requests = [result_or_error(partial(_CheckedRequest.from_body, body)) for body in bodies]
     alike: dict[object, dict[int, _CheckedRequest]] = {}

@@ -42,8 +42,8 @@ def promote(
 ) -> int:
     """Promote a version of a model to champion.
 
-    The champion is the version that answers; the previous champion becomes challenger. A version that is
-    missing, is champion already or fails a test request is refused.
+    The champion is the version that answers; a challenger is a candidate to replace it. The previous champion
+    becomes challenger. A version that is missing, is champion already or fails a test request is refused.
     """
     from serving.promotion import decisions
 
@@ -83,8 +83,8 @@ def trace(
 ) -> int:
     """Show the origin of the model that gave an answer. With --input, check that the answer can be repeated.
 
-    With --input, repeat those options below that the command of the answer had. --fail-on-unsure and
-    --retrospective are not needed: one only sets the exit code, the other only selects the model, which the
+    With --input, also give the options below that were given for the answer. --fail-on-unsure and
+    --retrospective may be left out: one only sets the exit code, the other only selects the model, which the
     answer names. The exit code is 1 if the repeated answer differs, or if the model's files are not those
     that gave the answer.
     """
@@ -103,7 +103,7 @@ def shadow(
     as_json: AsJson = False,
     **options: Any,
 ) -> int:
-    """Judge the input with champion and challenger. List differing verdicts, and record the agreement.
+    """Judge the input with champion and challenger. List differing verdicts, and log the agreement to MLflow.
 
     The text lists at most 20 differing verdicts, --json lists all. Verdicts do not change the exit code;
     --fail-on-unsure and --retrospective have no effect.

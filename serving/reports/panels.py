@@ -112,8 +112,8 @@ def draw_chart(
     `size`: width and height of the chart in inches; 8.4 is the width of the page.
     `legend_title`: title of a legend at the right; if empty, the legend is above.
     `narrows`: add a layout for narrow screens (``narrow``): panels one below the other, long names wrapped,
-    tooltips only if there are at most 300. A chart at most 4.6 inches wide has no such layout and is marked
-    as ``fits``.
+    tooltips only if there are at most 300. A chart at most 4.6 inches wide has no such layout.
+    The result is marked as ``fits`` if it is at most 4.6 inches wide.
     """
     fits = size[0] <= NARROW
     svg = _render_svg(words, panels, size, across, legend_title, narrow=False)

@@ -181,9 +181,10 @@ def record_counts(
 
 
 def record_lost(path: Path, reason: str, count: int) -> None:
-    """Add `count` to the number of requests that a challenger did not judge for `reason`, in the file `path`.
+    """Add `count` to the number of requests that a challenger did not judge for `reason`.
 
-    The file is created if it is missing, its directory is not. InputError if it cannot be written.
+    `path` is an SQLite file, to which several processes may write at once; it is created if it is missing,
+    its directory is not. InputError if it cannot be written, or is not such a file.
     """
     with _open_database(path, "written") as store:
         store.execute(

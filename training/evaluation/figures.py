@@ -219,8 +219,8 @@ def scores_table(metrics: dict[str, Any], split: str = "grouped", cases: str = "
         title=f'"{Path(data["path"]).name}": {data[cases]} {cases}, {data["fails"]} labelled fail; '
         f"{content['scheme']}, seed {metrics['seed']}",
         title_justify="left",
-        caption="Scores pool the verdicts of all folds; ± is the standard deviation over folds. "
-        "Average precision is the mean over folds.",
+        caption="Scores pool the verdicts of all folds, but average precision is a mean over folds; "
+        "± is the standard deviation over folds.",
         caption_justify="left",
     )
     for name in ("method", "kind"):

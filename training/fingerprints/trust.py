@@ -262,7 +262,9 @@ class Evidence:
             by = "correlation with the performance" if self.lead.by == "correlation" else self.lead.by
             differing = f"on which only one of these two rates (correlation {alike:.2f}) is high"
             advice = self._advise_machines(
-                self.lead.times, f"{differing} are needed", f"only machines {differing} can decide the order"
+                self.lead.times,
+                f"{differing} are needed",
+                f"more machines like these will not help: add machines {differing}",
             )
             yield (
                 "no group of stressors comes first in the required "

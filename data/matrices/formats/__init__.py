@@ -90,8 +90,8 @@ def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Read
 def judgeable_runs(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
     """Return the ``tables`` without wrong runs, and the errors of the ``skipped`` runs.
 
-    Wrong are repeated runs, and those without a name, workload, group, pair or side. Pairs that cannot be
-    compared stay, and get the verdict ``invalid``. InputError at the first wrong run, unless
-    ``problems.keep_going``; and, with the name `source`, if no run or no raw metric is left.
+    Wrong are repetitions of a run (the first stays), and runs without a name, workload, group, pair or side.
+    Pairs that cannot be compared stay, and get the verdict ``invalid``. InputError at the first wrong run,
+    unless ``problems.keep_going``; and, with the name `source`, if no run or no raw metric is left.
     """
     return SOURCES.make_reading(tables.without_flawed_runs(problems), source, problems)

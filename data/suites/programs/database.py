@@ -77,7 +77,7 @@ def sorted_rows(rows=2000, index=0, limit=100):
 
 
 def text_search(rows=2000, how="like"):
-    """Return a function that counts names with "77" in SQLite by `how`: "like", "glob" or "instr"."""
+    """Return a function that selects the number of names with "77" in SQLite by "like", "glob" or "instr"."""
     shop = _shop(rows)
     where = {"like": "name like '%77%'", "glob": "name glob '*77*'", "instr": "instr(name, '77') > 0"}[how]
     return lambda: shop.execute(f"select count(*) from customer where {where}").fetchone()

@@ -178,7 +178,7 @@ def test_reasons_state_the_shortfall_and_helpful_machines():
     differing = f"machines on which only one of these two rates (correlation {alike:.2f}) is high"
     more = f"about 21 more {differing} are needed"
     assert said(measured, settled=False)[0] == [rivals + more]
-    never = f"only {differing} can decide the order"
+    never = f"more machines like these will not help: add {differing}"
     assert said(measured, settled=False, times=50)[0] == [rivals + never]
     (chance,) = said(measured, p_value=0.3)[0]
     assert chance == (
