@@ -289,8 +289,8 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
     )
     note = (
         "Comparisons with a probability between two thresholds are sent to a person. The thresholds are "
-        "chosen on training data, for several limits on reviews; the title has the point nearest to "
-        f"{percent(_TITLE_RATE, 0)} in review. Missed: % of the regressions. False alarms: % of the other "
+        "chosen on training data, for several limits on this share; the title has the point nearest to "
+        f"{percent(_TITLE_RATE, 0)}. Missed: % of the regressions. False alarms: % of the other "
         "comparisons."
     )
     words = Words("review-rate", title, "Misses and false alarms by the share that is sent to a person", note)
@@ -353,7 +353,7 @@ def _parameter_title(rows: pd.DataFrame, models: Mapping[str, str], value: str) 
     names = [name for curve, name in models.items() if curve in {curve for curve, _ in alike}]
     enough = min(parameter for curve, parameter in alike if curve == best_curve)
     right = percent(float(folds.mean()[best_curve, best]))
-    almost = f"already at {value.format(enough)}, it is not significantly lower"
+    almost = f"at {value.format(enough)}, accuracy is not significantly lower"
     if len(names) > 1:
         both = f"{names[0][0].upper()}{names[0][1:]} and {names[1]}"
         return f"{both} do not differ significantly: best accuracy {right}; {almost}"

@@ -204,8 +204,8 @@ def iterate_advice(
         )
     yield (
         "Do not rely on verdicts for machines, units of measurement or kinds of benchmarks that do not occur "
-        f"in these {metrics.data.operations:,} operations; the server's overview page shows how far requests "
-        "are from the training data."
+        f"in these {metrics.data.operations:,} operations. The overview page of `perfjudge serve` shows how "
+        "far requests are from the training data."
     )
 
 

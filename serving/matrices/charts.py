@@ -104,7 +104,7 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
     panel = Panel([Bars(by_cause["mean"])], shares, _axis_with_sizes("cause", by_cause["size"]))
     equal_time = ""
     if any(str(cause).endswith(EQUAL_TIME) for cause in by_cause.index):
-        equal_time = " At equal time: the program does less work, so the cause does not make its runs longer."
+        equal_time = " At equal time: the program does less of its own work, so that runs are not longer."
     words = Words(
         "causes",
         title,
@@ -134,8 +134,8 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         "groups-chart",
         title,
         "Table of given groups by automatic groups",
-        "Each number counts test cases. Each pair is assigned to the nearest automatic group, and a test "
-        "case counts in the group of most of its pairs; automatic groups that stay empty are not shown. "
+        "Each number counts test cases. Pairs of one test case may be nearest to different automatic groups; "
+        "it counts in the group of most of them. Automatic groups that stay empty are not shown. "
         "Agreement is the adjusted Rand index.",
     )
     counts, largest_count = table.to_numpy().tolist(), int(table.to_numpy().max())
@@ -340,7 +340,7 @@ def _dimensions_title(curves: Sequence[Curve]) -> str:
         names = join_names([top.name, *(line.name for line in others)])
         at_best = [max(line.accuracy) for line in (top, *others)]
         span = f"{min(at_best):.2f} to {max(at_best):.2f}"
-        return f"The best accuracies of {names} do not differ significantly: {span}"
+        return f"At the best number of dimensions, {names} do not differ significantly: {span}"
     title = f"{top.name} is best with {plain_number(top.x[best])} dimensions ({top.accuracy[best]:.2f})"
     if enough != best:
         title += (

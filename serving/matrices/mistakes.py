@@ -125,7 +125,7 @@ def mistakes_chart(mistakes: WorstMistakes) -> Chart:
         "The largest difference of a metric is above the median of normal pairs "
         f"({plain_number(mistakes.normal, 3)} units of noise) in {' and in '.join(parts)}",
         "Boxes of the differences of all raw metrics in units of noise, by pair",
-        "The differences are absolute. Boxes are quartiles, with whiskers from the smallest to the largest "
+        "Differences are drawn without signs. Boxes are quartiles, with whiskers to the smallest and largest "
         f"difference; dots are the metrics that differ most, by more than {BEYOND:g} units, at most {_DOTS} "
         f"per pair. Differences below {_LEAST:g} are drawn at {_LEAST:g}. An asterisk marks a pair that is "
         "not decidable by these data.",

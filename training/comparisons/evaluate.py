@@ -266,7 +266,7 @@ def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame)
                 "entries": by_operation,
             },
             "stratified": {
-                "scheme": f"{repeated}{how.n_folds} random stratified folds (seed 000)",
+                "scheme": f"{repeated}{how.n_folds} random stratified folds, as in seed 000",
                 "folds": how.n_folds * how.n_repeats,
                 "entries": summarise_entries(verdicts, "stratified"),
             },

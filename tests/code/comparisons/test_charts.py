@@ -185,7 +185,7 @@ def test_nearest_neighbour_chart_names_best_k_and_its_plateau():
     curves.loc[curves["parameter"] == 3, "accuracy"] += [-0.003, 0.003, 0.003, -0.003]
     assert charts.parameter_chart("figure-6-6", curves, 0.7).title == (
         f"Best with equally weighted neighbours at k = 5: accuracy 90.0{SPACE}%; "
-        "already at k = 3, it is not significantly lower"
+        "at k = 3, accuracy is not significantly lower"
     )
     assert charts.parameter_chart("figure-6-8", curves, 0.7) is None
 
