@@ -12,15 +12,16 @@ from typing import NamedTuple
 
 import yaml
 
-from data.families import FAMILIES
+from benchmarks.pages.measured import ROOT, Code, measured_code
 
 RESULTS = Path("docs/results")
-#: Paths that a page's figures depend on; reports, documents and tests do not count.
-LAYERS = ("data", "features", "training", "serving")
-CODE = (*LAYERS, "benchmarks", "dvc.yaml", "params.yaml", "uv.lock")
-_FOOTER = re.compile(r"^Written on (\d{4}-\d\d-\d\d) from commit `(\w+)`( with changes)?\.", re.MULTILINE)
-#: Number of commits assumed for a page whose commit is unknown.
-MANY = 10_000
+_FOOTER = re.compile(
+    r"^Written on (\d{4}-\d\d-\d\d) from commit `(\w+)`(?: with changes)?\.(?: Code digest `(\w+)`\.)?",
+    re.MULTILINE,
+)
+#: What a page says that is not current.
+CHANGED = "the code that it measures has changed since"
+_MARK = re.compile(rf"^> Measured on .*; {CHANGED}\.\n\n", re.MULTILINE)
 #: Requirements of commands, and how to meet them.
 NEEDS = {
     "data": "the public data sets in ../shared/data",
@@ -45,10 +46,10 @@ class ResultPage:
     held_out: str  # part of the data
     figure: str  # shown by the index
     figure_source: str  # its place in the page: ``KEY / KEY / COLUMN``
+    measures: Sequence[str]  # code, see `benchmarks.pages.measured`
     command: str  # writes the page, and is printed in it
     minutes: float  # that the command takes on two idle processors
     seed: str = "20261121"
-    family: str = ""  # whose code is measured; empty: several
     needs: Sequence[str] = ()  # keys of `NEEDS`
     why_long: str = ""  # why the command does not fit in the budget of one run
 
@@ -57,43 +58,45 @@ class ResultPage:
         return root / RESULTS / f"{self.name}.md"
 
     def origin(self, root: Path = Path()) -> Origin | None:
-        """Return the date and the commit in the page's footer, or None without a page or footer."""
+        """Return what the page's footer says, or None without a page or footer."""
         path = self.path(root)
         named = _FOOTER.search(path.read_text(encoding="utf-8")) if path.is_file() else None
-        return Origin(date.fromisoformat(named[1]), named[2], bool(named[3])) if named else None
+        return Origin(date.fromisoformat(named[1]), named[2], named[3] or "") if named else None
 
-    def commits_since(self, root: Path = Path()) -> int:
-        """Return how many commits have changed the family's code since the page's commit; `MANY` if unknown.
+    def measured(self, root: Path = Path()) -> Code:
+        """Return the code below `root` that the page measures."""
+        return measured_code(self.measures, root)
 
-        For a page about several families, the total is divided by their number.
-        """
+    def is_current(self, root: Path = Path()) -> bool:
+        """Return whether the page was written by the code below `root`, as far as it is measured."""
         origin = self.origin(root)
-        since = f"{origin.commit}..HEAD" if origin else "unknown..HEAD"
-        families = [self.family] if self.family else FAMILIES
-        code = [f"{layer}/{family}" for layer in LAYERS for family in families]
-        count = _git(root, "rev-list", "--count", since, "--", *code).stdout.strip()
-        return int(count) // len(families) if count else MANY
+        return origin is not None and origin.digest == self.measured(root).digest
+
+    def marked(self, root: Path = Path()) -> str:
+        """Return the page, with a line below its title if the code that it measures has changed since."""
+        text = _MARK.sub("", self.path(root).read_text(encoding="utf-8"))
+        origin = self.origin(root)
+        if origin is None or self.is_current(root):
+            return text
+        title, _, rest = text.partition("\n\n")
+        return f"{title}\n\n> Measured on {origin.day}; {CHANGED}.\n\n{rest}"
 
 
 class Origin(NamedTuple):
-    """The day when a page was written, the commit, and whether its code had uncommitted changes."""
+    """The day when a page was written, the commit, and the digest of the code; "" in a page without one."""
 
     day: date
     commit: str
-    changed: bool
-
-    def is_current(self, root: Path = Path()) -> bool:
-        """Return whether the code below `root` equals that of the commit."""
-        return not self.changed and _git(root, "diff", "--quiet", self.commit, "--", *CODE).returncode == 0
+    digest: str
 
 
-def footer(name: str, root: Path = Path()) -> str:
-    """Return the paragraph that ends a page: day, commit, data set, held-out part and seed."""
+def footer(name: str, root: Path = ROOT) -> str:
+    """Return the paragraph that ends a page: day, commit, digest, data set, held-out part and seed."""
     commit = _git(root, "rev-parse", "--short", "HEAD").stdout.strip() or "unknown"
-    changed = " with changes" if _git(root, "status", "--porcelain", "--", *CODE).stdout else ""
-    written = f"Written on {datetime.now(UTC):%Y-%m-%d} from commit `{commit}`{changed}."
+    written = f"Written on {datetime.now(UTC):%Y-%m-%d} from commit `{commit}`."
     for page in PAGES:
         if page.name == name:
+            written += f" Code digest `{page.measured(root).digest}`."
             written += f" Data: {page.data}. Held out: {page.held_out}. Seed: {page.seed}."
     return f"\n{written}\n"
 

@@ -1,13 +1,14 @@
 """Write the pages of docs/results, and the figures that other documents quote.
 
-    python -m benchmarks.pages              pages that are older than the code, as many as fit in 30 minutes
-    python -m benchmarks.pages --list       every page: minutes, commit, needs, command
+    python -m benchmarks.pages              outdated pages, as many as fit in 30 minutes
+    python -m benchmarks.pages --list       every page: minutes, origin, state, needs, command
     python -m benchmarks.pages --only scale serving
-    python -m benchmarks.pages --documents  only the figures that documents quote
+    python -m benchmarks.pages --documents  only the figures that documents quote, and marks in outdated pages
 
-Pages are written one after the other, those with the most outdated commits per minute first. A page written
-from the code of this checkout is skipped, so that the same command resumes after an interruption. If a page
-fails, the others are still written; the command names it at the end and returns 1.
+A page is outdated if the code that it measures (`benchmarks.pages.measured`) has another digest than the
+page's last line; a line below its title then says so. Pages are written one after the other, the quickest
+first. Others are skipped, so that the same command resumes after an interruption. If a page fails, the others
+are still written; the command names it at the end and returns 1.
 """
 
 from __future__ import annotations
@@ -59,19 +60,13 @@ def unmet_needs(page: ResultPage, root: Path, *, busy: bool = False) -> list[str
 
 def choose_pages(pages: Sequence[ResultPage], minutes: float, root: Path = Path()) -> list[ResultPage]:
     """Return the outdated pages that fit in the budget, one per command, in the order of writing."""
-    stale = [page for page in pages if not is_current(page, root)]
+    stale = [page for page in pages if not page.is_current(root)]
     selected: list[ResultPage] = []
-    for page in sorted(stale, key=lambda page: (-page.commits_since(root) / page.minutes, page.minutes)):
+    for page in sorted(stale, key=lambda page: page.minutes):
         fits = sum(other.minutes for other in selected) + page.minutes <= minutes
         if fits and page.command not in {other.command for other in selected}:
             selected.append(page)
     return selected
-
-
-def is_current(page: ResultPage, root: Path = Path()) -> bool:
-    """Return whether the page was written by the present code."""
-    origin = page.origin(root)
-    return origin is not None and origin.is_current(root)
 
 
 def write(page: ResultPage, root: Path = Path()) -> str:
@@ -110,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     summary = __doc__.partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=summary)
     parser.add_argument("--list", action="store_true", help="only print the table of pages")
-    parser.add_argument("--documents", action="store_true", help="only write what documents quote")
+    parser.add_argument("--documents", action="store_true", help="only write what documents quote, and marks")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="these pages")
     parser.add_argument("--all", action="store_true", help="every outdated page, without a budget")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"budget (default: {MINUTES})")
@@ -154,19 +149,19 @@ def write_pages(pages: Sequence[ResultPage], root: Path = Path(), *, busy: bool 
 
 
 def print_pages() -> None:
-    """Print every page: minutes, commit, needs, and whether it would be written now."""
+    """Print every page: minutes, origin, state, needs, and whether it would be written now."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("page", "minutes", "written", "commit", "needs", "now", "command")
+    table = Table("page", "minutes", "written", "commit", "state", "needs", "now", "command")
     now = {page.command for page in choose_pages(PAGES, MINUTES)}
     for page in sorted(PAGES, key=lambda page: page.minutes):
         origin = page.origin()
         origin_cells = (str(origin.day), origin.commit) if origin else ("", "")
-        later = "no, it is current" if is_current(page) else f"no: {page.why_long or 'the budget is spent'}"
-        state = "yes" if page.command in now else later
-        needs = ", ".join(page.needs)
-        table.add_row(page.name, f"{page.minutes:g}", *origin_cells, needs, state, page.command)
+        state = "current" if page.is_current() else "outdated"
+        later = "no" if state == "current" else f"no: {page.why_long or 'the budget is spent'}"
+        next_run, needs = "yes" if page.command in now else later, ", ".join(page.needs)
+        table.add_row(page.name, f"{page.minutes:g}", *origin_cells, state, needs, next_run, page.command)
     Console(width=None if sys.stdout.isatty() else 230).print(table)
 
 

@@ -328,13 +328,14 @@ def render_cards(root: Path = Path()) -> str:
 
 
 def write_documents(root: Path = Path()) -> list[Path]:
-    """Write every document with the figures of its sources, and return those that changed."""
+    """Write documents with the figures of their sources, and marks in outdated pages; return what changed."""
     problems, changed = [], []
     written: dict[Path, Callable[[], str]] = {
         path: partial(fill_figures, (root / path).read_text(encoding="utf-8"), root, str(path))
         for path in document_paths(root)
     }
-    for path, content in (written | {CARDS: partial(render_cards, root)}).items():
+    pages = {page.path(): partial(page.marked, root) for page in PAGES}
+    for path, content in (written | pages | {CARDS: partial(render_cards, root)}).items():
         try:
             text = content()
         except InputError as exc:
@@ -482,9 +483,11 @@ def _index_sections(root: Path) -> str:
     for page in PAGES:
         *keys, column = page.figure_source.split(" / ")
         figure = page.figure, _cell(_result_page(root, page.name), keys, column)
-        row = [f"[{page.name}]({page.name}.md)", f"{page.about} ({page.data})", *figure]
+        origin = page.origin(root)
+        written = f"{origin.day if origin else ''}{'' if page.is_current(root) else ', outdated'}"
+        row = [f"[{page.name}]({page.name}.md)", f"{page.about} ({page.data})", *figure, written]
         sections.setdefault(page.section, []).append(row)
-    headings = ["page", "subject (data)", "figure", "value"]
+    headings = ["page", "subject (data)", "figure", "value", "written"]
     return "\n\n".join(f"## {name}\n\n{markdown_table(headings, rows)}" for name, rows in sections.items())
 
 

@@ -1,18 +1,26 @@
 """The command that writes pages of results: which it chooses, and how it reports those that fail."""
 
+import ast
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import typer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks import pages as module
 from benchmarks import transfer
 from benchmarks.pages import PAGES, ResultPage, footer
 from benchmarks.pages import __main__ as command
+from benchmarks.pages.measured import measured_code
 from benchmarks.transfer import TransferRow
+from data.errors import InputError
 from tests.imports import ROOT
 
 
@@ -37,12 +45,21 @@ def commit(root):
 def page_of(name, minutes=1.0, run=None, needs=()):
     own = f"echo '# {name}' > docs/results/{name}.md" if run is None else run
     about = {"about": "speed", "data": "made up", "held_out": "nothing", "seed": "1", "section": "Speed"}
-    about |= {"figure": "1 s", "figure_source": "seconds"}
+    about |= {"figure": "1 s", "figure_source": "seconds", "measures": ["training.model"]}
     return ResultPage(name=name, command=own, minutes=minutes, needs=needs, **about)
 
 
-def write_now(root, name):
-    page_of(name).path(root).write_text(f"# {name}\n{footer(name, root)}")
+@pytest.fixture
+def write_now(checkout, monkeypatch):
+    """Write a page of the present code, and return it."""
+
+    def write(name):
+        page = page_of(name)
+        monkeypatch.setattr(module, "PAGES", (page,))
+        page.path(checkout).write_text(f"# {name}\n\n    the command\n{footer(name, checkout)}")
+        return page
+
+    return write
 
 
 def chosen(pages, root):
@@ -55,19 +72,39 @@ def test_commands_are_chosen_once_until_the_budget_is_spent(checkout):
     assert chosen([*pages, of_the_same_command], checkout) == ["short", "middle", "long"]
 
 
-def test_only_pages_of_changed_or_uncommitted_code_are_chosen(checkout):
+def test_only_pages_whose_measured_code_changed_are_chosen(checkout, write_now):
     pages = [page_of("first"), page_of("second")]
-    write_now(checkout, "first")
+    write_now("first")
     assert chosen(pages, checkout) == ["second"]
-    # a page is no code
-    commit(checkout)
+    (checkout / "training/other.py").write_text("slow = True\n")
+    (checkout / "training/model.py").write_text("# quick enough\nslow = True\n")
     assert chosen(pages, checkout) == ["second"]
     (checkout / "training/model.py").write_text("slow = False\n")
-    assert {*chosen(pages, checkout)} == {"first", "second"}
-    write_now(checkout, "first")
-    assert page_of("first").origin(checkout).changed
-    commit(checkout)
-    assert {*chosen(pages, checkout)} == {"first", "second"}
+    assert chosen(pages, checkout) == ["first", "second"]
+    write_now("first")
+    assert chosen(pages, checkout) == ["second"]
+
+
+def test_an_outdated_page_says_so_until_it_is_current(checkout, write_now):
+    page = write_now("first")
+    written = page.path(checkout).read_text()
+    assert page.marked(checkout) == written
+    (checkout / "training/model.py").write_text("slow = False\n")
+    marked = page.marked(checkout)
+    day = page.origin(checkout).day
+    assert marked.splitlines()[:3] == ["# first", "", f"> Measured on {day}; {module.CHANGED}."]
+    page.path(checkout).write_text(marked)
+    assert page.marked(checkout) == marked
+    (checkout / "training/model.py").write_text("slow = True\n")
+    assert page.marked(checkout) == written
+
+
+def test_a_page_without_a_digest_is_outdated(checkout, write_now):
+    page = write_now("first")
+    text = page.path(checkout).read_text()
+    page.path(checkout).write_text(re.sub(r" Code digest `\w+`\.", " with changes", text))
+    assert not page.is_current(checkout)
+    assert module.CHANGED in page.marked(checkout)
 
 
 def test_a_failing_page_is_named_and_others_are_written(checkout, capsys):
@@ -120,13 +157,118 @@ def test_experiments_run_in_a_clone_and_keep_only_pages(checkout, monkeypatch):
     assert (checkout / "training/model.py").read_text() == "slow = True\n"
 
 
+def differing(page):
+    """Return the measured files that differ from the commit of a page, where git knows that commit."""
+    compared = ["git", "diff", "--name-only", page.origin(ROOT).commit, "--", *page.measured(ROOT).files]
+    names = subprocess.run(compared, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    return ", ".join(names) or "unknown files"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_page_names_its_command_origin_and_a_long_time(page):
-    title, empty, line = page.path(ROOT).read_text().splitlines()[:3]
+def test_every_page_is_current_or_says_that_it_is_not(page):
+    assert page.origin(ROOT) is not None, f"{page.path()} has no last line with its date"
+    if page.marked(ROOT) != page.path(ROOT).read_text():
+        state = (
+            "is current, but says the opposite" if page.is_current(ROOT) else "is outdated without saying so"
+        )
+        pytest.fail(
+            f"{page.path()} {state}; since its commit, these changed: {differing(page)}."
+            f" Run python -m benchmarks.pages --only {page.name}, or --documents to mark it"
+        )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_page_names_its_command_code_and_a_long_time(page):
+    title, empty, line = module._MARK.sub("", page.path(ROOT).read_text()).splitlines()[:3]
     assert title.startswith("# ")
     assert (empty, line) == ("", f"    {page.command}")
-    assert page.origin(ROOT) is not None
+    (benchmark,) = re.findall(r"-m (benchmarks\.[\w.]+)", page.command)
+    assert any(re.match(rf"{benchmark}(\.__main__)?(:|$)", name) for name in page.measures)
     assert page.minutes <= command.MINUTES or page.why_long
+
+
+def test_every_file_of_results_has_an_entry():
+    files = {path.stem for path in (ROOT / module.RESULTS).glob("*.md")}
+    assert files == {"index", *(page.name for page in PAGES)}
+
+
+CODE = """
+from training.other import rate, unused
+
+LIMIT = 3
+
+def slow(values):
+    if not values:
+        raise ValueError("none")
+    return [rate(value) * LIMIT for value in values]
+
+def other():
+    return unused()
+"""
+RATE = "def rate(value):\n    return value + 1\n\ndef unused():\n    return 0\n"
+
+
+def digest_of(code=CODE, rate=RATE, names=("training.model:slow",)):
+    with TemporaryDirectory() as directory:
+        root = Path(directory)
+        (root / "training").mkdir()
+        (root / "training/model.py").write_text(code)
+        (root / "training/other.py").write_text(rate)
+        (root / "params.yaml").write_text("# of trees\ntrees: {depth: 4, count: 5}\n")
+        return measured_code(names, root).digest
+
+
+@given(st.text("abc ", min_size=1))
+def test_a_digest_ignores_comments_docstrings_messages_and_annotations(words):
+    commented = CODE.replace("    if not", f'    """A {words}."""\n    # {words}\n    if  not')
+    assert digest_of(commented) == digest_of()
+    assert digest_of(CODE.replace("none", f"none: {words}")) == digest_of()
+    assert digest_of(CODE.replace("(values)", "(values: list[int]) -> list[int]")) == digest_of()
+
+
+@given(st.integers(0, 9))
+def test_a_digest_changes_with_constants_and_called_code(number):
+    assert (digest_of(CODE.replace("3", str(number))) == digest_of()) == (number == 3)
+    assert (digest_of(rate=RATE.replace("1", str(number))) == digest_of()) == (number == 1)
+    assert digest_of(rate=RATE.replace("return 0", f"return -{number}")) == digest_of()
+
+
+def test_a_digest_changes_with_calls_but_not_with_places():
+    assert digest_of(CODE.replace("[rate(value)", "[abs(value)")) != digest_of()
+    moved = CODE.replace("import rate, unused", "import unused") + RATE.partition("\n\n")[0]
+    assert digest_of(moved) == digest_of()
+
+
+def test_functions_named_by_strings_count_as_called():
+    named = CODE.replace("rate(value)", 'resolve("training.other:rate")(value)')
+    assert digest_of(named) != digest_of(named, RATE.replace("1", "2"))
+
+
+def test_values_of_parameters_count_and_their_comments_not():
+    four = digest_of(names=["params.yaml:trees.depth"])
+    assert four != digest_of(names=["params.yaml:trees.count"])
+    assert four != digest_of(names=["params.yaml"])
+
+
+@pytest.mark.parametrize(
+    "name", ["training.none", "training.model:none", "none.yaml", "params.yaml:trees.none"]
+)
+def test_measured_code_that_does_not_exist_is_refused(name):
+    with pytest.raises(InputError, match=r"pages\.yaml.*none"):
+        digest_of(names=[name])
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "training/estimators").glob("*.py")), ids=lambda path: path.stem
+)
+def test_digests_of_real_modules_ignore_their_formatting(path, tmp_path):
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    (tmp_path / "training/estimators").mkdir(parents=True)
+    copy = tmp_path / path.relative_to(ROOT)
+    copy.write_text(path.read_text())
+    digest = measured_code([name], tmp_path).digest
+    copy.write_text(ast.unparse(ast.parse(path.read_text())))
+    assert measured_code([name], tmp_path).digest == digest
 
 
 def test_a_footer_names_day_commit_data_split_and_seed():
