@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 from pydantic import ValidationError
 
 from data.errors import InputError
@@ -237,15 +236,11 @@ def _answer_fields(
         "metric": profile.measured.metric,
         "better": profile.measured.better,
         "trust": asdict(trust) | {"verdict": "trusted" if trust.enough else NOT_ENOUGH},
-        "features": _records(profile.features),
-        "clusters": _records(profile.clusters),
-        "categories": _records(profile.categories),
+        **{name: _records(columns) for name, columns in profile.columns.items()},
         "predictions": [asdict(prediction) for prediction in predictions],
         "warnings": warnings,
     }
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table, as ``to_dict("records")`` does in five times the time."""
-    rows = zip(*(table[name].tolist() for name in table), strict=True)
-    return [dict(zip(table, row, strict=True)) for row in rows]
+def _records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

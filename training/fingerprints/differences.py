@@ -389,7 +389,7 @@ def _top_five(side: Profile, shares: NDArray[np.float64]) -> str:
 
 
 def _judge_leads(claim: Claim, side: Profile) -> tuple[bool, str]:
-    tops = [{side.measured.columns[column] for column in top_columns(row)} for row in side.resampled]
+    tops = [{side.measured.columns[column] for column in top} for top in top_columns(side.resampled)]
     often = {stressor: float(np.mean([stressor in names for names in tops])) for stressor in claim.stressors}
     shares = [f"{stressor} in the top five of {share:.0%} of resamples" for stressor, share in often.items()]
     return min(often.values()) >= OFTEN, f"{', '.join(shares)}; first {', '.join(side.top_stressors)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 from zlib import crc32
@@ -45,9 +45,9 @@ class Profile:
     """
 
     measured: Measured
-    features: pd.DataFrame
-    clusters: pd.DataFrame
-    categories: pd.DataFrame
+    columns: Mapping[
+        str, Mapping[str, list[Any]]
+    ]  # by table: lists, of which answers are made; frames take longer
     trust: Trust
     shares: Floats
     resampled: Floats
@@ -56,6 +56,21 @@ class Profile:
     def application(self) -> str:
         """The application's name."""
         return self.measured.application
+
+    @cached_property
+    def features(self) -> pd.DataFrame:
+        """A row per stressor."""
+        return pd.DataFrame(self.columns["features"])
+
+    @cached_property
+    def clusters(self) -> pd.DataFrame:
+        """A row per cluster of correlated stressors."""
+        return pd.DataFrame(self.columns["clusters"])
+
+    @cached_property
+    def categories(self) -> pd.DataFrame:
+        """A row per category of stressors."""
+        return pd.DataFrame(self.columns["categories"])
 
     @property
     def top_stressors(self) -> tuple[str, ...]:
@@ -87,7 +102,7 @@ def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     leading = choose_lead(every, related, limits.min_top_rank_stability)
     dealt = chance_correlation(machines, params.n_bootstrap, level, seed)
     evidence = Evidence(machines, resampled_unit(machines), leading, dealt, worth)
-    stability = mean_overlap([top_columns(row) for row in every[1:]])
+    stability = mean_overlap(top_columns(every[1:]))
     ranked = partial(_rank_groups, every, params.confidence)
     cluster_of = {column: number for number, group in enumerate(alike, 1) for column in group}
     about_columns = {
@@ -97,9 +112,11 @@ def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     joined = [", ".join(names[column] for column in group) for group in alike]
     return Profile(
         machines,
-        ranked({"stressor": names}, singles, single, about=about_columns, score=scores[0]),
-        ranked({"cluster": range(1, len(alike) + 1), "stressors": joined}, alike, cluster),
-        ranked({"category": list(named)}, named.values(), category),
+        {
+            "features": ranked({"stressor": names}, singles, single, about=about_columns, score=scores[0]),
+            "clusters": ranked({"cluster": range(1, len(alike) + 1), "stressors": joined}, alike, cluster),
+            "categories": ranked({"category": list(named)}, named.values(), category),
+        },
         judge_profile(evidence, stability, limits, level, seed),
         every[0],
         every[1:],
@@ -115,7 +132,7 @@ def _rank_groups(
     *,
     about: Mapping[str, Any] = MappingProxyType({}),
     **scores: Floats,
-) -> pd.DataFrame:
+) -> dict[str, list[Any]]:
     """Return a table of groups of columns, most important first; the first row of `shares` is of all rows.
 
     `named`, `scores` and `about` are its first columns, those before ``permutation``, and the last.
@@ -135,8 +152,7 @@ def _rank_groups(
         **about,
     }
     order = np.argsort(-importance[0], kind="stable")
-    # sorted as columns, which takes a quarter of the time of sorting the frame
-    return pd.DataFrame({name: [values[row] for row in order] for name, values in columns.items()})
+    return {name: np.asarray(values)[order].tolist() for name, values in columns.items()}
 
 
 def resampled_unit(measured: Measured) -> Unit:
@@ -149,21 +165,22 @@ def resampling_units(measured: Measured) -> NDArray[np.str_]:
     return measured.cpus if resampled_unit(measured) == "CPU models" else measured.machines
 
 
-def top_columns(shares: Floats) -> frozenset[int]:
-    """Return the indices of the five largest of `shares`, shape (n_columns,); the first of equal ones."""
-    return frozenset(np.argsort(-shares, kind="stable")[:TOP].tolist())
+def top_columns(shares: Floats) -> NDArray[np.int64]:
+    """Return the columns of the five largest of each row of `shares`, largest first; the first of equals."""
+    return np.argsort(-shares, axis=1, kind="stable")[:, :TOP]
 
 
-def mean_overlap(tops: Sequence[frozenset[int]]) -> float:
-    """Return the mean Jaccard index of all pairs of sets (none is empty); NaN with fewer than two sets."""
+def mean_overlap(tops: NDArray[np.int64]) -> float:
+    """Return the mean Jaccard index of all pairs of rows, sets of columns; NaN with fewer than two rows.
+
+    tops: shape (n_rows, size), column indices, different ones in a row.
+    """
     if len(tops) < 2:  # noqa: PLR2004 - a pair
         return float("nan")
-    members = np.zeros((len(tops), 1 + max(map(max, tops))), np.int64)
-    for row, top in zip(members, tops, strict=True):
-        row[list(top)] = 1
-    sizes, pairs = members.sum(axis=1), np.triu_indices(len(tops), 1)
-    common = (members @ members.T)[pairs]
-    return float(np.mean(common / (sizes[pairs[0]] + sizes[pairs[1]] - common)))
+    members = np.zeros((len(tops), 1 + tops.max()))
+    np.put_along_axis(members, tops, 1, axis=1)
+    common = (members @ members.T)[~np.tri(len(tops), dtype=bool)]
+    return float(np.mean(common / (2 * tops.shape[1] - common)))
 
 
 def scale_importances(values: Floats) -> Floats:

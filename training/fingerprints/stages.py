@@ -144,8 +144,8 @@ def profile_application(measured: Measured, params: Profiling, seed: int) -> Pro
     return Profiled(
         ours,
         seed_shares(measured, seed, boosting=boosting),
-        mean_overlap([top_columns(shares) for shares in of_resamples]),
-        mean_overlap([top_columns(shares) for shares in ours.resampled[:number]]),
+        mean_overlap(top_columns(np.array(of_resamples))),
+        mean_overlap(top_columns(ours.resampled[:number])),
     )
 
 

@@ -135,26 +135,26 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
     and ``times``, by which the number of machines must grow: 1 or more, infinity if no number suffices. The
     only column of `values` always leads; with more, ValueError without resamples.
     """
-    order = np.argsort(-values[0], kind="stable")
-    largest = min(LEADERS, len(order) - 1)
-    groups = [
-        _lead_of_group(by, order[:size], order[size:], values[1:], limit) for size in range(1, largest + 1)
-    ]
-    alone = Lead(by, (0,), 1.0, True, 0, 1.0)
-    return next((group for group in groups if group.settled), groups[0] if groups else alone)
+    order, first = np.argsort(-values[0], kind="stable"), None
+    for size in range(1, min(LEADERS + 1, len(order))):
+        lead = _lead_of_group(by, order[:size], order[size:], values[1:], limit)
+        if lead.settled:
+            return lead
+        first = first or lead
+    return first or Lead(by, (0,), 1.0, True, 0, 1.0)
 
 
 def _lead_of_group(by: Lens, group: Rows, others: Rows, resampled: Floats, limit: float) -> Lead:
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
     best = others[resampled[:, others].argmax(axis=1)]
     distance = resampled[:, group].min(axis=1) - resampled[np.arange(len(resampled)), best]
     ahead = distance > 0
-    rivals, counts = np.unique(best if ahead.all() else best[~ahead], return_counts=True)
+    rival = np.bincount(best if ahead.all() else best[~ahead]).argmax()
     clear = float(distance.mean() / max(distance.std(), STILL))
-    times = (float(norm.ppf(limit)) / clear) ** 2 if clear > 0 else np.inf
+    times = (float(ndtri(limit)) / clear) ** 2 if clear > 0 else np.inf
     share, members = float(ahead.mean()), tuple(group.tolist())
-    return Lead(by, members, share, share >= limit, int(rivals[counts.argmax()]), max(times, 1.0))
+    return Lead(by, members, share, share >= limit, int(rival), max(times, 1.0))
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,7 @@ def test_leaders_are_the_smallest_group_reliably_ahead(shares, related, by, lead
 
 
 def test_overlap_is_the_mean_over_all_pairs():
-    tops = [frozenset({1, 2}), frozenset({1, 2}), frozenset({2, 3})]
+    tops = np.array([[1, 2], [2, 1], [2, 3]])
     assert mean_overlap(tops) == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
 
 
