@@ -45,9 +45,8 @@ class Profile:
     """
 
     measured: Measured
-    columns: Mapping[
-        str, Mapping[str, list[Any]]
-    ]  # by table: lists, of which answers are made; frames take longer
+    #: By table: its columns as lists. Answers are made of these, which takes less time than of frames.
+    columns: Mapping[str, Mapping[str, list[Any]]]
     trust: Trust
     shares: Floats
     resampled: Floats
