@@ -21,20 +21,19 @@ _WITHIN = 0.3
 
 @dataclass(frozen=True)
 class PhaseReturns:
-    """Counts of a run's `stretches` (consecutive blocks of one phase) and of those like an earlier one."""
+    """How many `times` a phase of a run came back, after another one."""
 
-    stretches: int
     times: int
 
     @classmethod
     def from_natures(cls, natures: Floats) -> PhaseReturns:
-        """Return the counts for blocks in order of time; `natures` come from `block_natures`."""
+        """Return the count for blocks in order of time; `natures` come from `block_natures`."""
         least = max(_SAME, _TIMES * cls.neighbour_noise(natures))
         changes = np.flatnonzero((np.diff(natures, axis=0) ** 2).mean(axis=1) > least) + 1
         parts = [part for part in np.split(natures, changes) if len(part) > 1] or [natures]
         means = np.array([part.mean(axis=0) for part in parts])
         distances = ((means[:, None] - means) ** 2).mean(axis=2)
-        return cls(len(parts), sum(bool((distances[i, : i - 1] < least).any()) for i in range(2, len(parts))))
+        return cls(sum(bool((distances[i, : i - 1] < least).any()) for i in range(2, len(parts))))
 
     @staticmethod
     def neighbour_noise(natures: Floats) -> float:
@@ -198,6 +197,9 @@ _UNINFORMED = 0.3
 _LONGER = (1.3, 2.5, 5.0, 10.0)
 #: Odds that the unknown rest is new; each phase that came back divides them by `_RETURNING`.
 _NEW, _RETURNING = 8.0, 6.0
+#: Factor of the deviations of unseen blocks like a seen one, and its increase for those unlike any. Deviation
+#: of the log slow-down of the rest, relative to that so far: co-runners change, too.
+_LIKE_SEEN, _UNLIKE, _DRIFT = 0.72, 1.3, 0.06
 #: Number of blocks of an unknown rest.
 _UNKNOWN = 12
 #: Least standard deviation of the logarithm of a block's slow-down.
@@ -228,10 +230,9 @@ def _posteriors(runs: AlignedRuns) -> _Normals:
     blocks = (longer - 1) * runs.solo
     kernel = _block_kernel(runs, blocks, np.concatenate([seen, seen]))
     repeated = _scale_posteriors(runs, blocks, kernel, given)
-    mixed = _mixture_variance(runs, returned.stretches) * (1 - 1 / longer[..., None]) ** 2
     shifted = (
         (new[0] + np.log(new_phase_probability), *new[1:]),
-        (repeated[0] + np.log(1 - new_phase_probability), repeated[1], repeated[2] + mixed),
+        (repeated[0] + np.log(1 - new_phase_probability), *repeated[1:]),
     )
     weights, means, variances = (np.stack(pair, axis=1) for pair in zip(*shifted, strict=True))
     return weights, means, variances
@@ -260,14 +261,6 @@ def _block_kernel(runs: AlignedRuns, rests: Floats, natures: Floats) -> Floats:
     near, same = near[:, :, :, None], same[:, :, :, None]
     kernel = _COMMON**2 + _OF_PHASE**2 * (same + shares * (near - same))
     return np.asarray(kernel.reshape(len(rests), -1, *distances.shape[1:]))
-
-
-def _mixture_variance(runs: AlignedRuns, stretches: int) -> float:
-    """Return the variance of the log slow-down of a rest with the same phases in other shares."""
-    ratios = np.log(runs.corun / runs.solo)
-    mean = np.average(ratios, weights=runs.solo)
-    between = np.average((ratios - mean) ** 2, weights=runs.solo) - _noise_variance(ratios)
-    return float(max(between, 0.0)) / stretches
 
 
 class _SeenBlocks(NamedTuple):
@@ -311,6 +304,10 @@ def _scale_posteriors(runs: AlignedRuns, rests: Floats, kernel: Floats, given: _
     # mean and variance of the log impact, from the seen part and lognormal blocks
     blocks = rests[:, None, None] * np.exp(expected + np.diagonal(left, axis1=-2, axis2=-1) / 2)
     whole = runs.seen_seconds + rests.sum(axis=-1)[:, None, None]
+    alike = kernel[..., None, seen:, :seen].max(axis=-1) / (_COMMON**2 + _OF_PHASE**2)
+    factors = _LIKE_SEEN + _UNLIKE * (1 - alike)
+    left *= factors[..., :, None] * factors[..., None, :]
+    left += (_DRIFT * np.log(runs.corun.sum() / runs.seen_seconds)) ** 2
     sums = blocks.sum(axis=-1)
     impacts = (runs.corun.sum() + sums) / whole
     variances = ((blocks * (np.exp(left) @ blocks[..., None])[..., 0]).sum(axis=-1) - sums**2) / whole**2

@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -48,16 +49,29 @@ def measured(planned, foreign=0.0):
     return MeasuredCorun(planned, "2026-11-21T00:00:00+00:00", foreign, tuple(map(run_of, planned.tasks)))
 
 
-def test_shipped_suite_has_28_tasks_30_events_and_406_pairs():
+def test_shipped_suite_has_31_tasks_30_events_and_496_pairs():
     shipped = load_suite(SHIPPED)
-    assert (len(shipped.tasks), len(shipped.events), shipped.together) == (28, 30, 2)
+    assert (len(shipped.tasks), len(shipped.events), shipped.together) == (31, 30, 2)
     named = "instructions bus-cycles LLC-loads L1-dcache-loads dTLB-loads branch-instructions branch-loads"
     assert {*named.split(), "context-switches"} <= set(shipped.events)
     everything = plan_coruns(shipped)
     pairs = [tuple(sorted(planned.tasks)) for planned in everything if len(planned.tasks) > 1]
-    assert (len(set(pairs)), len(pairs)) == (406, 406 + shipped.repeat)
-    assert len(everything) - len(pairs) == 28 * shipped.solo >= 28 * 5
+    assert (len(set(pairs)), len(pairs)) == (496, 496 + shipped.repeat)
+    assert len(everything) - len(pairs) == 31 * shipped.solo >= 31 * 5
     assert shipped.repeat >= 60
+
+
+@pytest.mark.parametrize("task", [task for task in load_suite(SHIPPED).tasks if task.group == "phases"])
+def test_shipped_phases_come_once_in_a_short_form(tmp_path, task):
+    counted = [phase.rpartition("=") for phase in task.workload.split()[2:]]
+    assert len(counted) >= 3
+    assert task.work == sum(int(units) for _, _, units in counted) - 1
+    short = " ".join(f"{program}=1" for program, _, _ in counted)
+    few = len(counted) - 1
+    for work in (few, few + 1):
+        shortened = task.model_copy(update={"workload": f"phases once {short}", "work": work})
+        ran = subprocess.run(shortened.command_words(tmp_path / "report"), capture_output=True, check=False)
+        assert (ran.returncode == 0) == (work == few), ran.stderr
 
 
 def test_solo_and_repeated_runs_are_spread_over_the_measurement(suite):

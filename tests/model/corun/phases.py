@@ -17,8 +17,9 @@ class Phased:
     slower: np.ndarray
 
     @classmethod
-    def of(cls, rng, seconds=60.0):
-        phases, rounds = rng.integers(3, 9), rng.integers(1, 9)
+    def of(cls, rng, seconds=60.0, rounds=None):
+        phases, drawn = rng.integers(3, 9), rng.integers(1, 9)
+        rounds = rounds or drawn
         # what is starved of memory retires little, and mostly suffers more
         starved = rng.uniform(0, 1, phases)
         ipc = rng.uniform(1.2, 3.0, phases) * (1 - 0.75 * starved)

@@ -7,7 +7,7 @@ from scipy.stats import norm
 from data.corun.synonyms import IntervalCounts
 from serving.corun.online_answer import predict_online
 from tests.model.corun.phases import Phased
-from training.corun.progress import ImpactPosterior, PhaseReturns
+from training.corun.progress import AlignedRuns, ImpactPosterior, PhaseReturns, impact_posterior
 
 RUNS = 200
 
@@ -17,12 +17,12 @@ def predict(alone, together):
     return predict_online(*map(IntervalCounts.from_table, (alone, together)), None, None)
 
 
-def judged(runs, seconds, *, whole, counted=("instructions", "cycles", "task-clock")):
+def judged(runs, seconds, *, whole, counted=("instructions", "cycles", "task-clock"), rounds=None):
     """Return how far answers were off, whether their intervals held, and how wide these are."""
     rows = []
     for number in range(runs):
         rng = np.random.default_rng([20261123, number])
-        program = Phased.of(rng)
+        program = Phased.of(rng, rounds=rounds)
         columns = ["t_seconds", *counted]
         alone = program.sampled(rng, until=np.inf if whole else seconds)[columns]
         together = program.sampled(rng, program.slower, seconds)[columns]
@@ -42,6 +42,32 @@ def test_early_impact_estimates_are_accurate_with_valid_intervals(whole):
     error, held, _ = judged(RUNS, 10.0, whole=whole)
     assert (error <= 0.05).mean() >= 0.8
     assert 0.88 <= held.mean() <= 0.93
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_early_intervals_hold_where_phases_come_once(whole):
+    assert judged(RUNS, 10.0, whole=whole, rounds=1)[1].mean() >= 0.9
+
+
+def posterior_width(differs, slower=1.2):
+    """Return the width on the log scale if the rest's rates differ by the factor exp(`differs`)."""
+    seen, rest = np.full(8, 1.0), np.full(30, 1.0)
+    natures = np.repeat([0.0, differs], [len(seen), len(rest)])[:, None]
+    runs = AlignedRuns(seen, seen * slower, natures, rest, True)
+    return np.ptp(impact_posterior(runs).quantiles([0.05, 0.95]))
+
+
+def test_intervals_never_narrow_as_the_rest_differs_more():
+    widths = [posterior_width(differs) for differs in (0.0, 0.05, 0.1, 0.2, 0.4, 1.0)]
+    assert (np.diff(widths) > -1e-6).all()
+    assert widths[-1] > 10 * widths[0]
+
+
+@pytest.mark.parametrize("slower", [1.02, 1.2, 1.6])
+def test_intervals_of_steady_programs_widen_with_their_slow_down(slower):
+    unseen = 30 / 38
+    least = 2 * norm.ppf(0.95) * 0.05 * unseen * np.log(slower)
+    assert least < posterior_width(0.0, slower) < least + 0.05
 
 
 @pytest.mark.parametrize(("phases", "times"), [("aabbcc", 0), ("aabbccaabb", 2), ("aaaaaa", 0)])
