@@ -281,7 +281,7 @@ def page(root: Path) -> str:
         summary=f"On operations held out of training, {errors}",
         rivals=compare_with_rules(evaluated, champion),
         points=list(iterate_advice(evaluated, champion, doubtful)),
-        others=other_data_rows(root, "comparisons"),
+        transfer=other_data_rows(root, "comparisons"),
         papers=[THESIS],
         confusion=confusion_chart("confusion", metrics.champion, confusion),
         curves=precision_recall_chart("precision-recall", models, rules),

@@ -141,6 +141,6 @@ def page(root: Path) -> str:
         placements=checked and placement_chart(checked),
         run=evaluation.placements,
         points=list(report_advice(evaluation, checked)),
-        others=other_data_rows(root, "corun"),
+        transfer=other_data_rows(root, "corun"),
         papers=[CORUN],
     )

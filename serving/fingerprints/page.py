@@ -93,7 +93,7 @@ def page(root: Path) -> str:
             page_data.predictions, page_data.table.targets.groupby("application")["metric"].first()
         ),
         points=list(report_advice(page_data)),
-        others=other_data_rows(root, "fingerprints"),
+        transfer=other_data_rows(root, "fingerprints"),
         papers=[QUIHO],
         methods={name: METHODS.get(name, name) for name in page_data.accuracy.columns.drop("application")},
     )

@@ -171,7 +171,7 @@ def page(root: Path) -> str:
         grouping=[ablation_rows(rows, "grouping") for rows in evaluation.ablation_steps("grouping")],
         groups=groups_chart(evaluation.groups),
         points=list(report_advice(evaluation, mistakes.rows, [*chain.from_iterable(ablation["left-out"])])),
-        others=other_data_rows(root, "matrices"),
+        transfer=other_data_rows(root, "matrices"),
         papers=[ENGINE],
     )
 
