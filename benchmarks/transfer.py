@@ -211,6 +211,10 @@ class Labelled(NamedTuple):
         return self.examples.y == 1
 
     @property
+    def held_out(self) -> str:
+        return f"operations, {self.failed.sum()} fails"
+
+    @property
     def sides(self) -> Sides:
         return Sides.from_tables(self.tables)
 
@@ -279,7 +283,7 @@ def label_rows(part: Part) -> Iterator[TransferRow]:
     ours = score_verdicts(test.failed, probability >= threshold, probability)
     best = "at its best threshold", best_cut(test.examples.y, probability).balanced_accuracy
     plain, worst = test.plain_scores(train, part.seed), test.worst(probability, threshold)
-    about = "comparisons", f"SAP HANA, trained on its labels ({name})", "operations", len(test.failed)
+    about = "comparisons", f"SAP HANA, trained on its labels ({name})", test.held_out, len(test.failed)
     for figure, reference, goal in (
         ("balanced_accuracy", best, "at most 0.003 less"),
         ("average_precision", None, "at least 0.95"),
@@ -300,7 +304,7 @@ def champion_rows(part: Part) -> Iterator[TransferRow]:
         figures.append(found | {"calibration error": error})
     shipped = Labelled.from_tables(formats.read_tables("tables", [few_labels.SHIPPED]).tables)
     plain, worst = test.plain_scores(shipped, part.seed), test.worst(probability, card.threshold)
-    about = "comparisons", f"SAP HANA, shipped champion ({name}), no label", "operations", len(test.failed)
+    about = "comparisons", f"SAP HANA, shipped champion ({name}), no label", test.held_out, len(test.failed)
     for figure, goal in (("balanced_accuracy", "at least 0.972"), ("average_precision", "at least 0.91")):
         others = scores_of(plain, figure) | (test.rule_scores() if "balanced" in figure else {})
         yield TransferRow(*about, figure, [figures[0][figure]], others, None, goal, worst)
@@ -321,19 +325,19 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
     ways = few_labels.Way("random", "nothing"), few_labels.Way("these first", "champion")
     rows = pd.DataFrame([row for one in trials for row in one.label_curves(ways)])
     rows = rows.assign(accuracy=few_labels.balanced_accuracy(rows))
-    accuracy = rows.set_index(["order", "start", "size", "seed"])["accuracy"]
-    before, asked = accuracy.loc["none", "champion", "0"], accuracy.loc["these first", "champion"]
+    accuracy = rows.set_index(["order", "start", "size", "seed"])["accuracy"].sort_index()
+    before, chosen = accuracy.loc["none", "champion", "0"], accuracy.loc["these first", "champion"]
     alone = accuracy.loc["random", "nothing"]
-    about = "comparisons", "SAP HANA, shipped champion and first labels", "operations", len(test.failed)
+    about = "comparisons", "SAP HANA, shipped champion and first labels", test.held_out, len(test.failed)
     for size, goal, reference, others in (
         ("50", "at least 0.005 more", "no label", before),
         ("100", "at most 0.003 less", "all labels alone", alone.loc["all"]),
     ):
         plain = {f"{size} random labels alone": alone.loc[size].mean()}
-        worst = [f"seed {seed}: {value:.3f}" for seed, value in asked.loc[size].items()]
-        named, values = f"balanced accuracy, {size} labels", asked.loc[size].tolist()
+        worst = [f"seed {seed}: {value:.3f}" for seed, value in chosen.loc[size].items()]
+        named, values = f"balanced accuracy, {size} labels", chosen.loc[size].tolist()
         yield TransferRow(*about, named, values, plain, (reference, others.mean()), goal, worst)
-    changes = {size: (asked.loc[size] - before).min() for size in ("25", "50")}
+    changes = {size: (chosen.loc[size] - before).min() for size in ("25", "50")}
     worst = [f"{size} labels: {change:+.3f}" for size, change in changes.items()]
     named = "worst change of balanced accuracy by 25 or 50 labels, of five seeds"
     yield TransferRow(*about, named, [min(changes.values())], {}, None, "at least -0.005", worst)
@@ -617,17 +621,17 @@ def cpu_rows(part: Part) -> Iterator[TransferRow]:
     for application in APPLICATIONS:
         measured = fingerprints.measurements_of(application).by_machine()
         train, test = (np.flatnonzero(np.isin(measured.cpus, [*some])) for some in (learned, tested))
-        known, asked = measured.select_rows(train), measured.select_rows(test)
-        predictions = predict_performance(known, asked.machines, asked.x, confidence, part.seed)
+        known, unknown = measured.select_rows(train), measured.select_rows(test)
+        predictions = predict_performance(known, unknown.machines, unknown.x, confidence, part.seed)
         value, low, high = np.array([(one.value, one.low, one.high) for one in predictions]).T
-        errors = np.abs(value / asked.y - 1)
+        errors = np.abs(value / unknown.y - 1)
         task = Forecast(measured, ("forest",), confidence, "xgboost", part.seed)
         plain = {}
         for entry, name in (("forest", "plain forest"), ("median", "constant")):
-            said = measured.performance_at(ENTRIES[entry](task, train, test))
-            plain[name] = float(np.median(np.abs(said / asked.y - 1)))
-        by_cpu = pd.Series(errors).groupby(asked.cpus).median().nlargest(SHOWN)
-        holds = float(((low <= asked.y) & (asked.y <= high)).mean())
+            predicted = measured.performance_at(ENTRIES[entry](task, train, test))
+            plain[name] = float(np.median(np.abs(predicted / unknown.y - 1)))
+        by_cpu = pd.Series(errors).groupby(unknown.cpus).median().nlargest(SHOWN)
+        holds = float(((low <= unknown.y) & (unknown.y <= high)).mean())
         about = "fingerprints", f"Spare Cores, {application}", "CPU models", len(test), "median error"
         worst = [
             f"intervals of 90 % hold {holds:.0%}",
@@ -697,13 +701,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reached = sum(row["reached"] == "yes" for row in rows)
     notes = f"- Seed {options.seed}. {reached} of {len(rows)} goals are reached.{NOTES}- {machine_line()}"
     cells = [[row[name] for name in COLUMNS] for row in rows]
-    missed = [
+    unreached = [
         [row["data"], row["held out"], row["figure"], row["worst"]] for row in rows if row["reached"] == "no"
     ]
     cases = dict.fromkeys(("data", "held out", "figure", "worst cases"), "")
     tables = [
         Table("Trained on some, asked about others", dict.fromkeys(COLUMNS, ""), cells, notes),
-        Table("The worst cases of goals that are not reached", cases, missed, PICTURE_NOTE),
+        Table("The worst cases of goals that are not reached", cases, unreached, PICTURE_NOTE),
     ]
     publish("transfer", tables, dry=dry)
     if not dry:
