@@ -50,6 +50,9 @@ def project(short_project, made_once):
             left_out = shutil.ignore_patterns("*.py", "__pycache__")
             shutil.copytree(short_project / name, directory / name, symlinks=True, ignore=left_out)
         shutil.copy(short_project / "params.yaml", directory)
+        shutil.copytree(
+            short_project / "docs/results", directory / "docs/results", ignore=shutil.ignore_patterns("*.md")
+        )
 
     return made_once("reports", fill)
 
