@@ -72,13 +72,13 @@ class Trial:
     seed: int
     fold: int
 
-    def label_curves(self) -> Iterator[dict[str, object]]:
+    def label_curves(self, ways: Sequence[Way] = WAYS) -> Iterator[dict[str, object]]:
         """Yield a row per way and number of labels: errors on the test rows and the average precision."""
         champion = None
         if self.shipped is not None:
             champion = fit_few_labels(Learnable(self.shipped), self.seed)
             yield self._score(CHAMPION, np.zeros(0, np.int64), champion)
-        for way in WAYS:
+        for way in ways:
             if way.start == "champion" and self.shipped is None:
                 continue
             start = self.shipped if way.start == "champion" else None
@@ -131,7 +131,7 @@ class Trial:
         }
 
 
-def _balanced(folds: pd.DataFrame) -> pd.Series:
+def balanced_accuracy(folds: pd.DataFrame) -> pd.Series:
     wrong = folds["missed"] / folds["test_fails"] + folds["alarms"] / folds["test_passes"]
     return 1 - wrong / 2
 
@@ -166,7 +166,7 @@ class DataSet:
         folds = fold_rows.groupby(["order", "start", "size", "seed"], sort=False)
         sums = ["missed", "alarms", "test_fails", "test_passes"]
         pooled = folds[sums].sum().join(folds[["fails", "average_precision"]].mean())
-        pooled = pooled.assign(balanced_accuracy=_balanced(pooled)).sort_index()
+        pooled = pooled.assign(balanced_accuracy=balanced_accuracy(pooled)).sort_index()
         return cls(name, table, fold_rows, pooled, 0 if shipped is None else len(shipped.y))
 
     @property
@@ -202,7 +202,7 @@ class DataSet:
         for size, order in product((25, 50), ORDERS):
             labelled_folds = folds[(folds["order"] == order) & (folds["labels"] == size)]
             change = (labelled_folds["average_precision"] - before["average_precision"]).to_numpy()
-            accuracy = (_balanced(labelled_folds) - _balanced(before)).to_numpy()
+            accuracy = (balanced_accuracy(labelled_folds) - balanced_accuracy(before)).to_numpy()
             changes.append(
                 f"{size} labels, {order}: balanced accuracy {accuracy.mean():+.3f} (worst fold "
                 f"{accuracy.min():+.3f}), average precision {change.mean():+.3f} ({change.min():+.3f})"

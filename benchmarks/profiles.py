@@ -1,4 +1,4 @@
-"""Profiles of fingerprints on the public data: speed, stability, predictions, false alarms."""
+"""Profiles of fingerprints on the public data: speed, stability, false alarms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from data.params import Ingest
 from features.fingerprints.matrix import KEYS, FingerprintTable, Measured, fingerprint_matrix
 from training.fingerprints.differences import adjusted_p_values, exchange_performances, profile_difference
 from training.fingerprints.importance import Boosting, car_scores, seed_shares
-from training.fingerprints.prediction import Forecast, by_application, forecast_application
 from training.fingerprints.profiles import (
     Profile,
     infer_profile,
@@ -40,15 +39,6 @@ from training.fingerprints.profiles import (
 
 JOBS = 2
 SETS = ("quiho", "sparecores")
-#: Applications of sparecores, and the median errors of a plain forest in the README of the public data.
-REFERENCE = {
-    "passmark:CPU_SORTING": 0.056,
-    "gb:Single-Core_Clang": 0.050,
-    "comp:zstd_7_t1_": 0.103,
-    "comp:brotli_4_t1_": 0.136,
-    "redis:SET_p16": 0.088,
-    "llm:SmolLM-135M.Q4_K_M.gguf_0_128": 0.241,
-}
 
 
 @cache
@@ -239,50 +229,6 @@ def first_three(measured: Measured) -> list[str]:
     return [*first, ", ".join(ours.top_stressors[:SHOWN]), ours.trust.ranking_verdict]
 
 
-WANTED = 0.8
-PREDICTION_COLUMNS = {
-    "application": "", "ours": ".2%", "plain forest": ".2%", "plain forest, README of the data": ".1%",
-    "ratio": ".3f", "coverage": ".1%",
-}  # fmt: skip
-
-
-def write_prediction(set_names: Sequence[str], _: int) -> None:
-    (sparecores,) = present_sets(set_names, "sparecores")
-    fingerprints, confidence = read_table(sparecores), Profiling().confidence
-    tasks = [
-        Forecast(fingerprints.measurements_of(name).by_machine(), (entry,), confidence, "xgboost", SEED)
-        for name in REFERENCE
-        for entry in ("ensemble", "forest")
-    ]
-    predictions = side_by_side(forecast_application, tasks, Compute(JOBS), "predictions")
-    measures = by_application(pd.concat(predictions, ignore_index=True), 0.1)
-    measures = measures.set_index(["application", "entry"])
-    errors, coverage = (measures[name].unstack() for name in ("median_error", "coverage"))
-    ratios = errors["ensemble"] / errors["forest"]
-    good = int((ratios <= WANTED).sum())
-    Table(
-        "Median error on CPU models held out, sparecores",
-        PREDICTION_COLUMNS,
-        [
-            (
-                name,
-                *errors.loc[name, ["ensemble", "forest"]],
-                reference,
-                ratios[name],
-                coverage["ensemble"][name],
-            )
-            for name, reference in REFERENCE.items()
-        ],
-        [
-            f"The ratio is at most {WANTED} for {good} of {len(REFERENCE)} applications; wanted: 6.",
-            "5 folds of whole CPU models, the same for both.",
-            "The forest: 60 trees on the logarithms of all columns.",
-            "Coverage: true values inside our interval of 90 %, whose margin comes from the other folds.",
-            load_note(),
-        ],
-    ).publish("fingerprints-prediction")
-
-
 APPLICATIONS = {"quiho": 120, "sparecores": 40}
 #: Divisions into halves per application and way of dividing.
 HALVES = {"quiho": 5, "sparecores": 3}
@@ -435,7 +381,6 @@ def limited_halves(half: Half, machines: int, measured: Measured, generator: Gen
 PARTS = {
     "speed": write_speed,
     "stability": write_stability,
-    "prediction": write_prediction,
     "alarms": write_alarms,
     "seed": write_first_stressors,
 }

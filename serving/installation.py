@@ -65,7 +65,7 @@ PIPELINES = ("dvc.yaml", "reports/dvc.yaml")
 #: The family that new projects train.
 _FAMILY = "comparisons"
 #: Dependencies of stages on folders of code: an installed perfjudge has its code outside of projects.
-_CODE = re.compile(r"(features|training|serving)/|data/(tables|measure|\$)")
+_CODE = re.compile(r"(docs|features|training|serving)/|data/(tables|measure|\$)")
 
 
 def create_project(directory: Path) -> int:

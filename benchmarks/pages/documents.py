@@ -20,7 +20,6 @@ words of `REASONS`.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -214,16 +213,6 @@ class Value(NamedTuple):
         number = Decimal(match[0].replace(",", "").replace("\u2212", "-"))
         percent = re.match(r"\s?%", cell.strip()[match.end() :]) is not None
         return cls(number, percent, len(match[0].partition(".")[2]))
-
-    @property
-    def share(self) -> Decimal:
-        """The number, a hundredth of a percentage."""
-        return self.number / 100 if self.percent else self.number
-
-    @property
-    def words(self) -> str:
-        """The number as text, with the sign of a percentage."""
-        return f"{self.number} %" if self.percent else str(self.number)
 
     def rounded(self, figure: Figure) -> str:
         """Return the value with as many digits as `figure`; InputError if it has fewer."""
@@ -444,39 +433,6 @@ def _progress_table(root: Path) -> str:
     return markdown_table(["programs", "the run alone", *columns], rows)
 
 
-#: Goals on held-out data, and the sources of their figures.
-GOALS = Path(__file__).with_name("goals.csv")
-_GOAL = re.compile(r"(at least|at most) (-?[\d.]+)(?: (times|more|less))?")
-
-
-def goals_table(root: Path = Path(), path: Path = GOALS) -> str:
-    """Return a row per goal of a CSV file: figures of ours and of a reference method, and if it is reached.
-
-    A goal limits our figure, or how many ``times`` the reference, or how much ``more`` or ``less``, it is.
-    """
-    rows = []
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            named = [*_figure_sources(f"{row['ours']};{row['reference']}")]
-            ours, reference = (_source_value(source, keys, root) for source, keys in named)
-            row |= {"ours": ours.words, "reference": reference.words}
-            rows.append(
-                [*row.values(), "yes" if _is_reached(row["goal"], ours.share, reference.share) else "no"]
-            )
-    return markdown_table([*row, "reached"], rows)
-
-
-def _is_reached(goal: str, ours: Decimal, reference: Decimal) -> bool:
-    match = _GOAL.fullmatch(goal)
-    if match is None:
-        raise InputError(
-            f"{goal!r}: expected at least or at most, a number, and no word, times, more or less"
-        )
-    limit = Decimal(match[2]) * (reference if match[3] == "times" else 1)
-    value = {"more": ours - reference, "less": reference - ours}.get(match[3], ours)
-    return value >= limit if match[1] == "at least" else value <= limit
-
-
 def _index_sections(root: Path) -> str:
     """Return the sections of docs/results/index.md: a line and a figure per page."""
     sections: dict[str, list[list[str]]] = {}
@@ -501,5 +457,4 @@ TABLES: Mapping[str, Callable[[Path], str]] = {
     "public-co-runs": _public_coruns,
     "progress": _progress_table,
     "pages-of-results": _index_sections,
-    "goals": goals_table,
 }

@@ -30,7 +30,7 @@ from serving.comparisons.labels.command import doubtful_labels
 from serving.comparisons.mistakes import causes_of_mistakes, mistake_chart, worst_mistakes
 from serving.reports.chart_marks import HoverArea
 from serving.reports.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, percent, plain_number, with_noun
-from serving.reports.evaluation_files import Confusion
+from serving.reports.evaluation_files import Confusion, other_data_rows
 from serving.reports.panels import Panel, draw_chart
 from serving.reports.rendering import THESIS, render
 from serving.reports.separation import CONFIDENCE, Leaders, compare_entries, difference_predicate, join_names
@@ -281,6 +281,7 @@ def page(root: Path) -> str:
         summary=f"On operations held out of training, {errors}",
         rivals=compare_with_rules(evaluated, champion),
         points=list(iterate_advice(evaluated, champion, doubtful)),
+        transfer=other_data_rows(root, "comparisons"),
         papers=[THESIS],
         confusion=confusion_chart("confusion", metrics.champion, confusion),
         curves=precision_recall_chart("precision-recall", models, rules),

@@ -18,6 +18,7 @@ from serving.corun.charts import (
 from serving.corun.evaluated import EvaluatedCoruns, PlacementCheck, check_placements
 from serving.corun.worst_cases import WorstCoruns
 from serving.reports.charts import percent
+from serving.reports.evaluation_files import other_data_rows
 from serving.reports.rendering import CORUN, render
 
 #: By evaluation design: its name in advice, and its description.
@@ -145,5 +146,6 @@ def page(root: Path) -> str:
         placements=checked and placement_chart(checked),
         run=evaluation.placements,
         points=list(report_advice(evaluation, checked)),
+        transfer=other_data_rows(root, "corun"),
         papers=[CORUN],
     )

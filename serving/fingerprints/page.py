@@ -24,6 +24,7 @@ from serving.fingerprints.profile_bars import DifferenceBars, ProfileBars, bars_
 from serving.fingerprints.profiled import ProfiledPage
 from serving.fingerprints.worst_cases import WorstPredictions
 from serving.reports.charts import Chart, percent, with_noun
+from serving.reports.evaluation_files import other_data_rows
 from serving.reports.rendering import QUIHO, render
 from serving.reports.separation import Leaders, differs_from_half, join_names
 from training.fingerprints.differences import CLAIMS, Verdict, count_false_positives, profile_difference
@@ -92,6 +93,7 @@ def page(root: Path) -> str:
             page_data.predictions, page_data.table.targets.groupby("application")["metric"].first()
         ),
         points=list(report_advice(page_data)),
+        transfer=other_data_rows(root, "fingerprints"),
         papers=[QUIHO],
         methods={name: METHODS.get(name, name) for name in page_data.accuracy.columns.drop("application")},
     )

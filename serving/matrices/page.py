@@ -23,7 +23,7 @@ from serving.matrices.charts import (
 from serving.matrices.evaluated import SPLIT, EvaluatedMatrices, RemedyGain, TableRow
 from serving.matrices.mistakes import BEYOND, WorstMistakes, mistakes_chart, noise_units
 from serving.reports.charts import Chart, percent, with_noun
-from serving.reports.evaluation_files import Confusion
+from serving.reports.evaluation_files import Confusion, other_data_rows
 from serving.reports.rendering import ENGINE, render
 from serving.reports.separation import CONFIDENCE, Leaders, compare_entries, difference_predicate, join_names
 from training.matrices.fitting import MatrixExamples
@@ -171,6 +171,7 @@ def page(root: Path) -> str:
         grouping=[ablation_rows(rows, "grouping") for rows in evaluation.ablation_steps("grouping")],
         groups=groups_chart(evaluation.groups),
         points=list(report_advice(evaluation, mistakes.rows, [*chain.from_iterable(ablation["left-out"])])),
+        transfer=other_data_rows(root, "matrices"),
         papers=[ENGINE],
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -15,6 +17,22 @@ from serving.reports.charts import percent, with_noun
 def dtypes_of(**columns: str) -> dict[str, str]:
     """Return the type of each column: ``dtypes_of(str="a b")`` is ``{"a": "str", "b": "str"}``."""
     return {name: dtype for dtype, names in columns.items() for name in names.split()}
+
+
+#: Accuracy on public data, written by a benchmark; a project of a user has no such file.
+OTHER_DATA = Path("docs/results/transfer.csv")
+
+
+def other_data_rows(root: Path, family: str) -> list[dict[str, str]]:
+    """Return the rows of `family` in ``docs/results/transfer.csv`` of the project `root`, texts by column.
+
+    Columns: ``family, data, held out, cases, figure, ours, plain entries, reference, goal, reached``. Empty
+    without the file.
+    """
+    if not (root / OTHER_DATA).is_file():
+        return []
+    with (root / OTHER_DATA).open(encoding="utf-8", newline="") as file:
+        return [row for row in csv.DictReader(file) if row["family"] == family]
 
 
 #: Columns of out-of-fold verdicts, without the name of the case.

@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import hypothesis.strategies as st
 import pytest
 import typer
 from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks import pages as module
 from benchmarks import transfer
@@ -21,6 +21,7 @@ from benchmarks.pages import __main__ as command
 from benchmarks.pages.measured import measured_code
 from benchmarks.transfer import TransferRow
 from data.errors import InputError
+from serving.reports.evaluation_files import other_data_rows
 from tests.imports import ROOT
 
 
@@ -278,7 +279,14 @@ def test_a_footer_names_day_commit_data_split_and_seed():
     assert module._FOOTER.search(said)
 
 
-ROW = TransferRow("made up", "whole causes", "which", 10, "ours", "mean error", 0.0125, 0.001)
+ROW = TransferRow(
+    "corun", "made up", "pairs", 10, "mean error", [0.0125, 0.0135], {"forest": 0.02}, ("forest", 0.02),
+    "at most 0.6 times", ["A with B 9 %"],
+)  # fmt: skip
+SHOWN = (
+    "| corun | made up | pairs | 10 | mean error | 1.30 % ± 0.05 % | forest 2.00 % | forest 2.00 % "
+    "| at most 0.6 times | no |"
+)
 
 
 @pytest.fixture
@@ -294,29 +302,67 @@ def ask(tmp_path, monkeypatch):
     return asking
 
 
-def well(shared, seed):
+def well(part):
     yield ROW
 
 
-def badly(shared, seed):
-    yield ROW
-    raise ValueError(f"nothing in {shared.name}")
+def badly(part):
+    raise ValueError(f"nothing in {part.shared.name}")
 
 
 def test_the_table_joins_answers_of_all_questions(ask, tmp_path):
     assert ask(one=well, other=well) == 0
     page = (tmp_path / "docs/results/transfer.md").read_text()
-    assert page.count("| made up | whole causes | which | 10 | ours | mean error | 0.0125 | 0.0010 |") == 2
+    assert (page.count(SHOWN), page.count("| made up | pairs | mean error | A with B 9 % |")) == (2, 2)
+    assert [row["ours"] for row in other_data_rows(tmp_path, "corun")] == ["1.30 % ± 0.05 %"] * 2
+    assert other_data_rows(tmp_path, "matrices") == []
 
 
 def test_failing_and_single_questions_are_printed_only(ask, tmp_path, capsys):
     assert ask(one=badly, other=well) == 1
-    said = capsys.readouterr()
-    assert said.err.endswith(f"one failed after 1 rows: ValueError: nothing in {tmp_path.name}\n")
-    assert said.out.count("| made up |") == 2
+    printed = capsys.readouterr()
+    assert printed.err.endswith(f"one failed: ValueError: nothing in {tmp_path.name}\n")
+    assert printed.out.count(SHOWN) == 1
     assert ask("--only", "other", one=badly, other=well) == 0
-    assert capsys.readouterr().out.count("| made up |") == 1
+    assert ask("--part", "choose", other=well) == 0
     assert not (tmp_path / "docs/results/transfer.md").exists()
+    assert other_data_rows(tmp_path, "corun") == []
+
+
+def test_an_interrupted_run_keeps_the_questions_it_has_answered(ask):
+    assert ask(one=well, other=badly) == 1
+    assert ask(one=badly, other=well) == 0
+
+
+@given(names=st.sets(st.text(min_size=1), min_size=6), report=st.booleans())
+def test_the_final_third_is_in_no_choice(names, report):
+    final = transfer.Part(Path(), report=True).split_names([*names])[1]
+    learned, tested = transfer.Part(Path(), report=report).split_names([*names])
+    assert not learned & tested
+    assert learned | tested == (names if report else names - final)
+    assert len(final) == round(len(names) / 3)
+
+
+@pytest.mark.parametrize(
+    ("goal", "reached"),
+    [
+        ("at most 0.0125", True),
+        ("at most 0.012", False),
+        ("at least 2.5 times", True),
+        ("at most 2.4 times", False),
+        ("at least 0.0075 more", True),
+        ("at least 0.008 more", False),
+        ("at most 0 less", True),
+        ("at most -0.01 less", False),
+    ],
+)
+def test_a_goal_limits_a_figure_or_its_relation_to_another(goal, reached):
+    assert transfer.is_reached(goal, 0.0125, 0.005) is reached
+
+
+def test_an_unreadable_goal_is_an_error():
+    with pytest.raises(InputError, match="'about 5': expected at least or at most"):
+        transfer.is_reached("about 5", 1, None)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,9 @@ def project(short_project, made_once):
             left_out = shutil.ignore_patterns("*.py", "__pycache__")
             shutil.copytree(short_project / name, directory / name, symlinks=True, ignore=left_out)
         shutil.copy(short_project / "params.yaml", directory)
+        shutil.copytree(
+            short_project / "docs/results", directory / "docs/results", ignore=shutil.ignore_patterns("*.md")
+        )
 
     return made_once("reports", fill)
 
@@ -126,6 +129,7 @@ def faults_of_text(text):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_page_is_self_contained_small_and_always_the_same(family, project, page):
     assert faults_of_text(page(family)) == []
+    assert page(family).count('id="other-data"') == 1
     assert len(page(family).encode()) < 3_000_000
     assert 3 <= len(points(page(family))) <= 5
     # the page was drawn by another process

@@ -11,7 +11,6 @@ from benchmarks.pages.documents import (
     document_paths,
     fill_figures,
     find_figures,
-    goals_table,
     split_blocks,
     unsourced_blocks,
 )
@@ -156,23 +155,3 @@ def test_a_missing_source_of_a_figure_is_named(root, mark, quoted, why):
 def test_a_table_without_a_generator_is_named(root):
     with pytest.raises(InputError, match="'speed' is no table"):
         fill_figures("<!-- table: speed -->\n\n1\n\n<!-- /table -->\n", root)
-
-
-@pytest.mark.parametrize(
-    ("goal", "reached"),
-    [
-        ("at most 0.0125", "yes"),
-        ("at most 0.012", "no"),
-        ("at least 2.5 times", "yes"),
-        ("at most 2.4 times", "no"),
-        ("at least 0.0075 more", "yes"),
-        ("at least 0.008 more", "no"),
-        ("at most 0 less", "yes"),
-        ("at most -0.01 less", "no"),
-    ],
-)
-def test_a_goal_limits_a_figure_or_its_relation_to_another(root, tmp_path, goal, reached):
-    sources = "results/serving: one comparison / failed,results/serving: one matrix / failed"
-    (tmp_path / "goals.csv").write_text(f"data,ours,reference,goal\nserver,{sources},{goal}\n")
-    row = f"| server | 1.25 % | 0.50 % | {goal} | {reached} |"
-    assert goals_table(root, tmp_path / "goals.csv").splitlines()[-1] == row
