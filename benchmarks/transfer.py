@@ -322,8 +322,7 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
     both = (few_labels.examples_of(some.table) for some in (train, test))
     trial = few_labels.Trial(*both, suspicion, shipped, part.seed, 0)
     trials = (replace(trial, seed=seed) for seed in part.seeds)
-    ways = few_labels.Way("random", "nothing"), few_labels.Way("these first", "champion")
-    rows = pd.DataFrame([row for one in trials for row in one.label_curves(ways)])
+    rows = pd.DataFrame([row for one in trials for row in one.label_curves()])
     rows = rows.assign(accuracy=few_labels.balanced_accuracy(rows))
     accuracy = rows.set_index(["order", "start", "size", "seed"])["accuracy"].sort_index()
     before, chosen = accuracy.loc["none", "champion", "0"], accuracy.loc["these first", "champion"]
@@ -331,7 +330,7 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
     about = "comparisons", "SAP HANA, shipped champion and first labels", test.held_out, len(test.failed)
     for size, goal, reference, others in (
         ("50", "at least 0.005 more", "no label", before),
-        ("100", "at most 0.003 less", "all labels alone", alone.loc["all"]),
+        ("100", "at most 0.003 less", "all labels", chosen.loc["all"]),
     ):
         plain = {f"{size} random labels alone": alone.loc[size].mean()}
         worst = [f"seed {seed}: {value:.3f}" for seed, value in chosen.loc[size].items()]
