@@ -285,6 +285,7 @@ def test_repetitions_of_the_paper_are_numbered_across_campaigns(paper):
     ("right", "wrong", "message"),
     [
         ("result\n", "outcome\n", 'results.csv:1: has no column "result"'),
+        ("edu,2,cpu", "edu,1.5,cpu", 'results.csv:4: repetition="1.5" is not a whole number'),
         ("cpu,220", "cpu,many", 'results.csv:3: result="many" is not a number'),
         ("stressng", "stress", 'results.csv: holds no row with the benchmark "stressng"'),
     ],
