@@ -112,11 +112,11 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     with config_context(skip_parameter_validation=True):
         study = how.run(lambda trial: _trial_score(trial, task, some, folds))
     try:
-        best = study.best_trial
+        best = study.best_params
     except ValueError as exc:
         problem = f"no tried parameters are possible with {len(some.y)} comparisons; expected more of them"
         raise InputError(problem, place=f"{task.part} {task.model}") from exc
-    params = {**{name: model.start[name] for name in model.in_search}, **best.params}
+    params = {**{name: model.start[name] for name in model.in_search}, **best}
     if some is not examples:
         folds = folds_of(examples, task)
     probability = np.zeros(len(examples.y))
@@ -133,7 +133,7 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
 
         fitted = fit_rows_of(task.data.all_rows)
         chosen = label_review.choose_threshold(task.data, fitted, fit_rows_of, task.seed)
-    tuned = Classified(params, float(best.value), chosen)
+    tuned = Classified(params, float(study.best_value), chosen)
     return SearchOutcome(
         task.part, task.model, tuned, [_trial_row(task, trial) for trial in study.trials], probability
     )
