@@ -85,12 +85,26 @@ def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
         write_text(path, f"{time.monotonic() - began:.1f}")
 
 
+def open_closed_streams() -> None:
+    """Discard what is written to standard output or standard error if it is closed (``2>&-``).
+
+    Python has None in its place, and the next opened file would get its number, also in programs that this
+    process starts.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open until the process ends
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
+
+
 def exit_on_error(stage: Stage | str) -> None:
     """Call `stage`, a function or its import string; at any exception, write one line to stderr and exit.
 
     The exit code is 2 (`BAD_INPUT`) for an error of the user and 70 (`UNEXPECTED`) for a bug, as
     `report_error` decides. KeyboardInterrupt and SystemExit are not caught.
     """
+    open_closed_streams()
     try:
         # the import may fail, too
         (resolve_name(stage) if isinstance(stage, str) else stage)()

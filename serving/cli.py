@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from data.errors import InputError
-from data.stage import BAD_INPUT, prepare_command, report_error
+from data.stage import BAD_INPUT, open_closed_streams, prepare_command, report_error
 from data.tables.files import name_write_errors
 from serving.experiments.commands import add_commands as add_experiments
 from serving.options import (
@@ -299,6 +299,7 @@ def main() -> None:
     """Run ``perfjudge`` with the arguments of the command line, and exit with the code of `run_command`."""
     # pydantic would read the metadata of every installed package to find plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    open_closed_streams()
     code = run_command()
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -295,8 +295,12 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     with replacing(directory / "reference.parquet") as temporary:
         reference.to_parquet(temporary, index=False, compression="zstd")
     left_out = sorted({note.problem for note in session.journal.notes} - {""})
-    complete = session.write_results(suite, measured, pinned=pinned.settings, left_out=left_out)
-    if complete and measured.results.empty:
-        reasons = {*left_out, *(run.problem for run in session.journal.invalid)}
-        raise InputError("; ".join(["nothing could be measured", *sorted(reasons)]), file=path)
-    return complete
+    return session.write_results(
+        path,
+        suite,
+        measured,
+        measured=len(measured.results),
+        failures=left_out,
+        pinned=pinned.settings,
+        left_out=left_out,
+    )

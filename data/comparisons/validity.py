@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,9 @@ def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
     The first of these counts: no measurement, or a number of threads that only one side has (a mean alone is
     no measurement); a repeated number of threads; a side given by its five-number summary (minimum,
     quartiles, maximum) that lacks a number, or a value of baseline or target that is not finite; only one
-    repetition on a side, at any number of threads; a value, also in the history, of 0 or less; a five-number
-    summary that descends somewhere. NaN and positive infinity in the history are no reason; later versions
-    are not checked.
+    repetition on a side, at any number of threads; no value above 0 on one side (with the median of the
+    other); a value, also in the history, of 0 or less; a five-number summary that descends somewhere. NaN and
+    positive infinity in the history are no reason; later versions are not checked.
     """
     reasons = np.full(sides.n_comparisons, "", object)
     if _are_all_usable(sides):
@@ -45,6 +45,9 @@ def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
         _note_wrong(reasons, sides, wrong, f"{name} holds a value that is not finite")
     for name, samples, _ in sides.both_sides:
         _note_wrong(reasons, sides, samples.lengths == 1, f"{name} has one repetition only")
+    for (name, _, five), (other, _, other_five) in permutations(sides.both_sides):
+        appears, median = (five[:, -1] <= 0) & (other_five[:, 2] > 0), other_five[:, 2]
+        _note_wrong(reasons, sides, appears, f"{name} holds no value above 0, the {other}'s median", median)
     lowest = {name: five.min(axis=1) for name, _, five in sides.both_sides} | {
         "history": _lowest_nonpositive(sides.history)
     }

@@ -114,8 +114,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 
     False after Ctrl-C; the tables then have the runs so far. The result may be True without the runs that
     exceeded their time limit. InputError if the suite is invalid, `directory` holds a measurement of another
-    suite, machine or kernel, a program is missing or fails, perf is missing or counts none of the events, or
-    there are too few processors. Notes and progress appear on `screen`.
+    suite, machine or kernel, a program is missing or fails, perf is missing or counts none of the events,
+    there are too few processors, or all runs exceeded their limit. Notes and progress appear on `screen`.
     """
     suite = corun_suite.load_suite(path)
     cpus = available_processors(suite.together, path)
@@ -158,8 +158,10 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         "shared_cache_mib": topology.shared_cache_mib,
     }
     return session.write_results(
+        path,
         suite,
         build_tables(entries, host),
+        measured=len(entries),
         topology=asdict(topology),
         lacking=means.lacking,
         foreign=sorted(entry.foreign for entry in entries),

@@ -87,8 +87,9 @@ def decide_validity(tables: CorunTables, missing: float) -> CorunDecisions:
     neither ``tasks`` nor ``pairs`` of `tables` has. A co-run that was faster than the median solo run, both
     by more than 3 % and by more than three standard deviations of repeated solo runs, has a text in ``flag``,
     which does not reject it; kept ones cause one row of ``warnings``. InputError if no event, or fewer than
-    `ENOUGH` (5) co-runs, remain.
+    `ENOUGH` (5) co-runs, remain, or two machines have the same engine on the same device.
     """
+    _require_one_machine_per_engine(tables)
     counts = tables.tasks[tables.events]
     events = useless_column_reasons(column_counts(counts), missing, "solo runs", "counted", "count")
     if not (events == "").any():
@@ -119,6 +120,17 @@ def decide_validity(tables: CorunTables, missing: float) -> CorunDecisions:
         events=reason_table("event", events),
         samples=_decide_samples(tables, pairs),
     )
+
+
+def _require_one_machine_per_engine(tables: CorunTables) -> None:
+    """Raise InputError for two machines with runs, one device and one engine: features compare engines."""
+    is_measured = tables.hosts["machine"].isin(tables.tasks["machine"])
+    hosts = tables.hosts[is_measured & (tables.hosts["engine"] != "")]
+    for (device, engine), machines in hosts.groupby(["device", "engine"])["machine"]:
+        if len(machines) > 1:
+            names = " and ".join(f'"{name}"' for name in machines[:2])
+            problem = f'{names} have the device "{device}" and the engine "{engine}"; expected one machine'
+            raise InputError(problem, place="hosts")
 
 
 def _without_solo_run(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:

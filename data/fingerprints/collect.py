@@ -328,7 +328,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     the failures. InputError if the suite is invalid or has nothing to run here, `directory` holds a
     measurement of another suite or version of stress-ng, stress-ng is missing, a command is wrong or cannot
     be started, or a constraint cannot be applied; stressors that this stress-ng does not have are left out
-    with a note on `screen`, and failed runs have no value.
+    with a note on `screen`, and failed runs have no value. InputError, too, if no run has a value.
     """
     suite, stressors = load_suite(path), available()
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]
@@ -343,8 +343,11 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     for problem in failures:
         screen.print_note(f"no {without.removeprefix('without_')} of {problem}")
     return session.write_results(
+        path,
         suite,
         build_tables(suite, runs, machine.describe_machine()),
+        measured=sum(run.value is not None for run in runs),
+        failures=failures,
         lacking=lacking,
         foreign=sorted(run.foreign for run in runs),
         **{without: failures},

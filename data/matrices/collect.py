@@ -365,8 +365,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     exceeded their time limit. ``settings.json`` has, besides the usual settings, ``foreign``, the ascending
     shares of the programs' processor that others used in each run, ``others_busy``, the median share of the
     whole machine that others used (%; None without runs), and ``lacking``, the events that perf cannot count.
-    InputError if the suite is invalid, perf is missing, a program fails, or `directory` has a measurement of
-    another suite, or one for which other causes, kinds of invalid runs or events were possible.
+    InputError if the suite is invalid, perf is missing, a program fails, all runs exceeded their time limit,
+    or `directory` has a measurement of another suite, or one for which other causes, kinds of invalid runs or
+    events were possible.
     """
     suite = matrix_suite.load_suite(path)
     *others, cpu = sorted(os.sched_getaffinity(0))
@@ -398,4 +399,12 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     busy = made.runs[validity.CPU_OTHERS].dropna()
     others_busy = round(float(busy.median()), 1) if len(busy) else None
     foreign = sorted(entry.foreign for entry in entries)
-    return session.write_results(suite, made, lacking=lacking, foreign=foreign, others_busy=others_busy)
+    return session.write_results(
+        path,
+        suite,
+        made,
+        measured=len(entries),
+        lacking=lacking,
+        foreign=foreign,
+        others_busy=others_busy,
+    )

@@ -116,7 +116,7 @@ def _json_events(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
         try:
             fields = json.loads(line)
             time, event, count = (str(fields[key]) for key in ("interval", "event", "counter-value"))
-        except (ValueError, TypeError, LookupError) as exc:
+        except (ValueError, TypeError, LookupError, RecursionError) as exc:
             expected = 'expected {"interval", "counter-value", "event"} as perf stat -I 200 -j prints them'
             raise InputError(f"{line.strip()[:40]!r}: {expected}", line=number) from exc
         yield CountedEvent(number, time, event, count.strip())

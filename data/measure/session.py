@@ -308,10 +308,21 @@ class Session(Generic[Entry]):
         limits = TimeLimits(suite.timeout)
         return cls(journal, screen, unit, suite.foreign, suite.attempts, limits=limits)
 
-    def write_results(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
+    def write_results(
+        self,
+        path: Path,
+        suite: Suite,
+        tables: Tables,
+        *,
+        measured: int,
+        failures: Sequence[str] = (),
+        **settings: Any,
+    ) -> bool:
         """Write the tables, and ``settings.json`` with `settings` and the runs over their time limit.
 
-        Returns False after an early Ctrl-C.
+        Returns False after an early Ctrl-C. Otherwise, if `measured`, the number of measured values, is 0,
+        InputError after writing; it names the file of the suite, `path`, the reasons in `failures` and those
+        of runs over their limit.
         """
         directory = self.journal.path.parent
         tables.write(directory)
@@ -319,6 +330,9 @@ class Session(Generic[Entry]):
         invalid = [asdict(run) for run in self.journal.invalid if run.run not in measured_since]
         about = {"machine": machine.describe_machine(), "suite": suite.model_dump(mode="json")}
         write_json(directory / "settings.json", {**about, "invalid": invalid, **settings})
+        if self.finished and not measured:
+            reasons = {*failures, *(run.problem for run in self.journal.invalid)}
+            raise InputError("; ".join(["nothing could be measured", *sorted(reasons)]), file=path)
         return self.finished
 
     def runs_to_measure(self, everything: Sequence[Plan]) -> list[Plan]:

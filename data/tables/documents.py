@@ -128,7 +128,7 @@ def written(path: Path, stage: str) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
         raise InputError(f"cannot be read; run {stage} first", file=path) from exc
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise InputError(f"is not JSON ({exc})", file=path) from exc
     return content
 

@@ -141,7 +141,7 @@ def featurize_stage() -> None:
     `training_tables`, and ``unlabelled``, the vectors of valid comparisons without a label. If
     ``extra_training_data`` in params.yaml is "champion", the vectors that the shipped champion was trained
     on, but none of the project's own operations, are written to ``start``; else an existing file ``start`` is
-    left as it is. InputError if params.yaml or a table is missing or invalid.
+    removed. InputError if params.yaml or a table is missing or invalid.
     """
     params = load(Comparisons)
     section = params.section.featurize
@@ -156,4 +156,5 @@ def featurize_stage() -> None:
         # added to the training data of every fold, and no fold may be tested on operations in these
         is_new = ~start["fold_group"].isin(frames["features"]["fold_group"])
         frames["start"] = start[is_new].reset_index(drop=True)
+    (PLACES.processed / "start.parquet").unlink(missing_ok=True)
     write_tables(PLACES.processed, frames, "zstd")

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from data.errors import InputError
 from data.families import FAMILIES
@@ -263,12 +264,20 @@ def _report_route(family: str) -> Callable[[], Response]:
 
 
 def _add_directions(app: FastAPI) -> None:
-    """Answer 404 and 405 with directions: an HTML page for browsers, else problem details."""
+    """Answer 404 and 405 with directions: an HTML page for browsers, else problem details.
+
+    The header ``Allow`` of a 405 has the methods of all routes of the address; Starlette's has those of one.
+    """
     as_problem: Any = app.exception_handlers[HTTPException]
 
     async def answer_directions(request: Request, exc: Exception) -> Response:
         assert isinstance(exc, HTTPException)
         title = HTTPStatus(exc.status_code).phrase
+        if exc.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            routes = [route for route in request.app.routes if isinstance(route, Route)]
+            matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+            methods = sorted({method for route in matching for method in route.methods or ()})
+            exc.headers = {**(exc.headers or {}), "Allow": ", ".join(methods)}
         if exc.detail == title:
             directions = "no such address; GET / lists them"
             if exc.status_code == HTTPStatus.METHOD_NOT_ALLOWED:

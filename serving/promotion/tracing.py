@@ -69,7 +69,7 @@ class GivenAnswer:
         try:
             model = json.loads(text)["model"]
             match = _NAMED[0].fullmatch(model["uri"])
-        except (ValueError, LookupError, TypeError) as exc:
+        except (ValueError, LookupError, TypeError, RecursionError) as exc:
             problem = 'is not an answer; expected {"model": {"name", "version", "uri"}, ...}'
             raise InputError(problem, file=path) from exc
         if match is None:

@@ -197,6 +197,15 @@ def test_unknown_addresses_are_answered_with_helpful_links(app):
     assert "<script>" not in get(app, "/<script>").text
 
 
+@pytest.mark.parametrize("headers", [HTML, {}])
+@pytest.mark.parametrize(
+    ("path", "allowed"), [("/v1/labels/a", "GET, PUT"), ("/v1/irup", "POST"), ("/openapi.json", "GET, HEAD")]
+)
+def test_a_refused_method_names_all_methods_of_the_address(app, path, allowed, headers):
+    (refused,) = ask(app, ("DELETE", path, {"headers": headers}))
+    assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+
+
 def test_the_address_of_mlflow_is_shown_without_credentials(app, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://name:secret@tracking:5000/x")
     # nobody answers there

@@ -145,6 +145,16 @@ def test_ingest_skips_and_validate_explains_invalid_comparisons(tmp_path):
     assert pd.read_parquet(tmp_path / "data/valid/comparisons/valid.parquet")["reason"].tolist() == [zero]
 
 
+def test_featurize_removes_extra_training_data_of_an_earlier_run(tmp_path):
+    project(tmp_path, "comparisons", FIGURE)
+    start = tmp_path / "data/processed/comparisons/start.parquet"
+    start.parent.mkdir(parents=True)
+    start.write_bytes(b"of an earlier run")
+    for module in ("data.ingest", "data.validate", "features.featurize"):
+        assert run(tmp_path, module, "comparisons").returncode == 0
+    assert (start.exists(), start.with_name("features.parquet").exists()) == (False, True)
+
+
 def test_sources_with_too_little_data_write_no_tables(tmp_path):
     project(tmp_path, "corun", CorunTables.from_rows([solo("copy")], []))
     refused = run(tmp_path, "data.ingest", "corun")

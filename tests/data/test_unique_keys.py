@@ -13,7 +13,7 @@ from data.comparisons import formats
 from data.comparisons.params import Comparisons
 from data.errors import InputError
 from data.params import load
-from data.tables.documents import TextLoader, require_unique_keys
+from data.tables.documents import TextLoader, require_unique_keys, written
 from data.tables.files import content_of, json_content, yaml_content
 from serving.comparisons.compare.acknowledging import read_acknowledged
 from tests.repeated_keys import objects_of, with_repeated_key
@@ -117,3 +117,10 @@ def test_params_suites_and_acknowledgements_with_a_repeated_key_are_refused(tmp_
     path.write_text("accepted: []\naccepted: []\n")
     with pytest.raises(InputError, match='the key "accepted" appears twice'):
         read_acknowledged(path)
+
+
+def test_a_deeply_nested_file_of_a_stage_is_refused(tmp_path):
+    path = tmp_path / "metrics.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"metrics\.json: is not JSON"):
+        written(path, "evaluate")

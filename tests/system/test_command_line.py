@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.commands import PROGRAM, perfjudge, perfjudge_process
+from tests.imports import ROOT
 from tests.system.conftest import comparison
 
 
@@ -203,6 +204,20 @@ def test_a_pipe_closed_by_its_reader_gives_status_141(
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, closed: pipe}
         done = subprocess.run([PROGRAM, *given], **streams, cwd=tmp_path, check=False)
     assert (done.returncode, done.stdout or b"", done.stderr or b"") == (141, b"", b"")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("-c", "from serving.cli import main; main()", "judge", "missing.json"),
+        ("-m", "data.collect", "missing.yaml", "-o", "out"),
+    ],
+)
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-"])
+def test_an_error_has_its_status_without_standard_error(command, closed):
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, *command]
+    done = subprocess.run(shell, cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"")
 
 
 def test_ctrl_c_ends_a_server_started_with_interrupts_ignored(model_directory):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.params import Tune
+from data.errors import InputError
 from data.parallel import side_by_side
 from data.tables.files import digest_of
 from training.comparisons import label_review
@@ -90,7 +91,8 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     or unlabelled rows, is from `label_review.choose_threshold`. Only for score and threshold, rows below the
     minimum effect size have the probability 0. The result depends on the task alone: each trial has its own
     sampler, seeded by the trial's number, so that an interrupted and continued search has the same result.
-    InputError if the rows cannot be split into folds with both labels.
+    InputError if the rows cannot be split into folds with both labels, or are too few for all parameters
+    that the trials try.
     """
     from optuna.pruners import MedianPruner
     from sklearn import config_context
@@ -109,7 +111,12 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     # parameters come from the catalogue; checking them takes as long as some fits
     with config_context(skip_parameter_validation=True):
         study = how.run(lambda trial: _trial_score(trial, task, some, folds))
-    params = {**{name: model.start[name] for name in model.in_search}, **study.best_params}
+    try:
+        best = study.best_params
+    except ValueError as exc:
+        problem = f"no tried parameters are possible with {len(some.y)} comparisons; expected more of them"
+        raise InputError(problem, place=f"{task.part} {task.model}") from exc
+    params = {**{name: model.start[name] for name in model.in_search}, **best}
     if some is not examples:
         folds = folds_of(examples, task)
     probability = np.zeros(len(examples.y))

@@ -20,7 +20,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.tables import APPLICATION_DTYPES, MACHINE_DTYPES, FingerprintTables
-from data.tables.cells import parse_numbers, read_cells
+from data.tables.cells import not_finite, not_whole, parse_numbers, read_cells
 from data.tables.specs import text_dtypes
 
 _VALUES = {"repetition": "int64", "test": "str", "result": "float64"}
@@ -103,7 +103,9 @@ def processor_name(machine: str) -> str:
 
 def _read_columns(path: Path, dtypes: dict[str, str]) -> pd.DataFrame:
     table = read_cells(path, tuple(dtypes))
-    converted = {name: parse_numbers(table[name], path) for name, dtype in dtypes.items() if dtype != "str"}
+    expected = {"int64": ("a whole number", not_whole), "float64": ("a number", not_finite)}
+    numbers = {name: expected[dtype] for name, dtype in dtypes.items() if dtype != "str"}
+    converted = {name: parse_numbers(table[name], path, *kind) for name, kind in numbers.items()}
     return table.assign(**converted).astype(dtypes)[list(dtypes)]
 
 

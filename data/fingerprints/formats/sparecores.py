@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,10 +40,15 @@ def read_tables(directory: Path) -> FingerprintTables:
     column of apps.parquet, except settings, is an application, ``<kind>:<name>``, whose kind determines
     metric and direction. Rates of 0 (stressors that did nothing) and scores of 0 (not supported by the
     server) become NaN; a stressor or application that was not run has no row. InputError if a file or column
-    is missing, or a kind of scores is unknown.
+    is missing, a rate or score is no number, or a kind of scores is unknown.
     """
-    dtypes = {"servers": SERVER_DTYPES, "fingerprint": KEY_DTYPES, "apps": KEY_DTYPES}
-    tables = [read_table(directory / f"{name}.parquet", dtypes[name]) for name in dtypes]
+    measured = partial(read_table, dtypes=KEY_DTYPES, other_dtype=_measured_dtype)
+    readers = {
+        "servers": partial(read_table, dtypes=SERVER_DTYPES),
+        "fingerprint": measured,
+        "apps": measured,
+    }
+    tables = [read(directory / f"{name}.parquet") for name, read in readers.items()]
     # a copy has one block of columns, which were read one by one
     servers, rates, scores = (
         table.copy().assign(machine=table["vendor"] + "/" + table["server"]) for table in tables
@@ -54,6 +60,11 @@ def read_tables(directory: Path) -> FingerprintTables:
     hosts = servers.assign(cores=servers["ncpu"], source="sparecores", stress_ng=None)
     described = [*HOST_DTYPES, *(column for column in ("vendor", "arch") if column in servers)]
     return FingerprintTables.from_rows(_machine_rows(rates), _application_rows(scores), hosts[described])
+
+
+def _measured_dtype(column: str) -> str:
+    """Return the type of a column of rates or scores, so that others, such as lists, are refused."""
+    return "float64" if column.startswith((*THREADS, *(f"{kind}:" for kind in METRICS))) else "str"
 
 
 def _melt_columns(table: pd.DataFrame, columns: list[str], names: list[str]) -> pd.DataFrame:

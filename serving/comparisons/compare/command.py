@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.comparisons.pair import TwoRuns, matched_operations
+from data.comparisons.pair import TwoRuns, matched_operations, number_with_noun
 from data.comparisons.params import Measure
 from data.comparisons.tables import version_ranges
 from data.errors import InputError
@@ -145,10 +145,10 @@ def compare_runs(comparing: CompareRequest, outputs: Outputs, failing: Collectio
 
     `failing`: outcomes such as "regression"; "missing" stands for a machine, an operation or a configuration
     that only one side has. The main output goes to ``outputs.output``, or to stdout if that is None.
-    InputError if an input cannot be read, the sides have nothing in common or cannot be compared, a
-    confirmation command fails, the directory of an output does not exist, or the step summary cannot be
-    written; OSError if another output cannot be written; ModelError if the model computes a number that is
-    not finite.
+    InputError after all outputs if every row is invalid; before them if an input cannot be read, the sides
+    have nothing in common or cannot be compared, a confirmation command fails, the directory of an output
+    does not exist, or the step summary cannot be written; OSError if another output cannot be written;
+    ModelError if the model computes a number that is not finite.
     """
     compared = comparing.compare_sides()
     for form, path in outputs.files.items():
@@ -164,6 +164,11 @@ def compare_runs(comparing: CompareRequest, outputs: Outputs, failing: Collectio
     else:
         content = _render_form(compared, outputs.shown, outputs.name)
     write_output(content, outputs.output, styled=terminal and outputs.shown == "table")
+    if compared.outcome_counts.keys() == {"invalid"}:
+        number = number_with_noun(len(compared.rows), "operation")
+        first = compared.rows[0]
+        problem = f"nothing can be judged: {number} invalid; {first.full_name}: {first.reason}"
+        raise InputError(problem, file=" and ".join(compared.sides))
     present = {*compared.outcome_counts, *(["missing"] if compared.missing else [])}
     return 1 if present.intersection(failing) else 0
 

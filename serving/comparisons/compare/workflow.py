@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -31,19 +33,32 @@ class BenchmarkTool:
     name: str
     patterns: Sequence[str]  # of names of files
     mention: str = ""  # what one of these files contains; empty: the file alone suffices
+    # {file} in commands is the found file, {directory} in `results` is its directory
     prepare: str = ""  # command that installs what the measurement needs; empty: nothing
     measure: str  # command that writes `results`
     results: str  # file or directory
+    results_key: str = ""  # key of the found file with another name in {directory}; empty: none
     repeat: str = ""  # command that measures again into {output}; empty: none
 
-    def is_used_in(self, root: Path) -> bool:
-        """Return whether a file of the directory matches one of the patterns and has the mention."""
+    def as_used_in(self, root: Path) -> BenchmarkTool | None:
+        """Return the tool for the first file of `root` with a pattern and the mention; None without one."""
         paths = (path for pattern in self.patterns for path in sorted(root.rglob(pattern)))
-        return any(
-            path.is_file() and (not self.mention or self.mention in _read_start(path))
-            for path in paths
-            if not _SKIPPED.intersection(path.relative_to(root).parts)
-        )
+        for path in paths:
+            file = path.relative_to(root)
+            if _SKIPPED.intersection(file.parts) or not path.is_file():
+                continue
+            if self.mention in (content := _read_start(path)):
+                # a line with // before the key is a comment
+                key = rf'^(?!\s*//).*"{self.results_key or "(?!)"}"\s*:\s*"([^"]+)"'
+                named = re.search(key, content, re.MULTILINE)
+                results = self.results if named is None else f"{{directory}}/{named[1]}"
+                prepare, measure = (
+                    command.replace("{file}", shlex.quote(str(file)))
+                    for command in (self.prepare, self.measure)
+                )
+                results = os.path.normpath(results.replace("{directory}", str(file.parent)))
+                return replace(self, prepare=prepare, measure=measure, results=results)
+        return None
 
 
 def _read_start(path: Path) -> str:
@@ -63,7 +78,7 @@ def write_workflow(root: Path) -> Sequence[tuple[str, Path]]:
     ("acknowledgements", its relative path); an existing one is kept, without a pair. Raises InputError if no
     tool is found, or the workflow exists; then nothing is written.
     """
-    found = [tool for tool in TOOLS if tool.is_used_in(root)]
+    found = [used for tool in TOOLS if (used := tool.as_used_in(root)) is not None]
     if not found:
         names = ", ".join(tool.name for tool in TOOLS)
         raise InputError(f"has no benchmarks of a known tool: expected {names}", file=root)

@@ -42,7 +42,7 @@ def test_verdicts_keep_their_order_around_an_invalid_comparison(tables, served):
     equal, zero, slow = judge_tables(tables, served).verdicts
     assert [v.verdict for v in (equal, zero, slow)] == ["pass", "invalid", "fail"]
     assert (zero.probability, zero.reasons) == (None, ())
-    assert "not above 0" in zero.invalid_reason
+    assert "no value above 0" in zero.invalid_reason
     medians = [reason for reason in slow.reasons if reason.feature.startswith("medians")]
     assert [reason.value for reason in medians] == pytest.approx([-(0.2**0.5)] * len(medians))
     assert len(medians) == len(slow.reasons) == 3

@@ -84,6 +84,10 @@ def samples(threads, *sides):
 GOOD = samples(1, [1.0, 2.0], [3.0, 4.0])
 
 
+def none_above_0(threads, side, other, median):
+    return f"threads {threads}: the {side} holds no value above 0, the {other}'s median: {median}"
+
+
 def above_0(threads, side, value):
     return f"threads {threads}: the {side} holds a value that is not above 0: {value}"
 
@@ -106,7 +110,7 @@ def above_0(threads, side, value):
         (samples(1, [np.nan], [np.nan]), "threads 1: the baseline holds a value that is not finite"),
         (GOOD + samples(4, [1.0], [3.0, 4.0]), "threads 4: the baseline has one repetition only"),
         (samples(4, [1.0, 2.0], [3.0]), "threads 4: the target has one repetition only"),
-        (samples(4, [0.0, 0.0], [3.0, 4.0]), above_0(4, "baseline", 0)),
+        (samples(4, [0.0, 0.0], [3.0, 4.0]), none_above_0(4, "baseline", "target", 3.5)),
         (GOOD + samples(4, [1.0, 1.0], [5.0, -1.5, 5.0, -0.5]), above_0(4, "target", -1.5)),
         (samples(4, [-3.0, -3.1], [-3.0, -3.1]), above_0(4, "baseline", -3.1)),
     ],
@@ -153,7 +157,7 @@ def test_each_invalid_comparison_gets_a_separate_reason():
         "",
         "threads 1: the target has one repetition only",
         "the target has no measurement",
-        above_0(1, "target", 0),
+        none_above_0(1, "target", "baseline", 1.5),
     ]
 
 

@@ -236,6 +236,18 @@ def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch)
     assert len(whole.trials) == 9
 
 
+def test_a_search_without_any_possible_parameters_is_refused(tmp_path, monkeypatch):
+    family = small_family(tmp_path, trials=2)
+    task = tasks_of(family, FeatureTable.read(family.features_file, family.columns))[-1]
+
+    def fail(*_):
+        raise catalogue.InfeasibleError("k=50 exceeds the number of comparisons")
+
+    monkeypatch.setattr("training.comparisons.tune.strict_pipeline", fail)
+    with pytest.raises(InputError, match=rf"{task.model}: no tried parameters are possible with \d+ comp"):
+        run_search(task)
+
+
 def test_unknown_models_and_missing_features_are_refused_by_name(tmp_path):
     family = small_family(tmp_path, models=("knn-uniform", "perceptron"))
     with pytest.raises(InputError, match=r"params.yaml comparisons.tune: models='perceptron' is not one of"):

@@ -33,10 +33,14 @@ def test_each_tool_gets_a_job_that_measures_it(tmp_path, name):
     (job,) = content["jobs"].values()
     tool = next(tool for tool in TOOLS if tool.name == name)
     runs = [step["run"] for step in job["steps"] if "run" in step]
-    assert runs[-1].startswith(tool.measure.partition("  #")[0])
+    measure, results = (
+        text.replace("{file}", FILES[name][0]).replace("{directory}", "benchmarks")
+        for text in (tool.measure, tool.results)
+    )
+    assert runs[-1].startswith(measure.partition("  #")[0])
     judging = job["steps"][-1]
     assert judging["uses"].startswith("OWNER/perfjudge@")
-    assert judging["with"]["target"] == tool.results
+    assert judging["with"]["target"] == results
     assert ("{output}" in judging["with"].get("confirm", "")) == bool(tool.repeat)
 
 
@@ -51,9 +55,28 @@ def test_all_tools_of_a_repository_get_jobs(tmp_path, monkeypatch, capsys):
     assert (path, acknowledged.acknowledged, acknowledged.unstable) == (DEFAULT, (), ())
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "target"),
+    [
+        ("asv.conf.json", '{"results_dir": ".asv/results"}', ".asv/results"),
+        ("asv_bench/asv.conf.json", '{\n  // "results_dir": "other",\n}', "asv_bench/results"),
+        ("bench/asv.conf.json", '{"repo": "..",\n  "results_dir": "../kept"}', "kept"),
+    ],
+)
+def test_the_job_of_asv_uses_the_found_configuration(tmp_path, file, content, target):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(content)
+    write_workflow(tmp_path)
+    (job,) = yaml.safe_load((tmp_path / WORKFLOW).read_text())["jobs"].values()
+    runs = [step["run"] for step in job["steps"] if "run" in step]
+    assert [run.count(f"--config {file} --machine ci") for run in runs] == [1, 1]
+    assert job["steps"][-1]["with"]["target"] == target
+
+
 def test_the_job_of_asv_records_samples_of_one_machine_name():
     asv = next(tool for tool in TOOLS if tool.name == "asv")
-    assert all(f"asv {what} --machine ci" in asv.prepare + asv.measure for what in ("machine", "run"))
+    both = asv.prepare + asv.measure
+    assert all(f"asv {what} --config {{file}} --machine ci" in both for what in ("machine", "run"))
     assert "--record-samples" in asv.measure
 
 

@@ -152,6 +152,7 @@ EXPECTED = "expected the output of perf stat"
         (f"{'9' * 400}.5,1,,faults,1,100.00,,\n", f":1: t_seconds={'9' * 40} must be 0 or more"),
         (PERF + PERF, ':9: counts "task-clock" twice in one interval'),
         ('{"interval": 0.2}\n', ':1: \'{"interval": 0.2}\': expected {"interval", "counter-value"'),
+        pytest.param(f'{{"a": {"[" * 100_000}\n', f":1: '{{\"a\": {'[' * 34}': expected {{", id="deep"),
         ("t,instructions\n0.2,1\n0.4\n", ":3: has 1 cells; expected 2 as in the header"),
         ("t,instructions\n0.2,-1\n", ":2: instructions=-1 must be 0 or more"),
         ("t\n0.2\n", f":1: 't': {EXPECTED}"),

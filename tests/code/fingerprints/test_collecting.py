@@ -155,6 +155,17 @@ def test_resuming_with_another_stress_ng_version_is_refused(tmp_path, monkeypatc
         collect.collect(tmp_path / "suite.yaml", tmp_path, Seen())
 
 
+def test_a_fingerprint_without_any_rate_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(collect, "available", lambda: HAS)
+    monkeypatch.setattr(collect, "execute", lambda *_: ended())
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(FINGERPRINT))
+    with pytest.raises(
+        InputError, match=r"suite\.yaml: nothing could be measured; cpu: it did nothing; nop: it"
+    ):
+        collect.collect(tmp_path / "suite.yaml", tmp_path, Seen())
+    assert len(json.loads((tmp_path / "settings.json").read_text())["without_rate"]) == 2
+
+
 def test_idle_stressors_are_gaps_in_the_tables(suite):
     idle = rate("af-alg", 1, 1, None, "did nothing (x)")
     rates = [rate("cpu", 0, 1, 7.5), idle, rate("af-alg", 0, 1, None, "did nothing (y)")]

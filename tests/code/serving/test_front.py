@@ -24,7 +24,7 @@ from serving.http.bodies import PARTS, Answered, body_of
 from serving.http.request_context import record_answer
 from serving.http.settings import ServerSettings
 from serving.models import ModelRef
-from serving.plugins import Endpoint, Registered
+from serving.plugins import Endpoint, Registered, all_endpoints
 from tests.asking import ask
 
 LIMIT = 200_000
@@ -320,3 +320,14 @@ def test_metrics_report_version_load_failure_and_swaps():
     assert info == {"1": 0, "2": 1}
     assert found["perfjudge_model_load_failure", ("key", "key")] == 1
     assert found["perfjudge_model_swaps", ("key", "key")] == 1
+
+
+@pytest.mark.parametrize("endpoint", [*all_endpoints()], ids=lambda endpoint: endpoint.path)
+def test_each_endpoint_has_an_example_that_it_accepts(endpoint):
+    (example,) = endpoint.request.model_json_schema()["examples"]
+    assert endpoint.request.model_validate_json(json.dumps(example))
+
+
+def test_the_example_of_problem_details_is_registered():
+    (example,) = schemas.ProblemDetails.model_json_schema()["examples"]
+    assert schemas.ProblemDetails.model_validate(example)

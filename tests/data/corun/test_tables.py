@@ -318,6 +318,19 @@ def test_importing_co_runs_prints_the_imported_counts(tmp_path, capsys):
         pd.testing.assert_frame_equal(first, second)
 
 
+@pytest.mark.parametrize("engine", ["jit", ""])
+def test_two_machines_of_one_device_and_engine_are_refused(engine):
+    described = {"device": "d", "engine": engine}
+    tables = small(
+        [solo("copy", machine=name) for name in "ab"], hosts=[{"machine": n, **described} for n in "ab"]
+    )
+    if not engine:
+        assert decide_validity(tables, 0.2).tasks["kept"].all()
+        return
+    with pytest.raises(InputError, match='hosts: "a" and "b" have the device "d" and the engine "jit"'):
+        decide_validity(tables, 0.2)
+
+
 def test_only_co_runs_of_the_selected_engine_are_kept():
     hosts = pd.DataFrame({"machine": ["m"], "device": ["d"], "engine": ["jit"], "note": [""]})
     tables = replace(small(), hosts=hosts)

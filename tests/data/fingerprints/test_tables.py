@@ -285,6 +285,7 @@ def test_repetitions_of_the_paper_are_numbered_across_campaigns(paper):
     ("right", "wrong", "message"),
     [
         ("result\n", "outcome\n", 'results.csv:1: has no column "result"'),
+        ("edu,2,cpu", "edu,1.5,cpu", 'results.csv:4: repetition="1.5" is not a whole number'),
         ("cpu,220", "cpu,many", 'results.csv:3: result="many" is not a number'),
         ("stressng", "stress", 'results.csv: holds no row with the benchmark "stressng"'),
     ],
@@ -326,6 +327,17 @@ def test_spare_cores_has_both_numbers_of_threads_and_one_latency(shared_data):
     lower = tables.applications[tables.applications["better"] == "lower"]
     assert set(lower["application"]) == {"passmark:ME_LATENCY"}
     assert decide_validity(tables.without_flaws(Problems()), 0.2).machines["kept"].all()
+
+
+@pytest.mark.parametrize(("file", "column"), [("fingerprint", "sng1:zlib"), ("apps", "redis:GET")])
+def test_lists_of_rates_or_scores_are_refused(tmp_path, file, column):
+    keys = {"vendor": ["a"], "server": ["x"]}
+    tables = {"servers": {"cpu": ["p"], "ncpu": [4]}, "fingerprint": {"sng1:cpu": [1.0]}, "apps": {}}
+    tables[file][column] = [[1.0, 2.0]]
+    for name, values in tables.items():
+        pd.DataFrame(keys | values).to_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(InputError, match=f'the column "{column}" holds list.*; expected a number'):
+        sparecores.read_tables(tmp_path)
 
 
 def test_the_shipped_fingerprints_are_of_machines_that_constraints_made():

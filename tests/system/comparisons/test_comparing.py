@@ -491,6 +491,22 @@ def test_a_metric_of_zero_on_one_side_is_invalid(compared, tmp_path, levels):
     _, answer, _ = compared("b.json", "n.json")
     assert outcomes(answer) == dict.fromkeys(LEVELS, "unchanged") | {"allocs": "invalid"}
     assert (answer["missing"], "0 throughout, and left out: zero" in answer["notes"]) == ([], True)
+    side, other = ("baseline", "target") if levels[1] else ("target", "baseline")
+    (reason,) = (one["invalid_reason"] for one in answer["verdicts"] if one["operation"] == "allocs")
+    text, median = reason.rsplit(": ", 1)
+    assert text == f"threads 1: the {side} holds no value above 0, the {other}'s median"
+    assert float(median) == pytest.approx(3, rel=0.02)
+
+
+@pytest.mark.parametrize("form", ["table", "json", "xml", "markdown", "junit"])
+def test_a_comparison_without_any_judgeable_operation_is_refused(compared, tmp_path, form):
+    for side, level in (("b", 0.0), ("n", 3.0)):
+        run_file(tmp_path / f"{side}.json", levels={"allocs": level, "frees": level})
+    code, answer, said = compared("b.json", "n.json", "--markdown", "comment.md", form=form)
+    assert (code, "allocs" in answer, (tmp_path / "comment.md").exists()) == (2, True, True)
+    assert said.splitlines()[-1].startswith(
+        "perfjudge: b.json and n.json: nothing can be judged: 2 operations invalid; bench/allocs: threads 1: "
+    )
 
 
 def test_matched_operations_are_confirmed_under_both_names(compared, tmp_path):

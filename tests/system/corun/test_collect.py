@@ -8,10 +8,12 @@ import pytest
 import yaml
 
 from data.corun import formats as corun_formats
+from data.corun.collect import collect
 from data.corun.run import CorunTask, Counters, run_together
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.measure.kernel_counts import with_descendants
+from tests.seen import Seen
 from tests.system.measuring import collected, interrupt, kept, needs_corun_programs, own_groups, running
 
 SUITE = {
@@ -69,6 +71,17 @@ def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_tables(suite,
     for event in ("page-faults", "process-minor-faults"):
         assert solo[event].sum().loc[whole.index].tolist() == pytest.approx(whole[event].tolist())
     assert solo["t_seconds"].max().loc[whole.index].tolist() == whole["solo_seconds"].tolist()
+
+
+@needs_corun_programs
+def test_a_measurement_whose_runs_all_exceed_their_limit_is_refused(suite, tmp_path):
+    suite.write_text(yaml.safe_dump(SUITE | {"tasks": SUITE["tasks"][:1], "timeout": 0.01}))
+    out = tmp_path / "out"
+    with pytest.raises(
+        InputError, match=r"suite\.yaml: nothing could be measured; .*longer than 0\.01 seconds"
+    ):
+        collect(suite, out, Seen())
+    assert len(json.loads((out / "settings.json").read_text())["invalid"]) == 4
 
 
 @needs_corun_programs

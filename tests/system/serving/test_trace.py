@@ -153,6 +153,7 @@ def test_an_unusable_input_of_a_corun_answer_is_named(tmp_path, make, shown, tol
     ("content", "told"),
     [
         ('{"comparisons": []}', 'is not an answer; expected {"model": {"name", "version", "uri"}, ...}'),
+        pytest.param('{"model": ' + "[" * 100_000, "is not an answer", id="deep"),
         ('{"model": {"uri": "models/comparisons/logistic"}}', "is not a registered version"),
         ("nothing of the kind", "names no model"),
         (

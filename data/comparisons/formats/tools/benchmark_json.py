@@ -287,7 +287,7 @@ class _HyperfineCommand(Summary):
     parameter: str | None = None
     parameters: dict[str, str] = msgspec.field(default_factory=dict)
     times: list[float] | None = None
-    measurements: list[dict[str, _HyperfineQuantity | int | None]] | None = None
+    measurements: list[dict[str, Any]] | None = None
     summary: dict[str, _HyperfineSummary] = msgspec.field(default_factory=dict)
 
 
@@ -311,13 +311,13 @@ def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
     for path in source.files:
         content = read_json(path, _HyperfineFile)
         metric = content.primary_metric
-        for _, command in decode_each(content.results, _HyperfineCommand, path, "results"):
+        for place, command in decode_each(content.results, _HyperfineCommand, path, "results"):
             parameters = command.parameters | ({"parameter": command.parameter} if command.parameter else {})
             name = name_with_parameters(command.name or command.command, parameters)
             values, unit, summary = command.times or [], "s", command.present_numbers
             if command.measurements:
                 runs = [run.get(metric) for run in command.measurements]
-                quantities = [quantity for quantity in runs if isinstance(quantity, _HyperfineQuantity)]
+                quantities = _hyperfine_quantities(runs, path, f"{place}.measurements[...].{metric}")
                 values, summary = [quantity.value for quantity in quantities], {}
                 unit = quantities[0].unit if quantities else ""
             elif metric in command.summary:
@@ -325,6 +325,15 @@ def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
                 values, unit, summary = [], stated.unit, stated.present_numbers
             unit = _UNITS.get(unit, unit)
             yield Measurement(name, values, unit, "lower", summary=None if values else summary or None)
+
+
+def _hyperfine_quantities(runs: list[Any], path: Path, place: str) -> list[_HyperfineQuantity]:
+    """Return the quantities of runs without None; a number alone is in seconds, as in version 1."""
+    objects = [{"value": run, "unit": "s"} if isinstance(run, float | int) else run for run in runs]
+    try:
+        return msgspec.convert([run for run in objects if run is not None], list[_HyperfineQuantity])
+    except msgspec.ValidationError as exc:
+        raise InputError(f"{place}: {exc}", file=path) from exc
 
 
 class _JmhMetric(msgspec.Struct):

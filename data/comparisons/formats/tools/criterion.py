@@ -40,6 +40,11 @@ class _CriterionBenchmark(msgspec.Struct):
     full_id: str
     directory_name: str = ""  # below ``target/criterion``
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the folders below ``target/criterion``."""
+        return (self.directory_name or self.full_id).split("/")
+
 
 @tool_format(
     "criterion",
@@ -55,20 +60,23 @@ def read_criterion(source: SourceFiles) -> Iterator[Measurement]:
     The operation is the benchmark's id, such as ``group/function/value``. A CSV file is a ``raw.csv``; any
     other single file has the messages of cargo-criterion, in lines of JSON, of which other lines are skipped.
     Of a directory, the CSV files are read, and each ``sample.json`` (with ``benchmark.json`` next to it) in a
-    folder without a CSV file; its other files are ignored. Lower is better; the unit is the one in the file,
+    folder without a CSV file; its other files are ignored. The version is the directory of the run, relative
+    to the source. Lower is better; the unit is the one in the file,
     or ns for ``sample.json``. InputError, while iterating, if a file is invalid, or the number of iterations
     of a sample is missing or not above 0.
     """
     csv = {path.parent for path in source.files if path.suffix == ".csv"}
     for path in source.files:
         if path.suffix == ".csv":
-            yield from _read_csv(path)
+            yield from _read_csv(path, source.path)
         elif not source.path.is_dir():
             yield from _read_messages(path)
         elif path.name == "sample.json" and path.parent not in csv:
             sample = read_json(path, _CriterionSample)
-            name = read_json(path.with_name("benchmark.json"), _CriterionBenchmark).full_id
-            yield Measurement(name, _per_iteration(sample.times, sample.iters, path, name), "ns", "lower")
+            benchmark = read_json(path.with_name("benchmark.json"), _CriterionBenchmark)
+            name, run = benchmark.full_id, _run_below(source.path, path, benchmark.names)
+            values = _per_iteration(sample.times, sample.iters, path, name)
+            yield Measurement(name, values, "ns", "lower", version=run)
 
 
 def is_one_run(directory: Path) -> bool:
@@ -79,18 +87,23 @@ def is_one_run(directory: Path) -> bool:
     """
     for path in directory.glob("**/new/*"):
         if path.name == "benchmark.json":
-            benchmark = read_json(path, _CriterionBenchmark)
-            parts = (benchmark.directory_name or benchmark.full_id).split("/")
+            parts = read_json(path, _CriterionBenchmark).names
         elif path.suffix == ".csv":
             names = read_cells(path, _KEY, nrows=1)[_KEY[:3]]
             parts = [name for name in names.to_numpy().flat if name]
         else:
             continue
-        return len(path.relative_to(directory).parts) <= len([*parts, "new", path.name])
+        return not _run_below(directory, path, parts)
     return False
 
 
-def _read_csv(path: Path) -> Iterator[Measurement]:
+def _run_below(directory: Path, path: Path, names: list[str]) -> str:
+    """Return the run of a file, a path below `directory`; "" if that is the run, or a part of one."""
+    parts = path.relative_to(directory).parts
+    return "/".join(parts[: max(0, len(parts) - len([*names, "new", path.name]))])
+
+
+def _read_csv(path: Path, directory: Path) -> Iterator[Measurement]:
     table = read_cells(path, [*_KEY, "sample_measured_value", "iteration_count"])
     totals, counts = (
         parse_numbers(table[name], path, "a number above 0", wrong=lambda values: ~(values > 0))
@@ -98,7 +111,9 @@ def _read_csv(path: Path) -> Iterator[Measurement]:
     )
     groups = (totals / counts).groupby([table[name] for name in _KEY], sort=False)
     for (*names, unit), values in groups:
-        yield Measurement("/".join(filter(None, names)), values.tolist(), unit, "lower")
+        parts = [*filter(None, names)]
+        run = _run_below(directory, path, parts)
+        yield Measurement("/".join(parts), values.tolist(), unit, "lower", version=run)
 
 
 def _read_messages(path: Path) -> Iterator[Measurement]:

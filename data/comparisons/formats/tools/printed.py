@@ -25,7 +25,7 @@ _COUNT = r"[\d.]+(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
 #: A line of counts: optional interval or processor, then count, unit and event, with any delimiter.
 LINE = re.compile(
     rf"^\s*(?:(?P<time>\d+\.\d{{6,}})(?P<s>[,;|\t]))?"
-    rf"(?:(?P<where>(?:(?:[SDCNL]|CLS|ID)\d+(?:-(?:[SDCNL]|CLS|ID)\d+)*|CPU\d+)(?:[,;|\t]\d+)?)[,;|\t])?"
+    rf"(?:(?P<where>(?:[SDCNL]|CLS|ID)\d+(?:-(?:[SDCNL]|CLS|ID)\d+)*|CPU\d+)(?:[,;|\t]\d+)?[,;|\t])?"
     rf"(?P<count>{_COUNT})(?P<x>[,;|\t])(?P<unit>[^,;|\t]*)(?P=x)(?P<event>[^,;|\t]+)(?P=x)"
     rf"(?:(?P<spread>[\d.]+)%(?P=x))?\d+(?P=x)"
 )
@@ -69,6 +69,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
         for line, text, decoded in read_json_lines(path, _PerfCount):
             if decoded is not None:
                 counter = decoded
+                # as with -x; JSON has the number alone
+                counter.cpu = counter.cpu and f"CPU{counter.cpu.removeprefix('CPU')}"
             elif match := LINE.match(text):
                 spread = float(match["spread"]) if match["spread"] else None
                 counter = _PerfCount(match["count"], match["event"], match["unit"], spread, match["where"])

@@ -44,6 +44,22 @@ def test_directories_name_their_versions_with_all_dots(tmp_path):
     assert tables.results["version"].unique().tolist() == ["v1.2", "v1.3"]
 
 
+def test_each_run_below_a_directory_is_a_version(tmp_path):
+    for at, run_directory in enumerate(("1/target/criterion", "2")):
+        new = tmp_path / run_directory / "words/join/new"
+        written(new / "sample.json", {"iters": [2.0, 2.0], "times": [4 + at, 6]})
+        written(new / "benchmark.json", {"full_id": "words/join"})
+        written(tmp_path / run_directory / "words/new/raw.csv", HEADER + 2 * f"words,,,,,{at + 5},ns,1\n")
+    results = read_tables("criterion", [tmp_path]).tables.results
+    versions = results.groupby(["version", "operation"])["value"].apply(list).to_dict()
+    assert versions == {
+        ("1/target/criterion", "words/join"): [2, 3],
+        ("1/target/criterion", "words"): [5, 5],
+        ("2", "words/join"): [2.5, 3],
+        ("2", "words"): [6, 6],
+    }
+
+
 def test_each_file_of_a_directory_of_tables_is_a_version(tmp_path):
     for version in ("1.2", "1.3"):
         written(tmp_path / f"{version}.csv", HEADER + 2 * "words,join,,,,5,ns,1\n")

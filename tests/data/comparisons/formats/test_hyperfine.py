@@ -2,7 +2,7 @@
 
 import json
 
-from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, run, written
+from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, refusal, run, written
 
 
 @needs("hyperfine")
@@ -30,6 +30,16 @@ def test_version_2_has_its_chief_metric_in_every_measurement(tmp_path):
     assert run(written(tmp_path / "a.json", content), "hyperfine") == times
     path = written(tmp_path / "a.json", content | {"primary_metric": "memory_peak_resident"})
     assert run(path) == {("hyperfine", "build", "unknown", 1, "B", "lower"): [9, 9]}
+
+
+def test_other_fields_of_measurements_have_any_type(tmp_path):
+    others = {"exit_code": 0, "user": "me", "load": 0.5, "cpus": [1, 2]}
+    measurements = [{"time_wall_clock": time, **others} for time in (0.25, {"value": 0.5, "unit": "s"}, None)]
+    path = written(tmp_path / "a.json", {"results": [{"command": "make", "measurements": measurements}]})
+    assert run(path, "hyperfine") == {("hyperfine", "make", "unknown", 1, "s", "lower"): [0.25, 0.5]}
+    measurements.append({"time_wall_clock": "fast"})
+    written(path, {"results": [{"command": "make", "measurements": measurements}]})
+    assert refusal(path).startswith("a.json: results[0].measurements[...].time_wall_clock: Expected `object`")
 
 
 def test_a_file_without_times_holds_summaries(tmp_path):

@@ -53,7 +53,7 @@ def test_processors_are_separate_and_uncounted_events_skipped(tmp_path):
 @pytest.mark.parametrize(
     ("key", "places"),
     [
-        ("cpu", ("0", "1")),
+        ("cpu", ("CPU0", "CPU1")),
         ("core", ("S0-D0-C0", "S0-D0-C1")),
         ("cache", ("S0-D0-L3-ID0", "S0-D0-L3-ID1")),
         ("cluster", ("S0-D0-CLS0", "S0-D0-CLS1")),
@@ -76,7 +76,17 @@ def test_each_place_that_json_counts_is_an_operation(key, places, tmp_path):
 @pytest.mark.parametrize("place", ["S0", "S0-D1", "S0-D0-C1", "S0-D0-CLS1", "S0-D0-L3-ID1", "N1"])
 def test_each_place_that_lines_count_is_an_operation(place, tmp_path):
     path = written(tmp_path / "a.csv", f"{place},2,12,,cycles,100,100.00,,\n")
-    assert [key[1] for key in run(path, "perf-stat")] == [f"cycles {place},2"]
+    assert [key[1] for key in run(path, "perf-stat")] == [f"cycles {place}"]
+
+
+@needs("perf")
+@pytest.mark.parametrize("option", ["-A", "--per-socket", "--per-core", "--per-node"])
+def test_places_have_equal_names_in_both_forms(option, tmp_path):
+    outs = [tmp_path / "perf.csv", tmp_path / "perf.json"]
+    for out, form in zip(outs, ("-x,", "-j"), strict=True):
+        ran("perf", "stat", "-a", option, form, "-e", "task-clock", "-o", out, "--", "sleep", "0.1")
+    lines, objects = (set(run(out, "perf-stat")) for out in outs)
+    assert lines == objects
 
 
 def test_computed_metrics_in_json_are_no_counts(tmp_path):
