@@ -231,7 +231,7 @@ def collect(
 def train(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty directory of the project.")],
 ) -> int:
-    """Create a project. In its directory, `dvc repro` trains models on your labelled comparisons."""
+    """Create a project of your own. In its directory, `dvc repro` trains models on its labels."""
     from serving.installation import create_project
 
     return create_project(directory)

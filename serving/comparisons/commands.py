@@ -210,8 +210,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             metavar="BASELINE TARGET",
             help="Results of baseline and target: each a file, or a directory of runs. With --confirm,"
             " `-- COMMAND...` follows, which measures the target again. In COMMAND, {output} stands for the"
-            " file to write. perfjudge lists the operations to measure in COMMAND's environment variable"
-            " PERFJUDGE_OPERATIONS.",
+            " file to write. The environment variable PERFJUDGE_OPERATIONS of COMMAND lists the operations"
+            " to measure.",
         ),
     ] = None,
     base: Annotated[
@@ -280,8 +280,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--between-run-variation",
             metavar="PERCENT",
             parser=_share,
-            help="Relative standard deviation between runs of one build, assumed if the data are too few to"
-            " estimate it. none: ignore this variation, and give the verdicts of the model.",
+            help="Relative standard deviation of runs of one build (of a difference of two: 1.4 times that),"
+            " assumed if the data are too few to estimate it. none: ignore this variation, and give verdicts"
+            " of the model.",
         ),
     ] = "1.5",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
@@ -476,8 +477,8 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons whose labels would improve a model most.
 
-    Once the data have labels of both kinds, a model fitted to the labels orders the comparisons.
-    Until then, --model or the champion orders them, or without both a rank statistic of the samples. The
+    Once the data have labels pass and fail, a model fitted to them orders the comparisons.
+    Until then, --model or the champion does; if there is neither, a rank statistic of the samples does. The
     column probability is always from --model or the champion; it is empty if there is neither. With -o, a CSV
     file to fill in is written. Save it as labels.csv in the directory of the data, so that the labels are
     read with the data.
@@ -500,8 +501,8 @@ def labels_suspects(
     """List doubtful labels, the most doubtful first.
 
     Labels that out-of-fold predictions contradict come first, then labels of comparisons on which
-    annotators disagree; --number limits both together. Each row names the annotators of the comparison (only
-    the one whose label ended a disagreement, if any) and the reasons for the doubt. The command fails if
+    annotators disagree; --number limits both together. Each row names the annotators of the comparison (if
+    one's label ended a disagreement, only that one) and the reasons for the doubt. The command fails if
     `dvc repro` has not run.
     """
     from serving.comparisons.labels.command import give_suspects

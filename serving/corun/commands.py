@@ -59,7 +59,7 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Predict the slow-down of a task from solo runs. No co-run is needed.
 
-    The answer is the impact, which is the run time with co-runners / run time alone, and its prediction
+    The answer is the impact (run time with co-runners / run time alone) and its prediction
     interval. Tasks that the model does not know need --tasks.
     """
     from pydantic import ValidationError
@@ -100,7 +100,7 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Predict the slow-down of a new task from its first seconds.
 
-    The answer is the impact, which is the run time with co-runners / run time alone, and its prediction
+    The answer is the impact (run time with co-runners / run time alone) and its prediction
     interval.
     """
     from data.corun.synonyms import IntervalCounts
@@ -141,8 +141,8 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Sample a running task, and update its predicted slow-down. Counters are read with perf.
 
-    The command ends with the task or at Ctrl-C. It prints the last answer, or with --json a line per update.
-    Ctrl-C also ends a command that was started here, but not a task given by its process id.
+    perfjudge ends with the task or at Ctrl-C. It prints the last answer, or with --json a line per update.
+    Ctrl-C also ends a COMMAND, but not a task given by its process id.
     """
     from serving.answering import write_output
     from serving.corun.model import known_online

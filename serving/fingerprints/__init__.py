@@ -50,8 +50,8 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(
             metavar="MACHINES",
             help="Speeds of machines: a CSV file with a row per machine and a column per stressor (a program"
-            " that stresses one resource), or a directory that `perfjudge collect` or `import` wrote, or that"
-            " is in the format quiho or sparecores of `perfjudge import`.",
+            " that stresses one resource), or a directory: written by `perfjudge collect` or `import`, or in"
+            " a format that `import` reads (quiho, sparecores).",
         ),
     ],
     application: Annotated[
@@ -92,8 +92,8 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--machines",
             metavar="MACHINES",
-            help="Fingerprints as for `irup profile`. With this option, A and B are names of applications,"
-            " or CSV files of values. Required for --metric, --better and --keep-going.",
+            help="Speeds of machines, as MACHINES of `irup profile`. With this option, A and B are names of"
+            " applications, or CSV files of values. Required for --metric, --better and --keep-going.",
         ),
     ] = None,
     metric: Metric = "seconds",
@@ -102,8 +102,8 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="Exit with 1 if the importance of any stressor changed significantly, in either direction,"
-            " unless the test is unreliable.",
+            help="Exit with 1 if the importance of any stressor rose or fell significantly, unless the test"
+            " is unreliable.",
         ),
     ] = False,
     keep_going: KeepGoing = False,

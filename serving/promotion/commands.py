@@ -75,7 +75,9 @@ def trace(
     source: Annotated[
         Path | None,
         typer.Option(
-            "--input", metavar="INPUT", help="Input of the answer, which the same model version judges again."
+            "--input",
+            metavar="INPUT",
+            help="Input that led to the answer; the same model version judges it again.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -84,9 +86,9 @@ def trace(
     """Show the origin of the model that gave an answer. With --input, check that the answer can be repeated.
 
     With --input, also give the options below that were given for the answer. --fail-on-unsure and
-    --retrospective may be left out: one only sets the exit code, the other only selects the model, which the
-    answer names. The exit code is 1 if the repeated answer differs, or if the model's files are not those
-    that gave the answer.
+    --retrospective have no effect here: in judge, the first sets only the exit code, the second only the
+    model, which the answer names. The exit code is 1 if the repeated answer differs, or if the model's files
+    are not those that gave the answer.
     """
     from serving.promotion.tracing import trace_answer as trace_model
 
