@@ -66,9 +66,10 @@ class MeasuredCorun:
 def plan_coruns(suite: CorunSuite) -> list[PlannedCorun]:
     """Return all measurements in their order: ``suite.solo`` blocks, each with one solo run of every task.
 
-    Every combination of ``suite.together`` tasks is in one block; ``suite.repeat`` of them are measured a
-    second time, half the number of blocks later. The block, the order within a block and the order of tasks
-    are drawn with the suite's seed.
+    Every combination of ``suite.together`` tasks, also of a task with itself, is in one block;
+    ``suite.repeat`` of them are measured a second time, half the number of blocks away (after the last block
+    comes the first). The combinations of a block, the order within it and the order of tasks are drawn with
+    the suite's seed.
     """
     shuffle = random.Random(suite.seed)
     names = [task.name for task in suite.tasks]

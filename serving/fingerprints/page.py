@@ -138,8 +138,8 @@ def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
     """Return the pairs of applications whose profiles are compared; may be empty.
 
     They are the pairs of the paper's figures of which both applications have profiles. Without such a pair,
-    the best predicted trusted application of each kind (the name up to its first colon) is paired with the
-    next by name, at most six pairs.
+    the best predicted trusted application of each kind (the name up to its first colon) is taken; sorted by
+    name, each is paired with the next, so that a pair has two kinds; at most the first six pairs.
     """
     of_paper = [pair for pair in CHANGES if set(pair) <= set(page_data.profiles)]
     if of_paper:

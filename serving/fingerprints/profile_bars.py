@@ -29,7 +29,7 @@ NAMED = 0.5
 
 
 def report_advice(page_data: ProfiledPage) -> Iterator[str]:
-    """Yield sentences on all profiles: the clearest rankings, those not to use, and errors of predictions.
+    """Yield plain text on all profiles: the clearest rankings, those not to use, and errors of predictions.
 
     The clearest are at most two trusted profiles, or one if any profile is not trusted.
     """

@@ -69,7 +69,10 @@ def aggregate(rows=2000, index=0, distinct=0):
 
 
 def sorted_rows(rows=2000, index=0, limit=100):
-    """Return a function that lists the `limit` largest of `rows` sales by SQL."""
+    """Return a function that lists the `limit` largest of `rows` sales, by amount, in SQLite.
+
+    If `index` is not 0, there is an index by amount.
+    """
     shop = _shop(rows)
     if index:
         shop.execute("create index by_amount on sale (amount)")
