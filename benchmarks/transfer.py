@@ -152,8 +152,8 @@ class TransferRow(NamedTuple):
             return format(value, form).replace("%", " %")
 
         spread = f" ± {text(float(np.std(self.ours)))}" if len(self.ours) > 1 else ""
-        entries = ", ".join(f"{name} {text(value)}" for name, value in self.plain.items())
-        reference = f"{self.reference[0]} {text(self.reference[1])}" if self.reference else ""
+        entries = "; ".join(f"{name}: {text(value)}" for name, value in self.plain.items())
+        reference = f"{self.reference[0]}: {text(self.reference[1])}" if self.reference else ""
         reached = "not in the data here"
         if mean is not None:
             reached = "yes" if is_reached(self.goal, mean, self.reference and self.reference[1]) else "no"
@@ -281,7 +281,7 @@ def label_rows(part: Part) -> Iterator[TransferRow]:
         scored.append((found.tuned.score, name, np.where(below, 0.0, probability), learned.threshold))
     _, name, probability, threshold = max(scored)
     ours = score_verdicts(test.failed, probability >= threshold, probability)
-    best = "at its best threshold", best_cut(test.examples.y, probability).balanced_accuracy
+    best = "perfjudge at its best threshold", best_cut(test.examples.y, probability).balanced_accuracy
     plain, worst = test.plain_scores(train, part.seed), test.worst(probability, threshold)
     about = "comparisons", f"SAP HANA, trained on its labels ({name})", test.held_out, len(test.failed)
     for figure, reference, goal in (
@@ -327,10 +327,15 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
     accuracy = rows.set_index(["order", "start", "size", "seed"])["accuracy"].sort_index()
     before, chosen = accuracy.loc["none", "champion", "0"], accuracy.loc["these first", "champion"]
     alone = accuracy.loc["random", "nothing"]
-    about = "comparisons", "SAP HANA, shipped champion and first labels", test.held_out, len(test.failed)
+    about = (
+        "comparisons",
+        "SAP HANA, first labels added to the shipped training data",
+        test.held_out,
+        len(test.failed),
+    )
     for size, goal, reference, others in (
-        ("50", "at least 0.005 more", "no label", before),
-        ("100", "at most 0.003 less", "all labels", chosen.loc["all"]),
+        ("50", "at least 0.005 more", "the same without labels", before),
+        ("100", "at most 0.003 less", "the same with all labels", chosen.loc["all"]),
     ):
         plain = {f"{size} random labels alone": alone.loc[size].mean()}
         worst = [f"seed {seed}: {value:.3f}" for seed, value in chosen.loc[size].items()]
@@ -338,7 +343,7 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
         yield TransferRow(*about, named, values, plain, (reference, others.mean()), goal, worst)
     changes = {size: (chosen.loc[size] - before).min() for size in ("25", "50")}
     worst = [f"{size} labels: {change:+.3f}" for size, change in changes.items()]
-    named = "worst of five changes of balanced accuracy by 25 or 50 labels"
+    named = "change of balanced accuracy by 25 or 50 labels, worst of five seeds"
     yield TransferRow(*about, named, [min(changes.values())], {}, None, "at least -0.005", worst)
 
 
@@ -370,7 +375,7 @@ def shipped_cause_rows(part: Part) -> Iterator[TransferRow]:
     scored = CauseScores.measure(MatrixTables.read(SHIPPED), part)
     methods = reference_methods(scored.fold.test, scored.truth)
     by_rule = {
-        f"{method.name}, threshold of these pairs": score_verdicts(
+        f"{method.name} (best threshold on these pairs)": score_verdicts(
             scored.truth.to_numpy(bool), (method.score >= method.threshold).to_numpy(bool), None
         ).balanced_accuracy
         for method in methods
@@ -457,6 +462,8 @@ class CauseScores:
                 ("normal, idle", ~table["abnormal"] & is_idle, PASS, "s"),
                 ("abnormal, idle", table["abnormal"] & is_idle, FAIL, "s"),
             ):
+                if not rows.any():
+                    continue
                 shown = table[rows]
                 lane = [names.index(cause) for cause in shown["cause"]]
                 y = np.array(lane) + 0.3 * (~shown["abnormal"]) + noise.uniform(-0.1, 0.1, len(shown))
@@ -468,7 +475,7 @@ class CauseScores:
                 xlabel="probability of abnormal; dotted: threshold",
             )
             figure.legend(loc="outside upper center", ncols=4, fontsize=8.5)
-            figure.savefig(PICTURE, metadata={"Date": None})
+            figure.savefig(PICTURE, facecolor="white", metadata={"Date": None})
 
 
 def split_causes(examples: MatrixExamples, causes: Mapping[str, str], part: Part) -> FoldPart:

@@ -90,7 +90,7 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
     shown = impacts.loc[rows, columns].to_numpy()
     slowest = f"{_leaders_with_verb(impacts, 'slows', 'slow')} others most"
     if len(Leaders.from_scores(impacts).alike) > impacts.shape[1] / 2:
-        slowest = "co-runners hardly differ in how much they slow others"
+        slowest = "averaged over all tasks, co-runners hardly differ in how much they slow others"
     title = f"{_leaders_with_verb(impacts.T, 'suffers', 'suffer')} most from others; {slowest}"
     shows = f"Heat map of the impact on {len(rows)} tasks with {len(columns)} co-runners"
     note = (

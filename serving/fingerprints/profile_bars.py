@@ -45,7 +45,7 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
         names = join_names([profile.application for profile in refused])
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
         first = "first " if len(nearest.trust.reasons) > 1 else ""
-        yield f"Do not use the rankings of {names}: they may be due to chance."
+        yield f"Do not use the rankings of {names}: the machines do not show which stressors come first."
         yield (
             f"To trust one of these rankings, for example that of {nearest.application}, solve its "
             f"{first}problem: {reword_text(nearest.trust.reasons[0])}."
@@ -53,10 +53,10 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
-            "Expect errors in predictions for unknown CPU models. Those of `perfjudge irup profile "
-            "--predict` (extra trees, with an interval) are under Profiles; the best of the other methods, "
-            f"under Stability and accuracy, has a median error of {percent(errors.min())} (median over the "
-            "applications)."
+            "Expect errors in predictions for unknown CPU models. Errors of `perfjudge irup profile "
+            "--predict` (extra trees, with an interval) are under Profiles. Other methods are under "
+            "Stability and accuracy; the best has a median error of "
+            f"{percent(errors.min())} (median over the applications)."
         )
 
 
@@ -114,7 +114,7 @@ def _leaders_advice(profile: Reported | Profile) -> str:
     return (
         f"If {profile.application} is slow, look first at the resources stressed by "
         f"{join_names(profile.trust.leaders)}, "
-        f"first in {percent(profile.trust.top_rank_stability, 0)} of resamples of the machines."
+        f"first in {percent(profile.trust.top_rank_stability, 0)} of resamples."
     )
 
 

@@ -97,12 +97,14 @@ def worst_predictions_chart(cases: Sequence[WorstPrediction]) -> Chart:
     title = (
         f"The {with_noun(len(cases), 'largest error')} on held-out CPU models: factors of {factors[0]} to "
         f"{factors[1]}. {high} of these predictions are too high, {len(cases) - high} too low; "
-        f"{marked or 'none'} of them {'are' if marked > 1 else 'is'} marked as not decidable"
+        f"{marked or 'none'} of them {'are' if marked > 1 else 'is'} marked as partly not decidable"
     )
-    note = "Numbers are those of the table, where the machines are named. Largest error at the top."
+    note = (
+        "Numbers are those of the table, where the machines are named. Largest error at the top. *: partly "
+        "not decidable by these data."
+    )
     names = [
-        f"{number} {case.application}{' (not decidable)' if case.excess else ''}"
-        for number, case in enumerate(cases, 1)
+        f"{number} {case.application}{' *' if case.excess else ''}" for number, case in enumerate(cases, 1)
     ]
     machines = [case.machine for case in cases]
     panel = Panel(

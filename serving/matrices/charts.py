@@ -104,7 +104,7 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
     panel = Panel([Bars(by_cause["mean"])], shares, _axis_with_sizes("cause", by_cause["size"]))
     equal_time = ""
     if any(str(cause).endswith(EQUAL_TIME) for cause in by_cause.index):
-        equal_time = " At equal time: the program does less of its own work, so that runs are not longer."
+        equal_time = " “At equal time”: the program does less of its own work, so its runs do not get longer."
     words = Words(
         "causes",
         title,
@@ -134,8 +134,8 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         "groups-chart",
         title,
         "Table of given groups by automatic groups",
-        "Each number counts test cases. Pairs of one test case may be nearest to different automatic groups; "
-        "it counts in the group of most of them. Automatic groups that stay empty are not shown. "
+        "Each number counts test cases. If the pairs of one are nearest to different automatic groups, the "
+        "test case counts in the group of most of its pairs. Automatic groups that stay empty are not shown. "
         "Agreement is the adjusted Rand index.",
     )
     counts, largest_count = table.to_numpy().tolist(), int(table.to_numpy().max())

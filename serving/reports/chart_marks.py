@@ -247,7 +247,9 @@ class Boxes:
             orientation="vertical" if self.upright else "horizontal",
             showfliers=False, patch_artist=True, manage_ticks=False,
             boxprops={"facecolor": FILLS[self.fill], "edgecolor": INK, "linewidth": 0.8},
-            medianprops={"color": INK, "linewidth": 2}, whiskerprops=thin, capprops=thin,
+            # ink is hardly visible on the darkest fill
+            medianprops={"color": PAPER if FILLS[self.fill] == SERIES[0] else INK, "linewidth": 2},
+            whiskerprops=thin, capprops=thin,
         )  # fmt: skip
         if self.name and artists["boxes"]:
             artists["boxes"][0].set_label(self.name)

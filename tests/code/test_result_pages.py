@@ -284,7 +284,7 @@ ROW = TransferRow(
     "at most 0.6 times", ["A with B 9 %"],
 )  # fmt: skip
 SHOWN = (
-    "| corun | made up | pairs | 10 | mean error | 1.30 % ± 0.05 % | forest 2.00 % | forest 2.00 % "
+    "| corun | made up | pairs | 10 | mean error | 1.30 % ± 0.05 % | forest: 2.00 % | forest: 2.00 % "
     "| at most 0.6 times | no |"
 )
 

@@ -162,7 +162,7 @@ def test_average_precision_is_averaged_over_folds_without_pooling():
     data = {"path": "d", "comparisons": 4, "fails": 2}
     table = scores_table({"splits": {"grouped": split}, "data": data, "seed": 1, "champion": "m"})
     assert list(table.columns[-1].cells) == ["1.000"]
-    assert "Average precision is the mean over folds" in table.caption
+    assert "average precision is a mean over folds" in table.caption
     unknown = metrics.summarise_entry(judged_in_folds(TWO_SCALES).replace({"probability": {0.05: np.nan}}))
     assert unknown["average_precision"] == {"mean": None, "std": None, "pooled": None}
 

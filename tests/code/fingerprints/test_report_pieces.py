@@ -169,7 +169,7 @@ def test_only_errors_towards_the_training_range_are_undecidable(measured, predic
     values = [measured, measured, 2.0, 4.0]
     worst = worst_predictions(values, [predicted, measured, 2.0, 4.0], folds=[0, 0, 1, 2])
     assert worst.cases[0].excess == pytest.approx(excess)
-    assert ("1 app (not decidable)" in worst.chart.svg) == (excess > 0)
+    assert ("1 app *" in worst.chart.svg) == (excess > 0)
 
 
 def test_a_range_of_other_applications_does_not_count():

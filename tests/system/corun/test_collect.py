@@ -75,7 +75,9 @@ def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_tables(suite,
 
 @needs_corun_programs
 def test_a_measurement_whose_runs_all_exceed_their_limit_is_refused(suite, tmp_path):
-    suite.write_text(yaml.safe_dump(SUITE | {"tasks": SUITE["tasks"][:1], "timeout": 0.01}))
+    # minutes of work
+    tasks = [SUITE["tasks"][0] | {"work": 10**7}]
+    suite.write_text(yaml.safe_dump(SUITE | {"tasks": tasks, "timeout": 0.01}))
     out = tmp_path / "out"
     with pytest.raises(
         InputError, match=r"suite\.yaml: nothing could be measured; .*longer than 0\.01 seconds"

@@ -201,7 +201,8 @@ def test_measuring_runs_on_another_processor_than_the_measured(tmp_path, monkeyp
         found.append({option["compete"][0] for option in options})
 
     monkeypatch.setattr("data.matrices.collect.measure", look)
-    with Screen() as screen:
+    # nothing is measured instead
+    with Screen() as screen, pytest.raises(InputError, match="nothing could be measured"):
         matrix_collector.collect(tmp_path / "suite.yaml", tmp_path / "out", screen)
     assert found == [cpus - {max(cpus)}, cpus]
     assert os.sched_getaffinity(0) == cpus
