@@ -196,7 +196,7 @@ def top_five_overlap(measured: Measured, boosting: Boosting) -> Overlaps:
         for counts in resample_weights(resampling_units(measured), RESAMPLES, SEED)
     )
     ours = shares_of(car_scores(machines, resample_weights(resampling_units(machines), RESAMPLES, SEED)))
-    overlaps = [mean_overlap(top_columns(np.array(shares))) for shares in (seeds, ours)]
+    overlaps = [mean_overlap(top_columns(np.array([*shares]))) for shares in (seeds, ours)]
     return measured.application, len(machines.y), *overlaps
 
 
