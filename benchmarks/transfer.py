@@ -343,7 +343,7 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
         yield TransferRow(*about, named, values, plain, (reference, others.mean()), goal, worst)
     changes = {size: (chosen.loc[size] - before).min() for size in ("25", "50")}
     worst = [f"{size} labels: {change:+.3f}" for size, change in changes.items()]
-    named = "change of balanced accuracy by 25 or 50 labels, worst of five seeds"
+    named = "change of balanced accuracy by 25 or 50 labels, worst of five repetitions"
     yield TransferRow(*about, named, [min(changes.values())], {}, None, "at least -0.005", worst)
 
 
