@@ -712,7 +712,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     cases = dict.fromkeys(("data", "held out", "figure", "worst cases"), "")
     tables = [
-        Table("Trained on some, asked about others", dict.fromkeys(COLUMNS, ""), cells, notes),
+        Table("Accuracy on data of others", dict.fromkeys(COLUMNS, ""), cells, notes),
         Table("The worst cases of goals that are not reached", cases, unreached, PICTURE_NOTE),
     ]
     publish("transfer", tables, dry=dry)
