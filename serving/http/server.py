@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -192,6 +194,29 @@ _HEAD_TOO_LARGE = (
 DRAIN = 3.0
 
 
+#: A program of the Berkeley packet filter (linux/filter.h) for TCP segments: load the byte of flags; continue
+#: if ACK is set, else skip one instruction; keep the segment; drop it.
+_DROP_SYN = b"".join(
+    struct.pack("HBBI", *instruction)
+    for instruction in [(0x30, 0, 0, 13), (0x45, 0, 1, 0x10), (0x06, 0, 0, 0xFFFFFFFF), (0x06, 0, 0, 0)]
+)
+_SO_ATTACH_FILTER = 26
+
+
+def stop_handshakes(listening: socket.socket) -> None:
+    """Let no client begin to connect to a socket, in any process that listens there.
+
+    Connections that arrive between the last accept and the closing of a socket are reset, whatever the client
+    has sent. Without new ones, all can be accepted before. The system of a client tries again after a second,
+    and is refused then.
+    """
+    program = ctypes.create_string_buffer(_DROP_SYN)
+    # only Linux has this option
+    with suppress(OSError):
+        described = struct.pack("HP", len(_DROP_SYN) // 8, ctypes.addressof(program))
+        listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
+
+
 class DrainingServer(Server):
     """A uvicorn server that on shutdown answers pending requests and makes clients reconnect elsewhere."""
 
@@ -223,8 +248,9 @@ class DrainingServer(Server):
 class SingleProcessServer(DrainingServer):
     """The only process of a server."""
 
-    def __init__(self, config: Config, announce: Callable[[], None]) -> None:
+    def __init__(self, config: Config, listening: socket.socket, announce: Callable[[], None]) -> None:
         super().__init__(config)
+        self.listening = listening
         self.announce = announce
         self.ending_signal: int | None = None
 
@@ -238,6 +264,7 @@ class SingleProcessServer(DrainingServer):
         if self.should_exit:
             signal.signal(sig, signal.SIG_DFL)
             signal.raise_signal(sig)
+        stop_handshakes(self.listening)
         # uvicorn would raise the signal again before the caller of `run` can remove its directories
         self.should_exit, self.ending_signal = True, sig
 
@@ -302,6 +329,7 @@ class Workers(Multiprocess):
     def terminate_all(self) -> None:
         """Stop all workers, and close the sockets so that no client waits for an answer."""
         for listening in self.sockets:
+            stop_handshakes(listening)
             listening.close()
         super().terminate_all()
 
@@ -377,7 +405,9 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
                 announce()
                 supervisor.run()
             return supervisor.exit_code
-        server = SingleProcessServer(_uvicorn_config(settings, create_app(models, settings)), announce)
+        server = SingleProcessServer(
+            _uvicorn_config(settings, create_app(models, settings)), listening, announce
+        )
         server.run(sockets=[listening])
     if server.ending_signal is not None:
         signal.raise_signal(server.ending_signal)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -10,6 +11,7 @@ from contextlib import suppress
 import httpx
 import pytest
 
+from serving.http.server import stop_handshakes
 from tests.system.conftest import MLFLOW_WARNINGS, PROGRAM, Listening, wait_until
 from tests.system.serving.load import BODY, Load
 from tests.system.serving.registry import NAME, registry_in, truncate, with_a_feature_of_tomorrow
@@ -168,3 +170,19 @@ def test_begun_requests_are_answered_after_sigterm(model_directory, workers, mon
         server.process.wait(10)
         begun.close()
         stuck.close()
+
+
+def test_no_connection_waits_at_a_socket_after_the_last_accept():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = listening.getsockname()
+        with socket.create_connection(address) as earlier:
+            stop_handshakes(listening)
+            with pytest.raises(TimeoutError):
+                socket.create_connection(address, timeout=0.5)
+            earlier.sendall(b"sent after the end of handshakes")
+            accepted, _ = listening.accept()
+            with accepted:
+                assert accepted.recv(100) == b"sent after the end of handshakes"
+            listening.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                listening.accept()
