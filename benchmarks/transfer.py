@@ -309,8 +309,8 @@ def champion_rows(part: Part) -> Iterator[TransferRow]:
         others = scores_of(plain, figure) | (test.rule_scores() if "balanced" in figure else {})
         yield TransferRow(*about, figure, [figures[0][figure]], others, None, goal, worst)
     for figure, limit in (("calibration error", 0.01), ("unsure", 0.07), ("missed", 0.01)):
-        values, reference = [figures[1][figure]], ("at the base rate of training", figures[0][figure])
-        named = f"{figure} at the estimated base rate"
+        values, reference = [figures[1][figure]], ("with the share in the training data", figures[0][figure])
+        named = f"{figure} with the estimated share of fails"
         yield TransferRow(*about, named, values, {}, reference, f"at most {limit}", worst)
 
 
@@ -329,13 +329,13 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
     alone = accuracy.loc["random", "nothing"]
     about = (
         "comparisons",
-        "SAP HANA, first labels added to the shipped training data",
+        "SAP HANA, shipped training data and the labels that perfjudge requests first",
         test.held_out,
         len(test.failed),
     )
     for size, goal, reference, others in (
-        ("50", "at least 0.005 more", "the same without labels", before),
-        ("100", "at most 0.003 less", "the same with all labels", chosen.loc["all"]),
+        ("50", "at least 0.005 more", "extra trees without these labels", before),
+        ("100", "at most 0.003 less", "extra trees with all labels", chosen.loc["all"]),
     ):
         plain = {f"{size} random labels alone": alone.loc[size].mean()}
         worst = [f"seed {seed}: {value:.3f}" for seed, value in chosen.loc[size].items()]
@@ -343,7 +343,7 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
         yield TransferRow(*about, named, values, plain, (reference, others.mean()), goal, worst)
     changes = {size: (chosen.loc[size] - before).min() for size in ("25", "50")}
     worst = [f"{size} labels: {change:+.3f}" for size, change in changes.items()]
-    named = "change of balanced accuracy by 25 or 50 labels, worst of five repetitions"
+    named = "change of balanced accuracy after 25 or 50 labels, worst of five repetitions"
     yield TransferRow(*about, named, [min(changes.values())], {}, None, "at least -0.005", worst)
 
 
@@ -540,9 +540,9 @@ CAUSE_JUDGES: dict[str, Callable[[FoldPart, int], pd.DataFrame]] = {
 def online_rows(_: Part) -> Iterator[TransferRow]:
     """Answer after 10 s of shipped co-runs, and of simulated ones whose phases come once."""
     sources = {
-        "shipped co-runs, online, 10 s": ("every other task", progress.shipped_cases(10.0, whole=True)),
+        "shipped co-runs, online, 10 s": ("half of the tasks", progress.shipped_cases(10.0, whole=True)),
         "simulated co-runs, online, 10 s": (
-            "phases that come once", progress.simulated_cases(10.0, 8, recurring=False, whole=True),
+            "tasks whose phases do not recur", progress.simulated_cases(10.0, 8, recurring=False, whole=True),
         ),
     }  # fmt: skip
     for data, (held_out, cases) in sources.items():
@@ -554,7 +554,7 @@ def online_rows(_: Part) -> Iterator[TransferRow]:
             f"{known[row].answer.low:.3f} to {known[row].answer.high:.3f}"
             for row in np.argsort(error)[::-1][:SHOWN]
         ]
-        about, plain = ("corun", data, held_out, len(known)), {"ratio of instructions so far": ratio[2]}
+        about, plain = ("corun", data, held_out, len(known)), {"ratio of instructions until then": ratio[2]}
         within = TransferRow(*about, "within 5 %", [ours[2]], plain, None, "at least 0.857", worst)
         yield within
         yield TransferRow(*about, "intervals of 90 % that hold", [ours[5]], {}, None, "at least 0.9", worst)
@@ -570,7 +570,7 @@ def pitot_rows(part: Part) -> Iterator[TransferRow]:
     )
     for held_out, rows, goal in (
         ("pairs", part.split_rows(table.frame["families"]), "at most 0.65 times"),
-        ("families", by_family, "at most 0.6 times"),
+        ("families of tasks", by_family, "at most 0.6 times"),
         ("devices", part.split_rows(table.frame["device"]), "at most 0.75 times"),
     ):
         yield impact_row(part, ("pitot", held_out), table, rows, goal)
@@ -582,7 +582,7 @@ def spec_rows(part: Part) -> Iterator[TransferRow]:
     pairs = table.frame["families"]
     for held_out, groups in {
         "pairs": pairs,
-        "pairs on their machine": table.frame["machine"] + pairs,
+        "pairs on one of two machines": table.frame["machine"] + pairs,
     }.items():
         rows = part.split_rows(groups)
         yield impact_row(part, ("SPEC CPU2017", held_out), table, rows, "at most 0.9 times")

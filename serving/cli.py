@@ -231,7 +231,7 @@ def collect(
 def train(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty directory of the project.")],
 ) -> int:
-    """Create a project of your own. In its directory, `dvc repro` trains models on its labels."""
+    """Create a project that trains on your labels. In its directory, `dvc repro` trains the models."""
     from serving.installation import create_project
 
     return create_project(directory)

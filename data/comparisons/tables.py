@@ -141,8 +141,8 @@ def comparison_units(tables: ComparisonTables) -> list[str]:
 def version_ranges(tables: ComparisonTables) -> list[str]:
     """Return the versions of every comparison as text: ``v1 -> v2``, or ``v1..v3 -> v4`` for a range.
 
-    In the order of ``tables.comparisons``; the baseline comes first. A version that the results do not name
-    is written as its number in the order of versions, such as ``3``.
+    In the order of ``tables.comparisons``; the baseline comes first. Instead of a version that the results do
+    not name, its number in the column ``order`` is written, such as ``3``.
     """
     keys, comparisons = [*OPERATION, "order"], tables.comparisons
     names = tables.results[[*keys, "version"]].drop_duplicates(keys).set_index(keys)["version"]

@@ -289,7 +289,7 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
     )
     note = (
         "Comparisons with a probability between two thresholds are sent to a person. The thresholds are "
-        "chosen on training data, for several limits on this share; the title has the point nearest to "
+        "chosen on training data, for several limits on the share sent; the title has the point nearest to "
         f"{percent(_TITLE_RATE, 0)}. Missed: % of the regressions. False alarms: % of the other "
         "comparisons."
     )

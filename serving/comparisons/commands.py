@@ -209,9 +209,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(
             metavar="BASELINE TARGET",
             help="Results of baseline and target: each a file, or a directory of runs. With --confirm,"
-            " `-- COMMAND...` follows, which measures the target again. In COMMAND, {output} stands for the"
-            " file to write. The environment variable PERFJUDGE_OPERATIONS of COMMAND lists the operations"
-            " to measure.",
+            " end the command line with `-- COMMAND...`, which measures the target again. {output} in"
+            " COMMAND stands for the file to write; perfjudge sets the environment variable"
+            " PERFJUDGE_OPERATIONS to the operations to measure.",
         ),
     ] = None,
     base: Annotated[
@@ -280,9 +280,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--between-run-variation",
             metavar="PERCENT",
             parser=_share,
-            help="Relative standard deviation of runs of one build (of a difference of two: 1.4 times that),"
-            " assumed if the data are too few to estimate it. none: ignore this variation, and give verdicts"
-            " of the model.",
+            help="Relative standard deviation between runs of one build, assumed if the data are too few to"
+            " estimate it; that of the difference of two runs is 1.4 times as large. none: ignore this"
+            " variation, and give verdicts of the model.",
         ),
     ] = "1.5",  # type: ignore[assignment] # as it is typed
     confirm: Annotated[
@@ -313,8 +313,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--acknowledged",
             metavar="FILE",
             help="File that lists known regressions (excused until a date, version or commit), unstable"
-            " operations (always excused) and intended changes (excused at their commit; later comparisons"
-            " ignore history from before that commit). Default: .perfjudge.yaml, if it exists.",
+            " operations (always excused) and intended changes (excused if the target is their commit; later"
+            " comparisons ignore history from before it). Default: .perfjudge.yaml, if it exists.",
         ),
     ] = None,
     commit: Annotated[
@@ -380,9 +380,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Compare two result files, or two sets of runs. --match pairs operations with different names.
 
-    An outcome is the verdict after between-run variation and acknowledged changes are taken into account:
-    regression, unsure, improvement, acknowledged, invalid, unchanged (the median changed by less than
-    --min-effect-size, and the column detectable is at most 5 %) or within noise (any other pass).
+    An outcome is the verdict, corrected for between-run variation and acknowledged changes: regression,
+    unsure, improvement, acknowledged, invalid or one of two kinds of pass. A pass is unchanged if the median
+    changed by less than --min-effect-size and the column detectable is at most 5 %, else within noise.
     """
     if init:
         from serving.comparisons.compare.workflow import write_workflow
@@ -477,8 +477,8 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons whose labels would improve a model most.
 
-    Once the data have labels pass and fail, a model fitted to them orders the comparisons.
-    Until then, --model or the champion does; if there is neither, a rank statistic of the samples does. The
+    The order is that of a model fitted to the labels in the data if both pass and fail occur; else that of
+    --model or the champion; without either, that of a rank statistic of the samples. The
     column probability is always from --model or the champion; it is empty if there is neither. With -o, a CSV
     file to fill in is written. Save it as labels.csv in the directory of the data, so that the labels are
     read with the data.
@@ -502,7 +502,7 @@ def labels_suspects(
 
     Labels that out-of-fold predictions contradict come first, then labels of comparisons on which
     annotators disagree; --number limits both together. Each row names the annotators of the comparison (if
-    one's label ended a disagreement, only that one) and the reasons for the doubt. The command fails if
+    one person settled a disagreement, only that one) and the reasons for the doubt. The command fails if
     `dvc repro` has not run.
     """
     from serving.comparisons.labels.command import give_suspects
@@ -613,7 +613,7 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="Metric to read from files with several. Default: the first that is not a duration.",
+            help="Metric to read from files with several. Default: the first metric other than a duration.",
         ),
     ] = None,
     keep_going: KeepGoing = False,

@@ -41,7 +41,7 @@ _CAUSES = {
     "group": "group of operations",
     "machine": "machine",
     "unit": "unit",
-    "better": "direction of improvement",
+    "better": "better direction",
     "earlier": "number of earlier builds",
 }
 #: Smaller changes are rounded to 0.0 %.

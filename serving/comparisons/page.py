@@ -137,7 +137,7 @@ def tree_chart(name: str, root: Node) -> Chart:
     note = (
         f"The upper branch is yes, the lower no. At most {DEPTH} levels are drawn. "
         "Numbers and shares are those of the feature vectors that the tree was fitted to, after resampling "
-        "and weighting. A percentage in brackets is the relative difference whose signed square root is the "
+        "and weighting. A percentage in brackets is the threshold as a relative difference, of which the "
         "threshold."
     )
     if root.branches:

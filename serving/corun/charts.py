@@ -279,10 +279,11 @@ def _differ_significantly(first: pd.Series, second: pd.Series) -> bool:
 
 
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
-    """Return a line chart of the share of predictions within `tolerance` by sampled seconds.
+    """Return a line chart of the share of predictions within a tolerance, by sampled seconds.
 
-    Each online model has a line, of its scores of ``online.design`` only. `repeats` adds a line with the
-    share of repeated measurements within the tolerance, if any were repeated.
+    Each online model has a line, of its scores of ``online.design`` only, with the standard deviation over
+    the folds as error bars. `repeats` adds a line with the share of repeated measurements, if any were
+    repeated. `tolerance` only labels the chart: it must be the one, as a part of 1, of the scores.
     """
     entries = pd.DataFrame([entry.model_dump() for entry in online.entries])
     rows = rows_with(entries, design=online.design)

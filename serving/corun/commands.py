@@ -23,7 +23,7 @@ Machine = Annotated[
     typer.Option(
         "--machine",
         metavar="M",
-        help="Machine whose co-runs are predicted. Default: the only machine of the model.",
+        help="Machine of the model whose co-runs are predicted. Default: its only machine.",
     ),
 ]
 ExtraTasks = Annotated[
@@ -158,14 +158,16 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
 
 @group.command("place")
 def corun_place(  # noqa: PLR0917 - typer hands options over by name
-    machines: Annotated[int, typer.Option("--machines", metavar="N", help="Number of identical machines.")],
+    machines: Annotated[
+        int, typer.Option("--machines", metavar="N", help="Number of machines, all like --machine.")
+    ],
     slots: Annotated[int, typer.Option("--slots", metavar="K", help="Largest number of tasks per machine.")],
     tasks: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="TASK",
-            help="Tasks; names may repeat. Default: all tasks with solo runs on the machine, including those "
-            "of --tasks.",
+            help="Tasks; names may repeat. Default: all tasks with solo runs on --machine, and those of "
+            "--tasks.",
         ),
     ] = None,
     machine: Machine = None,
@@ -196,7 +198,7 @@ def corun_measure(
         int, typer.Option("--repetitions", min=1, metavar="N", help="Runs per placement.")
     ] = 1,
 ) -> int:
-    """Run the best, the worst and five random placements of a plan. Compare their run times.
+    """Run the placements in the output of `place`: best, worst and five random ones. Compare run times.
 
     After the last run, placements.parquet, settings.json and the plan are written, and the run times are
     printed. A run of a placement is left out if a task exceeded its time limit. After Ctrl-C, nothing

@@ -49,17 +49,17 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         Path,
         typer.Argument(
             metavar="MACHINES",
-            help="Speeds of machines: a CSV file with a row per machine and a column per stressor (a program"
-            " that stresses one resource), or a directory: written by `perfjudge collect` or `import`, or in"
-            " a format that `import` reads (quiho, sparecores).",
+            help="Speeds of machines. A CSV file has a row per machine, a column per stressor (a program that"
+            " stresses one resource), and optionally columns of applications. A directory is written by"
+            " `perfjudge collect` or `import`, or has the format quiho or sparecores.",
         ),
     ],
     application: Annotated[
         str,
         typer.Argument(
             metavar="APPLICATION",
-            help="A CSV file with columns machine,value[,repetition][,unit], or the name of an application in"
-            " MACHINES.",
+            help="A CSV file with columns machine,value[,repetition][,unit], or the name of an application"
+            " that MACHINES has values of.",
         ),
     ],
     metric: Metric = "seconds",
@@ -102,8 +102,8 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="Exit with 1 if the importance of any stressor rose or fell significantly, unless the test"
-            " is unreliable.",
+            help="Exit with 1 if the importance of any stressor changed significantly (also if it fell) and"
+            " the test is reliable.",
         ),
     ] = False,
     keep_going: KeepGoing = False,
@@ -112,7 +112,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Test whether two profiles differ significantly. Changes are importances in B minus those in A."""
+    """Test whether two profiles (importances of stressors) differ significantly. Changes are B minus A."""
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 

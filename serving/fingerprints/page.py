@@ -201,14 +201,14 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
     errors = accuracy.drop(columns="application").rename(columns=METHODS)
     complete = errors.dropna()
     best = complete.idxmin(axis="columns").value_counts()
-    counts = ", ".join(f"{name} on {number}" for name, number in best.items())
+    counts = ", ".join(f"{name} {number}" for name, number in best.items())
     typical = ", ".join(f"{name} {percent(error)}" for name, error in errors.median().sort_values().items())
     leaders, chance = Leaders.from_scores(-complete) if len(complete) else None, ""
     if leaders and leaders.alike:
         chance = f" The errors of {join_names(leaders.all_names)} do not differ significantly."
     return (
-        f"Method with the smallest error on machines of held-out CPU models: {counts} of "
-        f"{with_noun(len(accuracy), 'application')}. Median errors over the applications: {typical}.{chance}"
+        f"Number of {with_noun(len(accuracy), 'application')} for which a method has the smallest error on "
+        f"machines of held-out CPU models: {counts}. Median errors over the applications: {typical}.{chance}"
     )
 
 

@@ -53,10 +53,10 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
-            "Expect errors in predictions for unknown CPU models. Errors of `perfjudge irup profile "
-            "--predict` (extra trees, with an interval) are under Profiles. Other methods are under "
-            "Stability and accuracy; the best has a median error of "
-            f"{percent(errors.min())} (median over the applications)."
+            "Expect errors in predictions for unknown CPU models. The section Profiles has the errors of the "
+            "method of `perfjudge irup profile --predict` (extra trees), the section Stability and accuracy "
+            f"those of other methods. The best of them has a median error of {percent(errors.min())} "
+            "(median over the applications)."
         )
 
 
@@ -211,7 +211,10 @@ class ProfileBars:
 
 
 def bars_from_shares(shares: pd.Series) -> list[Bar]:
-    """Return bars of the five largest `shares` (by stressor), largest first, with NaN as interval ends."""
+    """Return bars of the five largest `shares`, largest first, with NaN as interval ends.
+
+    `shares` (by stressor) become importances unchanged: the largest must already be scaled to 100.
+    """
     ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
         Bar(str(name), float(value), math.nan, math.nan, CATEGORIES.get(stressor_of(str(name)), ("other",)))

@@ -133,7 +133,7 @@ class Drift(Collector):
                     bins.count_rows(vectors)
             if self._shared is not None:
                 counts = {key: asdict(bins.input_counts) for key, bins in self._bins.items()}
-                write_json(self._shared / f"asked-{os.getpid()}.json", counts)
+                write_json(self._shared / f"inputs-{os.getpid()}.json", counts)
 
     def by_model(self) -> dict[str, ModelDrift]:
         """Return by key the drift of each model that had inputs, over all workers, including ended ones."""
@@ -141,8 +141,8 @@ class Drift(Collector):
         with self._lock:
             workers = [{key: bins.input_counts for key, bins in self._bins.items()}]
         if self._shared is not None:
-            paths = self._shared.glob("asked-*.json")
-            others = [path for path in paths if path.name != f"asked-{os.getpid()}.json"]
+            paths = self._shared.glob("inputs-*.json")
+            others = [path for path in paths if path.name != f"inputs-{os.getpid()}.json"]
             workers += [read_json(path, dict[str, InputCounts]) for path in others]
         drifts = {}
         for key in {key for worker in workers for key in worker}:
@@ -155,7 +155,9 @@ class Drift(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield three gauges: rows, largest index, and index of each feature (at most `MOST` per model)."""
         labels = ["key", "model", "version"]
-        rows = GaugeMetricFamily("perfjudge_judged_rows", "Rows that it was asked about", labels=labels)
+        rows = GaugeMetricFamily(
+            "perfjudge_judged_rows", "Number of input rows of the version in use", labels=labels
+        )
         largest = GaugeMetricFamily("perfjudge_drift_max", "The largest drift of a feature", labels=labels)
         index = GaugeMetricFamily(
             "perfjudge_drift", "Population stability index of a feature", labels=[*labels, "feature"]

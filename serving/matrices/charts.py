@@ -134,8 +134,8 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         "groups-chart",
         title,
         "Table of given groups by automatic groups",
-        "Each number counts test cases. If the pairs of one are nearest to different automatic groups, the "
-        "test case counts in the group of most of its pairs. Automatic groups that stay empty are not shown. "
+        "Each number counts test cases. If the pairs of a test case are nearest to different automatic "
+        "groups, it counts in the group of most of its pairs. Empty automatic groups are not shown. "
         "Agreement is the adjusted Rand index.",
     )
     counts, largest_count = table.to_numpy().tolist(), int(table.to_numpy().max())

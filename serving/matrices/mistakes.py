@@ -75,10 +75,12 @@ class WorstMistakes:
 
 
 def noise_units(tables: MatrixTables, fold_of: pd.Series) -> pd.DataFrame:
-    """Return absolute differences of raw metrics in units of noise: a row per pair, a column per metric.
+    """Return absolute differences of raw metrics in units of noise, by ``pair_id``, a column per metric.
 
     Differences and noise are those of the contrasted form; the noise of a pair is estimated from the other
-    folds. `tables` has the valid runs of the pairs, with labels. `fold_of`: the fold of each ``pair_id``.
+    folds. The rows are fold by fold; a pair with a side without any value has none, and a metric that is
+    missing on one side has 0. `tables` has the valid runs of the pairs, with labels. `fold_of`: the fold of
+    each ``pair_id``.
     """
     fold = tables.runs["pair_id"].map(fold_of)
     parts = []
@@ -122,8 +124,8 @@ def mistakes_chart(mistakes: WorstMistakes) -> Chart:
     ]
     words = Words(
         "mistakes-chart",
-        "The largest difference of a metric is above the median of normal pairs "
-        f"({plain_number(mistakes.normal, 3)} units of noise) in {' and in '.join(parts)}",
+        f"In {' and '.join(parts)}, the metric that differs most does so by more than in the median normal "
+        f"pair ({plain_number(mistakes.normal, 3)} units of noise)",
         "Boxes of the differences of all raw metrics in units of noise, by pair",
         "Differences are drawn without signs. Boxes are quartiles, with whiskers to the smallest and largest "
         f"difference; dots are the metrics that differ most, by more than {BEYOND:g} units, at most {_DOTS} "

@@ -96,17 +96,17 @@ def _remedy_advice(without: Sequence[AblationRow]) -> Iterator[str]:
     if not worths:
         return
     loss = f"the balanced accuracy of {without[0].row.model} significantly"
-    source = 'ablation study, table "one remedy omitted"'
+    source = 'table "one remedy omitted"'
     no_loss = f"omitting {'one of ' if len(idle) > 1 else ''}{join_names(idle)} does not" if idle else ""
     if helping:
         remedies = "remedy" if len(helping) == 1 else "remedies"
         omitting = "omitting it" if len(helping) == 1 else "omitting any one of them"
         yield (
-            f"Keep the {remedies} {join_names(helping)}: {omitting} lowers {loss}"
+            f"Keep the {remedies} of the ablation study {join_names(helping)}: {omitting} lowers {loss}"
             f"{f'; {no_loss}' if idle else ''} ({source})."
         )
     else:
-        yield f"Try fewer remedies: {no_loss} lower {loss} ({source})."
+        yield f"Try fewer remedies of the ablation study: {no_loss} lower {loss} ({source})."
 
 
 #: Captions of the paper's tables.
@@ -185,9 +185,10 @@ def _noise_units(root: Path, evaluation: EvaluatedMatrices) -> pd.DataFrame:
 
 
 def reference_comparison(evaluation: EvaluatedMatrices) -> str:
-    """Return sentences that compare balanced accuracy of the champion and the best reference method.
+    """Return plain sentences that compare balanced accuracy of the champion and the best reference method.
 
-    They are "" if no reference method was evaluated.
+    They begin with "Its", which needs a sentence on the champion before, and have the confidence interval of
+    the difference. They are "" if no reference method was evaluated.
     """
     metrics, champion = evaluation.metrics, evaluation.champion_verdicts
     best = metrics.split.best_entry("opponent")

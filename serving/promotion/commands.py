@@ -85,10 +85,10 @@ def trace(
 ) -> int:
     """Show the origin of the model that gave an answer. With --input, check that the answer can be repeated.
 
-    With --input, also give the options below that were given for the answer. --fail-on-unsure and
-    --retrospective have no effect here: in judge, the first sets only the exit code, the second only the
-    model, which the answer names. The exit code is 1 if the repeated answer differs, or if the model's files
-    are not those that gave the answer.
+    With --input, repeat the options of the command that gave the answer. --fail-on-unsure and
+    --retrospective are accepted, but have no effect: trace has an exit code of its own, and the answer names
+    its model. The exit code is 1 if the repeated answer differs, or if the model's files are not those that
+    gave the answer.
     """
     from serving.promotion.tracing import trace_answer as trace_model
 

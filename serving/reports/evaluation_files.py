@@ -199,7 +199,7 @@ class Confusion:
         false_negatives = percent(self.false_negatives / self.n_fails) if self.n_fails else "none to miss"
         alarms = percent(self.false_positives / self.n_passes) if self.n_passes else "none to raise"
         return (
-            f"{champion} misses {self.false_negatives:,} of {with_noun(self.n_fails, fail)} "
+            f"“{champion}” misses {self.false_negatives:,} of {with_noun(self.n_fails, fail)} "
             f"({false_negatives}) and "
             f"raises {with_noun(self.false_positives, 'false alarm')} in {passes} ({alarms})."
         )

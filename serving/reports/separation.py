@@ -145,8 +145,8 @@ def common_causes(worst: pd.DataFrame, cases: pd.DataFrame, names: Mapping[str, 
         )
     if not tried:
         return ""
-    kinds = " or ".join(dict.fromkeys(names[column] for column, _, _ in tried))
+    kinds = join_names([*dict.fromkeys(names[column] for column, _, _ in tried)], len(tried))
     return (
-        f"No {kinds} is significantly more frequent among these {len(worst)} {noun} than among all "
+        f"No value of {kinds} is significantly more frequent among these {len(worst)} {noun} than among all "
         f"{len(cases):,} ({test})."
     )

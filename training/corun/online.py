@@ -227,12 +227,14 @@ def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float)
 
 
 def second_stage_model(name: str, seed: int) -> Any:
-    """Return the unfitted stage-two regression `name`, one of `SECOND`; KeyError if it is no impact model.
+    """Return the unfitted stage-two regression `name`, one of `SECOND`; KeyError if it is another name.
 
     It predicts log impact and takes the features as they are; no step scales them.
     """
     from training.corun.estimators.models import CATALOGUE
 
+    if name not in SECOND:
+        raise KeyError(name)
     model = CATALOGUE[name]
     return model.build({**model.start, **model.in_search, "trees": 100}, seed, None)
 

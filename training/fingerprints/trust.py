@@ -260,7 +260,7 @@ class Evidence:
             first, rival = self.lead.columns[0], self.lead.rival
             alike = float(scores[:, first] @ scores[:, rival]) / len(scores)
             by = "correlation with the performance" if self.lead.by == "correlation" else self.lead.by
-            differing = f"on which only one of these two rates (correlation {alike:.2f}) is high"
+            differing = "on which only one of the two is high"
             advice = self._advise_machines(
                 self.lead.times,
                 f"{differing} are needed",
@@ -268,8 +268,9 @@ class Evidence:
             )
             yield (
                 "no group of stressors comes first in the required "
-                f"{limits.min_top_rank_stability:.0%} of resamples ({columns[first]} has the highest {by} in "
-                f"{self.lead.share:.0%}, next most often {columns[rival]}), so {advice}"
+                f"{limits.min_top_rank_stability:.0%} of resamples: {columns[first]} has the highest {by} in "
+                f"{self.lead.share:.0%}, next most often {columns[rival]}; their rates have a correlation of "
+                f"{alike:.2f}, so {advice}"
             )
 
     def prediction_reasons(self, limits: TrustLimits, seed: int) -> Iterator[str]:

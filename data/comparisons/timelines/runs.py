@@ -90,8 +90,9 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
 
     `source` names the run; `measure` has the user's choice of metric and direction. InputError if the file
     cannot be read or is no result, and at the first invalid operation, unless ``problems.keep_going``: then
-    it is skipped, and added to `problems`. A missing machine is "unknown", a missing version the file's stem;
-    a time without zone is in UTC, one that is not ISO 8601 is ignored, with a note in ``problems.notes``.
+    it is skipped, and added to `problems`; the run may be left without series. A missing machine is
+    "unknown", a missing version the file's stem, a missing time None; a time without zone is in UTC, one that
+    is not ISO 8601 is ignored, with a note in ``problems.notes``.
     """
     run = result_xml.ResultRun(path, problems, measure, times={})
     properties = _with_names(run.properties, path)

@@ -213,8 +213,8 @@ def install_endpoints(app: FastAPI) -> None:
     ``app.state`` must have ``settings`` (tokens, and the options ``labels``, the store's address, and
     ``label_rate``, the most labels per person and minute, by default 240) and ``failure_checks``; before the
     first request, also ``pool``, ``models`` and ``metrics``. Sets ``app.state.labels``, None without an
-    address, and adds a failure check for an unreachable store, which is not contacted here. InputError if the
-    address is invalid.
+    address (then requests get 503), and adds a failure check for an unreachable store, which is not contacted
+    here. InputError if the address is invalid.
     """
     options = app.state.settings.options
     address = options.get("labels")

@@ -172,10 +172,10 @@ def test_reasons_state_the_shortfall_and_helpful_machines():
     measured = ENOUGH_MACHINES
     alike = np.corrcoef(np.log(measured.x[:, 0]), np.log(measured.x[:, 1]))[0, 1]
     rivals = (
-        "no group of stressors comes first in the required 90% of resamples (cache has the highest "
-        "importance in 60%, next most often cpu), so "
+        "no group of stressors comes first in the required 90% of resamples: cache has the highest "
+        f"importance in 60%, next most often cpu; their rates have a correlation of {alike:.2f}, so "
     )
-    differing = f"machines on which only one of these two rates (correlation {alike:.2f}) is high"
+    differing = "machines on which only one of the two is high"
     more = f"about 21 more {differing} are needed"
     assert said(measured, settled=False)[0] == [rivals + more]
     never = f"more machines like these will not help: add {differing}"

@@ -252,12 +252,12 @@ class LogShares:
 def split_log_impacts(learned: FittedImpact, contrasts: Sequence[CorunContrast]) -> list[LogShares]:
     """Return the log impact predicted for each co-run as the average co-run's plus a share per factor.
 
-    A result's ``impact`` is the sum of ``usual``, ``shares``, shape (n_factors,), and the shares of the
-    evidence from other co-runs, ``of_task`` and ``of_corunners``; all are natural logs, and a share is
+    A result's ``impact`` is ``usual`` plus the sum of ``shares``, shape (n_factors,), plus ``of_task.share``
+    and ``of_corunners.share``, those of the evidence from other co-runs; all are natural logs, and a share is
     positive where it slows the task down. For a `ContentionRegressor` the trees' shares are exact Shapley
     values, the smooth part's are integrated; for other models shares are averages over random orders of the
-    factors, without evidence. All `contrasts` have the same factors. The result for a co-run does not depend
-    on the others.
+    factors, and those of the evidence are 0. All `contrasts` have the same factors. The result for a co-run
+    does not depend on the others.
     """
     model = learned.model
     if not isinstance(model, ContentionRegressor):

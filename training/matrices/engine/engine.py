@@ -86,10 +86,11 @@ def find_attributions(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple
     (n_pairs in the slice, n), the largest contribution first; a positive one raises the log-odds. `n` is
     limited to 10 (`MAX_DRIVERS`) and to the number of metrics. Each step takes the metric whose removal,
     after those already selected, lowers the log-odds most; the first tries the 32 (`TRIED`) that differ most
-    in units of noise, each later one the 16 that came next. To remove a metric, the target's runs are shifted
-    until their median equals the baseline's. The fall of the log-odds when all selected metrics are removed
-    is divided among them by Shapley values. `odds_of` takes versions of ``removal.rows.x``, and the index of
-    each row's pair, and returns the log-odds of each row.
+    in units of noise, the second the 16 (`AGAIN`) that came next, later ones the rest of these. To remove a
+    metric, the target's runs are shifted until their median equals the baseline's. The fall of the log-odds
+    when all selected metrics are removed is divided among them by Shapley values. `odds_of` takes versions of
+    ``removal.rows.x``, and the index of each row's pair, and returns the log-odds of each row; a pair has the
+    mean of its rows.
     """
     pairs, metrics = removal.sizes.shape
     n, tried = min(n, MAX_DRIVERS, metrics), min(TRIED, metrics)

@@ -22,12 +22,13 @@ from data.comparisons.formats.tools.measurement import (
 from data.comparisons.formats.tools.recognition import Keys, tool_format
 
 _COUNT = r"[\d.]+(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
-#: A line of counts: optional interval or processor, then count, unit and event, with any delimiter.
+#: A line of counts, with any delimiter: optional interval or processor, then count, unit, event and optional
+#: control group.
 LINE = re.compile(
     rf"^\s*(?:(?P<time>\d+\.\d{{6,}})(?P<s>[,;|\t]))?"
     rf"(?:(?P<where>(?:[SDCNL]|CLS|ID)\d+(?:-(?:[SDCNL]|CLS|ID)\d+)*|CPU\d+)(?:[,;|\t]\d+)?[,;|\t])?"
     rf"(?P<count>{_COUNT})(?P<x>[,;|\t])(?P<unit>[^,;|\t]*)(?P=x)(?P<event>[^,;|\t]+)(?P=x)"
-    rf"(?:(?P<spread>[\d.]+)%(?P=x))?\d+(?P=x)"
+    rf"(?:(?P<cgroup>[^,;|\t\d][^,;|\t]*)(?P=x))?(?:(?P<spread>[\d.]+)%(?P=x))?\d+(?P=x)"
 )
 _UNITS = {"msec": "ms", "": "count"}
 
@@ -73,7 +74,10 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
                 counter.cpu = counter.cpu and f"CPU{counter.cpu.removeprefix('CPU')}"
             elif match := LINE.match(text):
                 spread = float(match["spread"]) if match["spread"] else None
-                counter = _PerfCount(match["count"], match["event"], match["unit"], spread, match["where"])
+                where, cgroup = match["where"], match["cgroup"]
+                counter = _PerfCount(
+                    match["count"], match["event"], match["unit"], spread, where, cgroup=cgroup
+                )
             else:
                 continue  # a computed metric, or output of the measured program
             if not counter.event or counter.count == "" or str(counter.count).startswith("<"):

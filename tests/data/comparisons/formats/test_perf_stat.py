@@ -79,6 +79,13 @@ def test_each_place_that_lines_count_is_an_operation(place, tmp_path):
     assert [key[1] for key in run(path, "perf-stat")] == [f"cycles {place}"]
 
 
+@pytest.mark.parametrize("rest", ["100,100.00,,", "1.50%,100,100.00,,"])
+@pytest.mark.parametrize("group", ["/", "system.slice/a.service", "docker-1"])
+def test_each_control_group_that_lines_count_is_an_operation(group, rest, tmp_path):
+    path = written(tmp_path / "a.csv", f"12,,cycles,{group},{rest}\n")
+    assert [key[1] for key in run(path, "perf-stat")] == [f"cycles {group}"]
+
+
 @needs("perf")
 @pytest.mark.parametrize("option", ["-A", "--per-socket", "--per-core", "--per-node"])
 def test_places_have_equal_names_in_both_forms(option, tmp_path):
