@@ -309,8 +309,8 @@ def champion_rows(part: Part) -> Iterator[TransferRow]:
         others = scores_of(plain, figure) | (test.rule_scores() if "balanced" in figure else {})
         yield TransferRow(*about, figure, [figures[0][figure]], others, None, goal, worst)
     for figure, limit in (("calibration error", 0.01), ("unsure", 0.07), ("missed", 0.01)):
-        values, reference = [figures[1][figure]], ("with the share in the training data", figures[0][figure])
-        named = f"{figure} with the estimated share of fails"
+        values, reference = [figures[1][figure]], ("without adaptation", figures[0][figure])
+        named = f"{figure} adapted to the estimated share of fails"
         yield TransferRow(*about, named, values, {}, reference, f"at most {limit}", worst)
 
 
@@ -329,7 +329,7 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
     alone = accuracy.loc["random", "nothing"]
     about = (
         "comparisons",
-        "SAP HANA, shipped training data and the labels that perfjudge requests first",
+        "SAP HANA, trained on shipped data and the first labels that perfjudge requests",
         test.held_out,
         len(test.failed),
     )
@@ -542,7 +542,7 @@ def online_rows(_: Part) -> Iterator[TransferRow]:
     sources = {
         "shipped co-runs, online, 10 s": ("half of the tasks", progress.shipped_cases(10.0, whole=True)),
         "simulated co-runs, online, 10 s": (
-            "tasks whose phases do not recur", progress.simulated_cases(10.0, 8, recurring=False, whole=True),
+            "programs with each phase once", progress.simulated_cases(10.0, 8, recurring=False, whole=True),
         ),
     }  # fmt: skip
     for data, (held_out, cases) in sources.items():
@@ -554,10 +554,13 @@ def online_rows(_: Part) -> Iterator[TransferRow]:
             f"{known[row].answer.low:.3f} to {known[row].answer.high:.3f}"
             for row in np.argsort(error)[::-1][:SHOWN]
         ]
-        about, plain = ("corun", data, held_out, len(known)), {"ratio of instructions until then": ratio[2]}
+        about, plain = (
+            ("corun", data, held_out, len(known)),
+            {"slow-down in the first 10 s": ratio[2]},
+        )
         within = TransferRow(*about, "within 5 %", [ours[2]], plain, None, "at least 0.857", worst)
         yield within
-        yield TransferRow(*about, "intervals of 90 % that hold", [ours[5]], {}, None, "at least 0.9", worst)
+        yield TransferRow(*about, "coverage of 90 % intervals", [ours[5]], {}, None, "at least 0.9", worst)
 
 
 def pitot_rows(part: Part) -> Iterator[TransferRow]:

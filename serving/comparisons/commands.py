@@ -313,8 +313,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
             "--acknowledged",
             metavar="FILE",
             help="File that lists known regressions (excused until a date, version or commit), unstable"
-            " operations (always excused) and intended changes (excused if the target is their commit; later"
-            " comparisons ignore history from before it). Default: .perfjudge.yaml, if it exists.",
+            " operations (always excused) and intended changes (excused in the comparison whose target is the"
+            " commit of the change; later ones ignore history before this commit). Default: .perfjudge.yaml,"
+            " if it exists.",
         ),
     ] = None,
     commit: Annotated[
@@ -381,8 +382,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     """Compare two result files, or two sets of runs. --match pairs operations with different names.
 
     An outcome is the verdict, corrected for between-run variation and acknowledged changes: regression,
-    unsure, improvement, acknowledged, invalid or one of two kinds of pass. A pass is unchanged if the median
-    changed by less than --min-effect-size and the column detectable is at most 5 %, else within noise.
+    unsure, improvement, acknowledged or invalid. That of a pass is `unchanged` if the median changed by less
+    than --min-effect-size and the column detectable is at most 5 %, else `within noise`.
     """
     if init:
         from serving.comparisons.compare.workflow import write_workflow
@@ -477,11 +478,10 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """List the comparisons whose labels would improve a model most.
 
-    The order is that of a model fitted to the labels in the data if both pass and fail occur; else that of
-    --model or the champion; without either, that of a rank statistic of the samples. The
-    column probability is always from --model or the champion; it is empty if there is neither. With -o, a CSV
-    file to fill in is written. Save it as labels.csv in the directory of the data, so that the labels are
-    read with the data.
+    A model fitted to the labels in the data determines the order if both pass and fail occur; else --model
+    or the champion does; if there is no model, a rank statistic of the samples. The column probability is
+    always from --model or the champion; it is empty if there is neither. With -o, a CSV file to fill in is
+    written. Save it as labels.csv in the directory of the data, so that the labels are read with the data.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import give_next

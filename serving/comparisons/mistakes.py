@@ -41,7 +41,7 @@ _CAUSES = {
     "group": "group of operations",
     "machine": "machine",
     "unit": "unit",
-    "better": "better direction",
+    "better": "direction (lower or higher is better)",
     "earlier": "number of earlier builds",
 }
 #: Smaller changes are rounded to 0.0 %.

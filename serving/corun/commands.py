@@ -23,7 +23,7 @@ Machine = Annotated[
     typer.Option(
         "--machine",
         metavar="M",
-        help="Machine of the model whose co-runs are predicted. Default: its only machine.",
+        help="Machine of the co-runs, one that the model knows. Default: the only one that it knows.",
     ),
 ]
 ExtraTasks = Annotated[

@@ -118,8 +118,9 @@ def worst_coruns_chart(cases: Sequence[WorstCorun]) -> Chart:
         "decidable"
     )
     note = (
-        "Lines span the repeated measurements of a co-run; most co-runs without a line were measured once, "
-        "as the table says. The measured impact is the median of the measurements. Largest error at the top."
+        "Lines span the repeated measurements of a co-run. Without a line, it was measured once, or with "
+        "nearly equal results (see the table). The measured impact is the median of the measurements. "
+        "Largest error at the top."
     )
     names = [
         f"{case.task} with {case.corunners}{' (not decidable)' if case.undecidable else ''}" for case in cases

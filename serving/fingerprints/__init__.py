@@ -50,8 +50,8 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(
             metavar="MACHINES",
             help="Speeds of machines. A CSV file has a row per machine, a column per stressor (a program that"
-            " stresses one resource), and optionally columns of applications. A directory is written by"
-            " `perfjudge collect` or `import`, or has the format quiho or sparecores.",
+            " stresses one resource), and optionally columns of applications. A directory must be"
+            " output of `perfjudge collect` or `import`, or data in the format quiho or sparecores.",
         ),
     ],
     application: Annotated[

@@ -46,17 +46,18 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
         first = "first " if len(nearest.trust.reasons) > 1 else ""
         yield f"Do not use the rankings of {names}: the machines do not show which stressors come first."
+        reason = reword_text(nearest.trust.reasons[0])
         yield (
-            f"To trust one of these rankings, for example that of {nearest.application}, solve its "
-            f"{first}problem: {reword_text(nearest.trust.reasons[0])}."
+            f"To make one of these rankings usable, for example that of {nearest.application}, solve its "
+            f"{first}problem. {reason[:1].upper()}{reason[1:]}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
-            "Expect errors in predictions for unknown CPU models. The section Profiles has the errors of the "
-            "method of `perfjudge irup profile --predict` (extra trees), the section Stability and accuracy "
-            f"those of other methods. The best of them has a median error of {percent(errors.min())} "
-            "(median over the applications)."
+            "Expect errors in predictions for unknown CPU models. `perfjudge irup profile --predict` uses "
+            "extra trees, with the errors in the section Profiles. Of the methods in the section Stability "
+            f"and accuracy, the best has a median error of {percent(errors.min())} (median over the "
+            "applications)."
         )
 
 
@@ -111,10 +112,12 @@ def difference_advice(difference: ProfileDifference) -> Iterator[str]:
 
 
 def _leaders_advice(profile: Reported | Profile) -> str:
+    trust = profile.trust
+    lead = "it leads" if len(trust.leaders) == 1 else "they lead"
     return (
         f"If {profile.application} is slow, look first at the resources stressed by "
-        f"{join_names(profile.trust.leaders)}, "
-        f"first in {percent(profile.trust.top_rank_stability, 0)} of resamples."
+        f"{join_names(trust.leaders)}: {lead} the ranking in {percent(trust.top_rank_stability, 0)} of "
+        "resamples."
     )
 
 
@@ -156,9 +159,9 @@ class ProfileBars:
     def reliability(self) -> str:
         """The figures of the reliability in one line."""
         trust = self.profile.trust
-        first = f"The leading stressors are first by {trust.by}"
+        first = f"Sorted by {trust.by}, the leading stressors are first"
         if not trust.enough:
-            first = f"The stressor that is most often first by {trust.by} is first"
+            first = f"Sorted by {trust.by}, the most frequent first stressor is first"
         return (
             f"{trust.machines} machines of {trust.cpus} CPU models. {first} "
             f"in {percent(trust.top_rank_stability, 0)} of resamples; the p-value of the largest "

@@ -104,7 +104,10 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
     panel = Panel([Bars(by_cause["mean"])], shares, _axis_with_sizes("cause", by_cause["size"]))
     equal_time = ""
     if any(str(cause).endswith(EQUAL_TIME) for cause in by_cause.index):
-        equal_time = " “At equal time”: the program does less of its own work, so its runs do not get longer."
+        equal_time = (
+            " “At equal time”: the program does so much less of its own work that the added load does not "
+            "make its runs longer."
+        )
     words = Words(
         "causes",
         title,
@@ -366,7 +369,7 @@ CURVE_FIGURES: dict[int, tuple[Axis, str, Callable[[Sequence[Curve]], str]]] = {
         partial(
             _gain_title,
             best="at a ratio of {} normal to 1 abnormal vector",
-            without="with all normal vectors",
+            without="if all normal vectors are kept",
         ),
     ),
     6: (

@@ -102,17 +102,18 @@ def _remedy_advice(without: Sequence[AblationRow]) -> Iterator[str]:
         remedies = "remedy" if len(helping) == 1 else "remedies"
         omitting = "omitting it" if len(helping) == 1 else "omitting any one of them"
         yield (
-            f"Keep the {remedies} of the ablation study {join_names(helping)}: {omitting} lowers {loss}"
+            f"Keep the {remedies} of the method {join_names(helping)}: in the ablation study, "
+            f"{omitting} lowers {loss}"
             f"{f'; {no_loss}' if idle else ''} ({source})."
         )
     else:
-        yield f"Try fewer remedies of the ablation study: {no_loss} lower {loss} ({source})."
+        yield f"Try fewer remedies of the method: in the ablation study, {no_loss} lower {loss} ({source})."
 
 
 #: Captions of the paper's tables.
 TABLES = {
     2: "False negatives of common classifiers on summary metrics, invalid runs excluded",
-    4: "As table 2, with false positives",
+    4: "As table 2, with the false positives of the paper",
     5: "Raw metrics, groups, principal components, and tuned cost, resampling and threshold",
     6: "Raw metrics instead of summary metrics",
     7: "Raw metrics, and a model per group",

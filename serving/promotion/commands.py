@@ -85,10 +85,9 @@ def trace(
 ) -> int:
     """Show the origin of the model that gave an answer. With --input, check that the answer can be repeated.
 
-    With --input, repeat the options of the command that gave the answer. --fail-on-unsure and
-    --retrospective are accepted, but have no effect: trace has an exit code of its own, and the answer names
-    its model. The exit code is 1 if the repeated answer differs, or if the model's files are not those that
-    gave the answer.
+    With --input, also give trace the options of the command that gave the answer; --fail-on-unsure (trace
+    has its own exit code) and --retrospective (the answer names the model) have no effect. The exit code is 1
+    if the repeated answer differs, or if the model's files are not those that gave the answer.
     """
     from serving.promotion.tracing import trace_answer as trace_model
 

@@ -54,7 +54,8 @@ def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
         curves(5, {"logistic": {28: 0.6, 5: 0.85, 1: 0.8}}, "given"),
     ]
     assert charts.curve_chart(pd.concat(both), 5, 5).title == (
-        f"{GAIN} (logistic, a model per group): from 0.60 with all normal vectors to 0.85 at a ratio of 5 "
+        f"{GAIN} (logistic, a model per group): from 0.60 if all normal vectors are kept "
+        "to 0.85 at a ratio of 5 "
         "normal to 1 abnormal vector"
     )
 
