@@ -193,13 +193,10 @@ class Acknowledgements:
     def find_excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
         """Return the excuse of each verdict from the first entry that covers it, else None.
 
-        Only verdicts fail and unsure have one. Ignored are entries that have expired or do not apply to the
+        A pass has none. Ignored are entries that have expired or do not apply to the
         compared revisions, and entries whose `at_most` is smaller than the loss of the worst median.
         """
-        return [
-            self._find_excuse(verdict) if verdict.verdict in {"fail", "unsure"} else None
-            for verdict in verdicts
-        ]
+        return [None if verdict.verdict == "pass" else self._find_excuse(verdict) for verdict in verdicts]
 
     def _find_excuse(self, verdict: Verdict) -> Excuse | None:
         for kind, entry in self._all_entries():

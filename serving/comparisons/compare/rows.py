@@ -20,12 +20,17 @@ from data.comparisons.units import readable_unit
 from data.errors import InputError, escape_invisible, one_line
 from serving.comparisons import render
 from serving.comparisons.compare.acknowledging import Excuse
-from serving.comparisons.compare.weighing import AdjustedJudgement, Outcome, outcome_of
+from serving.comparisons.compare.weighing import (
+    AdjustedJudgement,
+    Outcome,
+    outcome_of,
+    outcomes_from_zero,
+)
 from serving.comparisons.explain.features import percent
 from serving.comparisons.explain.sentences import Direction, describe_change, direction_words
 from serving.comparisons.judge import Move, Verdict
 from serving.reports.text_tables import markdown_cell, markdown_line, rich_text, table_text
-from serving.reports.verdict_lines import VerdictLine, VerdictTable, as_junit
+from serving.reports.verdict_lines import Answer, VerdictLine, VerdictTable, as_junit
 
 #: Plural and terminal colour of the outcomes, in descending order of urgency.
 OUTCOMES: dict[Outcome, tuple[str, str]] = {
@@ -192,11 +197,15 @@ def compared_rows(
     """
     better = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)["better"]
     columns = zip(comparison_units(tables), spans, tables.comparisons["machine"], strict=True)
+    from_zero = outcomes_from_zero(tables)
     for row, (unit, span, machine) in enumerate(columns):
         verdict, excuse = weighed.judgement.verdicts[row], excuses[row]
         is_lower = better[(verdict.benchmark, verdict.operation, machine)] == "lower"
+        outcome = from_zero.get(row) or outcome_of(verdict, row, weighed, acknowledged=excuse is not None)
+        if outcome == "regression" and excuse is not None:
+            outcome = "acknowledged"
         yield ComparedRow(
-            outcome=outcome_of(verdict, row, weighed, acknowledged=excuse is not None),
+            outcome=outcome,
             judged=str(weighed.judged[row]),
             verdict=verdict,
             machine=machine,
@@ -204,7 +213,7 @@ def compared_rows(
             versions=span,
             direction=direction_words(unit, -1.0 if is_lower else 1.0),
             move=weighed.faster.get(row, verdict.moved),
-            excuse=excuse,
+            excuse=None if outcome in {"invalid", "improvement"} else excuse,
             interval=(float(weighed.changes.low[row]), float(weighed.changes.high[row])),
             detectable=float(weighed.changes.detectable[row]),
             matched=matched.name_in_target(verdict.benchmark, verdict.operation),
@@ -297,6 +306,12 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
     return table_text(table, terminal=terminal) + lines
 
 
+#: By outcome, the answer that a test report shows; "pass" for others.
+_ANSWERS: dict[Outcome, Answer] = {
+    "regression": "fail", "acknowledged": "fail", "unsure": "unsure", "invalid": "invalid",
+}  # fmt: skip
+
+
 def as_junit_xml(compared: ComparedSides) -> str:
     """Return JUnit XML: regressions fail; unsure, invalid and acknowledged rows are skipped; others pass.
 
@@ -307,7 +322,7 @@ def as_junit_xml(compared: ComparedSides) -> str:
         verdict, medians = row.verdict, " -> ".join(filter(None, row.median_texts))
         rows.append(
             VerdictLine(
-                verdict.verdict,
+                _ANSWERS.get(row.outcome, "pass"),
                 verdict.probability,
                 verdict.benchmark,
                 row.operation_names,

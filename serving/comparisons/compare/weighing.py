@@ -229,6 +229,33 @@ def _exchange_sides(tables: ComparisonTables, rows: NDArray[np.int64]) -> Compar
     )
 
 
+#: Least number of repetitions per side of an operation whose values differ.
+_SEVERAL = 4
+
+
+def outcomes_from_zero(tables: ComparisonTables) -> dict[int, Outcome]:
+    """Return the outcome of comparisons whose values are all 0 on one side and above 0 on the other, by row.
+
+    They are invalid for models, which know relative changes only. The outcome is "regression" or
+    "improvement" if all values of each side are equal, as counts of allocations often are, or both sides have
+    at least four repetitions, else "unsure". Only comparisons with one configuration are in the result.
+    """
+    sides, outcomes = Sides.from_tables(tables), dict[int, Outcome]()
+    before, after = ((five[:, 0], five[:, -1]) for _, _, five in sides.both_sides)  # smallest, largest
+    appears = (before[0] == 0) & (before[1] == 0) & (after[0] > 0)
+    vanishes = (after[0] == 0) & (after[1] == 0) & (before[0] > 0)
+    is_constant = (before[0] == before[1]) & (after[0] == after[1])
+    repetitions = np.minimum(sides.baseline.lengths, sides.target.lengths)
+    for row in np.flatnonzero(appears | vanishes).tolist():
+        comparison = int(sides.comparison[row])
+        if sides.per_comparison[comparison] > 1:
+            continue
+        is_sure = is_constant[row] or repetitions[row] >= _SEVERAL
+        is_worse = bool(appears[row]) == (sides.sign[row] < 0)
+        outcomes[comparison] = "unsure" if not is_sure else "regression" if is_worse else "improvement"
+    return outcomes
+
+
 def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknowledged: bool) -> Outcome:
     """Return the outcome of comparison `row`, given its adjusted `verdict`.
 

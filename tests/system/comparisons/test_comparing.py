@@ -484,12 +484,14 @@ def test_modes_of_jmh_are_confirmed_under_their_names(compared, tmp_path, modes)
     assert [one["operation"] for one in answer["missing"]] == ["join thrpt"]
 
 
-@pytest.mark.parametrize("levels", [(0.0, 3.0), (3.0, 0.0)])
-def test_a_metric_of_zero_on_one_side_is_invalid(compared, tmp_path, levels):
+@pytest.mark.parametrize(("levels", "outcome"), [((0.0, 3.0), "regression"), ((3.0, 0.0), "improvement")])
+def test_a_metric_that_appears_or_vanishes_is_reported(compared, tmp_path, levels, outcome):
     for side, level in zip("bn", levels, strict=True):
         run_file(tmp_path / f"{side}.json", levels=LEVELS | {"allocs": level, "zero": 0.0})
-    _, answer, _ = compared("b.json", "n.json")
-    assert outcomes(answer) == dict.fromkeys(LEVELS, "unchanged") | {"allocs": "invalid"}
+    code, answer, _ = compared("b.json", "n.json", "--fail-on-regression", "--junit", "junit.xml")
+    assert outcomes(answer) == dict.fromkeys(LEVELS, "unchanged") | {"allocs": outcome}
+    assert code == (1 if outcome == "regression" else 0)
+    assert (tmp_path / "junit.xml").read_text().count("<failure") == code
     assert (answer["missing"], "0 throughout, and left out: zero" in answer["notes"]) == ([], True)
     side, other = ("baseline", "target") if levels[1] else ("target", "baseline")
     (reason,) = (one["invalid_reason"] for one in answer["verdicts"] if one["operation"] == "allocs")
@@ -498,9 +500,37 @@ def test_a_metric_of_zero_on_one_side_is_invalid(compared, tmp_path, levels):
     assert float(median) == pytest.approx(3, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        ([0, 0], [3, 3], "regression"),
+        ([0, 0], [3, 4], "unsure"),
+        ([0] * 4, [3, 4, 5, 6], "regression"),
+        ([0] * 4, [0, 3, 3, 3], "invalid"),
+        ([0, 1, 0, 0], [3] * 4, "invalid"),
+    ],
+)
+def test_values_that_appear_need_evidence_on_both_sides(compared, tmp_path, before, after, outcome):
+    for side, values in (("b", before), ("n", after)):
+        file = json.loads(run_file(tmp_path / f"{side}.json", levels={"a": 100.0, "x": 1.0}).read_text())
+        file["results"][1]["configurations"][0]["samples"] = values
+        (tmp_path / f"{side}.json").write_text(json.dumps(file))
+    _, answer, _ = compared("b.json", "n.json")
+    assert outcomes(answer)["x"] == outcome
+
+
+def test_values_that_appear_can_be_acknowledged(compared, tmp_path):
+    for side, level in (("b", 0.0), ("n", 3.0)):
+        run_file(tmp_path / f"{side}.json", levels={"a": 100.0, "x": level})
+    entry = {"operation": "x", "reason": "a cache", "by": "nobody"}
+    (tmp_path / ".perfjudge.yaml").write_text(json.dumps({"unstable": [entry]}))
+    code, answer, _ = compared("b.json", "n.json", "--fail-on-regression")
+    assert (code, outcomes(answer)["x"]) == (0, "acknowledged")
+
+
 @pytest.mark.parametrize("form", ["table", "json", "xml", "markdown", "junit"])
 def test_a_comparison_without_any_judgeable_operation_is_refused(compared, tmp_path, form):
-    for side, level in (("b", 0.0), ("n", 3.0)):
+    for side, level in (("b", -3.0), ("n", 3.0)):
         run_file(tmp_path / f"{side}.json", levels={"allocs": level, "frees": level})
     code, answer, said = compared("b.json", "n.json", "--markdown", "comment.md", form=form)
     assert (code, "allocs" in answer, (tmp_path / "comment.md").exists()) == (2, True, True)

@@ -1,0 +1,117 @@
+"""Pictures of cases in which perfjudge does not reach a goal on other people's data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from data.comparisons.tables import ComparisonTables
+from serving.reports.charts import FAIL, GRID, INK, MUTED, PASS, styled_figure
+
+IMAGES = Path("docs/images")
+#: Versions of a series that are drawn before the baseline and after the target.
+_AROUND = 60
+
+
+@contextmanager
+def _saved(name: str, size: tuple[float, float], rows: int = 1, columns: int = 1) -> Iterator[Any]:
+    """Yield the axes, shape (rows, columns), of a figure in inches that is written to `IMAGES` at the end."""
+    with styled_figure(*size) as figure:
+        yield figure.subplots(rows, columns, squeeze=False)
+        figure.savefig(IMAGES / f"transfer-{name}.svg", facecolor="white", metadata={"Date": None})
+
+
+def draw_series(name: str, tables: ComparisonTables, cases: pd.DataFrame) -> None:
+    """Draw the series around comparisons: baseline, target, and the versions that engineers marked.
+
+    `tables` has all comparisons of the series. `cases` has a row per comparison, with ``comparison_id`` and
+    ``title``.
+    """
+    labelled = tables.comparisons.merge(tables.labels[["comparison_id", "status"]], on="comparison_id")
+    marked = labelled[labelled["status"] == "fail"].groupby("operation")["target_from"].unique()
+    results = tables.results[tables.results["operation"].isin(_chosen(tables, cases)["operation"])]
+    with _saved(name, (8.4, 1.5 * len(cases)), len(cases)) as all_axes:
+        for axes, case in zip(all_axes[:, 0], cases.itertuples(), strict=True):
+            (row,) = _chosen(tables, cases[cases["comparison_id"] == case.comparison_id]).itertuples()
+            first, last = row.baseline_from - _AROUND, row.target_to + _AROUND
+            of_series = results[results["operation"] == row.operation]
+            shown = of_series[of_series["order"].between(first, last)]
+            axes.plot(shown["order"], shown["value"], ".", color=MUTED, markersize=2.5)
+            for begin, end, colour, side in (
+                (row.baseline_from, row.baseline_to, PASS, "baseline"),
+                (row.target_from, row.target_to, FAIL, "target"),
+            ):
+                values = shown["value"][shown["order"].between(begin, end)]
+                axes.axvspan(begin - 0.5, end + 0.5, color=colour, alpha=0.25, linewidth=0, label=side)
+                axes.hlines(values.median(), begin - 0.5, end + 0.5, color=colour, linewidth=1.4)
+            for version in marked.get(row.operation, []):
+                if first <= version <= last:
+                    axes.axvline(version, color=INK, linewidth=0.9, linestyle=":")
+            # without single outliers, next to which changes could not be seen
+            low, high = shown["value"].quantile([0.01, 0.97])
+            axes.set_ylim(low - 0.3 * (high - low), high + 0.6 * (high - low))
+            axes.set_title(case.title, fontsize=8.5, loc="left")
+            axes.set(xlim=(first, last), ylabel=str(shown["unit"].iloc[0]))
+        all_axes[0, 0].legend(loc="upper right", ncols=2, fontsize=7.5)
+        all_axes[-1, 0].set_xlabel("version; dotted: a change that engineers marked")
+
+
+def _chosen(tables: ComparisonTables, cases: pd.DataFrame) -> pd.DataFrame:
+    return tables.comparisons[tables.comparisons["comparison_id"].isin(cases["comparison_id"])]
+
+
+def draw_changes(name: str, accuracy: pd.DataFrame) -> None:
+    """Draw balanced accuracy by the number of labels, a line per seed.
+
+    `accuracy` has a row per seed and a column per number of labels, in order, as text.
+    """
+    with _saved(name, (8.4, 3.2)) as ((axes,),):
+        for seed, row in accuracy.iterrows():
+            axes.plot(accuracy.columns, row, marker="o", markersize=4, label=f"seed {seed}")
+        axes.set(xlabel="number of labels", ylabel="balanced accuracy")
+        axes.legend(fontsize=7.5)
+
+
+def draw_intervals(name: str, cases: pd.DataFrame) -> None:
+    """Draw predicted impacts with their intervals, and the true ones, sorted by the true impact.
+
+    `cases` has ``truth, value, low, high``.
+    """
+    ordered = cases.sort_values("truth").reset_index(drop=True)
+    outside = (ordered["truth"] < ordered["low"]) | (ordered["truth"] > ordered["high"])
+    with _saved(name, (8.4, 3.4)) as ((axes,),):
+        for rows, colour, label in ((~outside, PASS, "interval"), (outside, FAIL, "interval without truth")):
+            axes.vlines(ordered.index[rows], ordered["low"][rows], ordered["high"][rows], colour, label=label)
+        axes.plot(ordered["value"], "_", color=INK, markersize=7, label="predicted")
+        axes.plot(ordered["truth"], ".", color=INK, markersize=6, label="true")
+        axes.set(xlabel="case, by true impact", ylabel="impact")
+        axes.legend(fontsize=7.5, ncols=4)
+
+
+def draw_errors(name: str, panels: Mapping[str, tuple[ArrayLike, ArrayLike]], plain: str) -> None:
+    """Draw for each group of cases our mean error against that of the `plain` model, a panel per data set.
+
+    `panels` has our errors and the plain ones, as shares. Below the diagonal, ours are smaller. The groups
+    with the five largest errors of ours have numbers, 1 for the largest.
+    """
+    with _saved(name, (8.4, 3.9), 1, len(panels)) as (row,):
+        for axes, (title, (ours, others)) in zip(row, panels.items(), strict=True):
+            y, x = (np.maximum(100 * np.asarray(some, float), 0.01) for some in (ours, others))
+            span = np.array([min(x.min(), y.min()) * 0.8, max(x.max(), y.max()) * 1.25])
+            axes.plot(span, span, color=GRID, linewidth=1)
+            axes.loglog(x, y, ".", color=PASS, markersize=3 if len(x) > 100 else 5, alpha=0.6)  # noqa: PLR2004
+            worst: NDArray[np.int64] = np.argsort(y)[::-1][:5]
+            axes.loglog(x[worst], y[worst], ".", color=FAIL, markersize=6)
+            for number, place in enumerate(worst, 1):
+                axes.annotate(f" {number}", (x[place], y[place]), fontsize=8, color=FAIL)
+            axes.set_title(title, fontsize=9, loc="left")
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter("{x:g}")
+                axis.set_minor_formatter("")
+            axes.set(xlim=span, ylim=span, xlabel=f"error of {plain} (%)", ylabel="our error (%)")
