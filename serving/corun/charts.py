@@ -268,7 +268,7 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     )
     panel = Panel(
         [Bars(100 * shown["rise"], spread=100 * shown["spread"])],
-        Axis("growth of the mean error when shuffled (percentage points)"),
+        Axis("rise of the mean error (percentage points)"),
         Axis("feature", shown["feature"].tolist()),
     )
     return draw_chart(Words("importance", title, shows, note), [panel], (8.4, 1.1 + 0.21 * len(shown)))

@@ -224,7 +224,9 @@ def _round_numbers(side: Any) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
     low, high = side.get_view_interval()
-    steps = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0) if high < 10 * low else (1.0, 2.0, 5.0)
+    steps: tuple[float, ...] = (1.0, 2.0, 5.0) if high < 100 * low else (1.0, 3.0)
+    if high < 10 * low:
+        steps = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
     side.set_major_locator(LogLocator(subs=steps))
     side.set_major_formatter(lambda value, _: plain_number(value))
     side.set_minor_locator(NullLocator())
