@@ -198,7 +198,7 @@ def corun_measure(
         int, typer.Option("--repetitions", min=1, metavar="N", help="Runs per placement.")
     ] = 1,
 ) -> int:
-    """Run the placements in the output of `place`: best, worst and five random ones. Compare run times.
+    """Run the best, worst and five random placements from `place`. Compare their run times.
 
     After the last run, placements.parquet, settings.json and the plan are written, and the run times are
     printed. A run of a placement is left out if a task exceeded its time limit. After Ctrl-C, nothing

@@ -31,8 +31,6 @@ from training.fingerprints import stages as trained
 pytestmark = pytest.mark.slow
 #: How many charts a page has at least.
 CHARTS = {"comparisons": 8, "matrices": 9, "corun": 10, "fingerprints": 6}
-#: The chart of few features is lower than the title of its axis is long.
-KNOWN_FAULTS = {"growth of the mean error when shuffled is cut off in FIGURE importance at 390"}
 #: Parts of the ablation by what their tables are called.
 PARTS = {
     "added": "added", "left out": "left-out", "grouping": "grouping", "single runs": "single",
@@ -139,7 +137,7 @@ def test_a_page_is_self_contained_small_and_always_the_same(family, project, pag
 @pytest.mark.browser
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_browser_shows_a_page_without_faults(family, project, browser):
-    assert {*faults(browser, FamilyPaths(family, project).page)} <= KNOWN_FAULTS
+    assert [*faults(browser, FamilyPaths(family, project).page)] == []
     assert len(charts(browser)) >= CHARTS[family]
 
 
