@@ -112,7 +112,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Test whether two profiles (importances of stressors) differ significantly. Changes are B minus A."""
+    """Test whether two profiles differ significantly. Changes are importances of B minus those of A."""
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 

@@ -181,7 +181,7 @@ def test_the_page_of_comparisons_counts_the_mistakes_of_the_champion(project, pa
 def test_the_page_of_matrices_counts_the_mistakes_of_the_champion(project, page):
     text, metrics = page("matrices"), metrics_of(project, "matrices")
     missed, fails, alarms, passes = mistakes(project, "matrices")
-    assert f"held out of training, the champion {metrics['champion']} misses {missed} of" in lead(text)
+    assert f"held out of training, the champion “{metrics['champion']}” misses {missed} of" in lead(text)
     assert f"{fails} abnormal pairs" in lead(text)
     assert re.search(rf"raises {alarms} false alarms? in {passes} normal pairs", lead(text))
     rows = table(text, "reference-methods-test-cases")
