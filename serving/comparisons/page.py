@@ -137,8 +137,8 @@ def tree_chart(name: str, root: Node) -> Chart:
     note = (
         f"The upper branch is yes, the lower no. At most {DEPTH} levels are drawn. "
         "Numbers and shares are those of the feature vectors that the tree was fitted to, after resampling "
-        "and weighting. Thresholds are signed square roots of relative differences; the difference itself "
-        "is in brackets."
+        "and weighting. Thresholds of relative differences are signed square roots, with the difference "
+        "itself in brackets."
     )
     if root.branches:
         feature = root.question.partition(" ")[0]

@@ -263,8 +263,8 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
         title = f"Most important features: shuffling {top['feature']} or {shown['feature'].iloc[1]} {cost}"
     shows = f"Bars of permutation importance of {with_noun(len(shown), 'feature')}"
     note = (
-        "own_: the task, others_: its co-runners; seconds: solo run time; longer: own_seconds \N{MINUS SIGN} "
-        "others_seconds. Error bars are one standard deviation over the shuffles."
+        "Features: own_ is of the task, others_ of its co-runners; seconds: solo run time; longer: "
+        "own_seconds \N{MINUS SIGN} others_seconds. Error bars are one standard deviation over the shuffles."
     )
     panel = Panel(
         [Bars(100 * shown["rise"], spread=100 * shown["spread"])],

@@ -27,7 +27,10 @@ DESIGNS = {
         "pairs that may be in the training data with swapped roles",
         "Random (the co-run paper's split): training data may contain the same pair with swapped roles",
     ),
-    "pairs": ("pairs that never ran together", "Pairs held out: A with B, and B with A"),
+    "pairs": (
+        "pairs that never ran together",
+        "Pairs held out in both roles: A with B, together with B with A",
+    ),
     "pairs-on-machine": (
         "pairs that never ran together on that machine",
         "Pairs held out on that machine, perhaps measured on others",
@@ -78,7 +81,7 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
 
 def _placement_advice(checked: PlacementCheck, noise: float | None) -> str:
     saved = (
-        "If all tasks are placed by predictions, their run time, computed from measured pairs, is "
+        "If predictions decide which tasks share a machine, the run time, computed from measured pairs, is "
         f"{percent(checked.chosen_saving)} less than with random placements"
     )
     if noise is not None and checked.chosen_saving <= noise:

@@ -180,7 +180,7 @@ def stability_sentence(stability: pd.DataFrame) -> str:
         return ""
     higher = int((stability["ours"] > stability["seed"]).sum())
     means = stability[["seed", "ours"]].mean()
-    chance = f" {higher} of {len(stability)} does not differ significantly from half, as of equal methods."
+    chance = " That is not significantly more or less than the half expected of equally stable methods."
     if differs_from_half(higher, len(stability)):
         chance = ""
     return (
@@ -201,13 +201,13 @@ def accuracy_sentence(accuracy: pd.DataFrame) -> str:
     errors = accuracy.drop(columns="application").rename(columns=METHODS)
     complete = errors.dropna()
     best = complete.idxmin(axis="columns").value_counts()
-    counts = ", ".join(f"{name} is the smallest for {number}" for name, number in best.items())
+    counts = ", ".join(f"{name} for {number}" for name, number in best.items())
     typical = ", ".join(f"{name} {percent(error)}" for name, error in errors.median().sort_values().items())
     leaders, chance = Leaders.from_scores(-complete) if len(complete) else None, ""
     if leaders and leaders.alike:
         chance = f" The errors of {join_names(leaders.all_names)} do not differ significantly."
     return (
-        f"On machines of held-out CPU models, the error of {counts} of "
+        f"On machines of held-out CPU models, the smallest error is that of {counts} of "
         f"{with_noun(len(accuracy), 'application')}. Median errors over the applications: {typical}.{chance}"
     )
 

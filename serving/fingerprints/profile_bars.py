@@ -44,19 +44,19 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     if refused:
         names = join_names([profile.application for profile in refused])
         nearest = min(refused, key=lambda profile: (len(profile.trust.reasons), profile.trust.chance))
-        first = "first " if len(nearest.trust.reasons) > 1 else ""
+        first = " first (others: section Profiles)" if len(nearest.trust.reasons) > 1 else ""
         yield f"Do not use the rankings of {names}: the machines do not show which stressors come first."
         reason = reword_text(nearest.trust.reasons[0])
         yield (
-            f"To make one of these rankings usable, for example that of {nearest.application}, solve its "
-            f"{first}problem. {reason[:1].upper()}{reason[1:]}."
+            f"For example, to make the ranking of {nearest.application} usable, solve this problem{first}. "
+            f"{reason[:1].upper()}{reason[1:]}."
         )
     errors = page_data.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
-            "Expect errors in predictions for unknown CPU models. `perfjudge irup profile --predict` uses "
-            "extra trees, with the errors in the section Profiles. Of the methods in the section Stability "
-            f"and accuracy, the best has a median error of {percent(errors.min())} (median over the "
+            "Expect errors in predictions for unknown CPU models. The section Profiles has those of "
+            "`perfjudge irup profile --predict` (extra trees). The best of the other methods, in the section "
+            f"Stability and accuracy, has a median error of {percent(errors.min())} (median over the "
             "applications)."
         )
 

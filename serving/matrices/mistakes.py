@@ -124,8 +124,8 @@ def mistakes_chart(mistakes: WorstMistakes) -> Chart:
     ]
     words = Words(
         "mistakes-chart",
-        f"In {' and '.join(parts)}, the metric that differs most does so by more than in the median normal "
-        f"pair ({plain_number(mistakes.normal, 3)} units of noise)",
+        f"In {' and '.join(parts)}, the largest difference of a metric is above "
+        f"{plain_number(mistakes.normal, 3)} units of noise, the median of normal pairs",
         "Boxes of the differences of all raw metrics in units of noise, by pair",
         "Differences are drawn without signs. Boxes are quartiles, with whiskers to the smallest and largest "
         f"difference; dots are the metrics that differ most, by more than {BEYOND:g} units, at most {_DOTS} "

@@ -76,7 +76,7 @@ def _cause_advice(champion: pd.DataFrame) -> Iterator[str]:
         return
     false_negatives = abnormal[abnormal["verdict"] != "fail"]["cause"].unique()
     if len(false_negatives):
-        causes = join_names(sorted(map(str, false_negatives)))
+        causes = join_names([f"“{cause}”" for cause in sorted(map(str, false_negatives))])
         yield f"Do not rely on the champion to detect these causes: {causes}. It missed some of their pairs."
         return
     sizes = abnormal["cause"].value_counts()
@@ -102,7 +102,7 @@ def _remedy_advice(without: Sequence[AblationRow]) -> Iterator[str]:
         remedies = "remedy" if len(helping) == 1 else "remedies"
         omitting = "omitting it" if len(helping) == 1 else "omitting any one of them"
         yield (
-            f"Keep the {remedies} of the method {join_names(helping)}: in the ablation study, "
+            f"Keep the {remedies} {join_names(helping)} (of the method): in the ablation study, "
             f"{omitting} lowers {loss}"
             f"{f'; {no_loss}' if idle else ''} ({source})."
         )
@@ -113,7 +113,7 @@ def _remedy_advice(without: Sequence[AblationRow]) -> Iterator[str]:
 #: Captions of the paper's tables.
 TABLES = {
     2: "False negatives of common classifiers on summary metrics, invalid runs excluded",
-    4: "As table 2, with the false positives of the paper",
+    4: "Table 2 again, with the false positives of the paper",
     5: "Raw metrics, groups, principal components, and tuned cost, resampling and threshold",
     6: "Raw metrics instead of summary metrics",
     7: "Raw metrics, and a model per group",

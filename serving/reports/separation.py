@@ -145,8 +145,8 @@ def common_causes(worst: pd.DataFrame, cases: pd.DataFrame, names: Mapping[str, 
         )
     if not tried:
         return ""
-    kinds = join_names([*dict.fromkeys(names[column] for column, _, _ in tried)], len(tried))
+    kinds = join_names([f"no {name}" for name in dict.fromkeys(names[column] for column, _, _ in tried)])
     return (
-        f"No value of {kinds} is significantly more frequent among these {len(worst)} {noun} than among all "
+        f"N{kinds[1:]} is significantly more frequent among these {len(worst)} {noun} than among all "
         f"{len(cases):,} ({test})."
     )

@@ -90,7 +90,7 @@ def test_common_causes_of_mistakes_need_a_significant_excess():
         f'test at 5{SPACE}%, corrected for 2 tests): unit "ms" (6 of 6; 12.0{SPACE}% of all).'
     )
     even = tables(50, unit=["ms", "s"] * 25)
-    assert causes_of_mistakes(mistakes, verdicts, even).startswith("No value of unit is significantly more")
+    assert causes_of_mistakes(mistakes, verdicts, even).startswith("No unit is significantly more")
 
 
 def test_earlier_builds_are_counted_before_the_baseline():

@@ -296,7 +296,7 @@ def test_causes_of_large_errors_need_a_significant_excess():
     by_other = WorstCoruns.from_predictions(*held_out(tasks, others, 0.5 * np.char.startswith(others, "w")))
     assert by_other.causes.endswith(f': co-runner "w" (20 of 20; 20.0{SPACE}% of all).')
     evenly = WorstCoruns.from_predictions(*held_out(tasks, others, np.arange(200) % 9 == 0))
-    assert evenly.causes.startswith("No value of task and co-runner is significantly more frequent")
+    assert evenly.causes.startswith("No task and no co-runner is significantly more frequent")
 
 
 def test_measurements_of_a_project_give_the_ranges():

@@ -187,4 +187,4 @@ def test_causes_of_large_factors_need_a_significant_excess():
         f'test at 5{SPACE}%, corrected for 410 tests): application "c" (20 of 20; 10.0{SPACE}% of all).'
     )
     evenly = worst_predictions(values, 1 + (np.arange(200) % 10 == 0), applications=applications)
-    assert evenly.causes.startswith("No value of application, machine and CPU model is significantly more")
+    assert evenly.causes.startswith("No application, no machine and no CPU model is significantly more")

@@ -60,14 +60,14 @@ def test_causes_of_mistakes_need_a_significant_excess():
     assert found.endswith(f': workload group "busy" (6 of 6; 10.3{SPACE}% of all).')
     spread = held_out.assign(group=[f"g{number % 5}" for number in range(58)])
     none = WorstMistakes.from_verdicts(spread, sizes(*[1.0] * 58)).causes
-    assert none.startswith("No value of workload group, cause and cause size is significantly more frequent")
+    assert none.startswith("No workload group, no cause and no cause size is significantly more frequent")
 
 
 def test_the_title_compares_mistakes_with_normal_pairs():
     mistakes = WorstMistakes.from_verdicts(verdicts(MISS, ALARM, *RIGHT), sizes(1.0, 5.0, 9.0, 2.0))
     assert mistakes_chart(mistakes).title == (
-        "In 1 of 1 false alarm and 0 of 1 missed pair, the metric that differs most does so by more than in "
-        "the median normal pair (3.5 units of noise)"
+        "In 1 of 1 false alarm and 0 of 1 missed pair, the largest difference of a metric is above "
+        "3.5 units of noise, the median of normal pairs"
     )
 
 

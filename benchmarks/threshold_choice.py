@@ -1,0 +1,119 @@
+"""Ways to choose a threshold inside of the training part, beside the best threshold on held-out groups.
+
+The public data are SAP HANA's without the third that `benchmarks.transfer` keeps back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from benchmarks.guarantees import INNER_FOLDS, Learner, read_labelled
+from benchmarks.sap_hana import read_series
+from benchmarks.table import SEED, SHARED, Table, publish
+from benchmarks.transfer import Labelled, Part
+from data.comparisons.params import Comparisons
+from data.comparisons.sides import Floats
+from data.params import load
+from features.comparisons.vectors import model_columns
+from training.comparisons.family import Examples, FeatureTable, group_folds
+from training.estimators.answering import MonotoneConstraints
+from training.evaluation.calibration import learn_calibration, log_odds
+from training.evaluation.thresholds import best_cut
+
+FOLDS, SEEDS = 5, range(SEED, SEED + 20)
+MODELS = ("xgboost", "logistic")
+#: A function of labels, out-of-fold probabilities and groups of the training part that returns a threshold.
+Choice = Callable[[NDArray[np.int64], Floats, NDArray[np.object_]], float]
+
+
+def highest(y: NDArray[np.int64], probability: Floats, _: NDArray[np.object_], width: float = 0.0) -> float:
+    """Return the probability with the highest balanced accuracy, or, with a width, its kernel estimate.
+
+    `width` is the standard deviation of the normal kernel, in log-odds.
+    """
+    from scipy.stats import norm
+
+    # without a kernel, one of the fails' probabilities is best
+    values = np.unique(np.r_[probability[y == 1], 1 / (1 + np.exp(-np.linspace(-7, 7, 141)))])
+    odds, places = log_odds(probability), log_odds(values)
+    beyond = odds[None, :] - places[:, None]
+    share = norm.cdf(beyond / width) if width else (beyond >= 0).astype(float)
+    balanced = (share[:, y == 1].mean(axis=1) + 1 - share[:, y == 0].mean(axis=1)) / 2
+    return float(values[balanced.argmax()])
+
+
+def by_base_rate(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.object_]) -> float:
+    """Return the probability whose calibrated value is the share of fails."""
+    calibrated = learn_calibration(y, probability, groups).map_probability(probability)
+    return float(probability[calibrated >= y.mean()].min(initial=1.0))
+
+
+CHOICES: dict[str, Choice] = {
+    "middle of the plateau (shipped)": lambda y, probability, _: best_cut(y, probability).threshold,
+    "highest inside": highest,
+    "smoothed, width 0.25": partial(highest, width=0.25),
+    "smoothed, width 0.5": partial(highest, width=0.5),
+    "smoothed, width 1": partial(highest, width=1.0),
+    "calibrated, at the share of fails": by_base_rate,
+}
+
+
+def score_seed(examples: Examples, learner: Learner, seed: int) -> list[float]:
+    """Return the balanced accuracy of each choice, and last that at the best threshold, pooled over folds."""
+    probability = np.zeros(len(examples.y))
+    failed = np.zeros((len(CHOICES), len(examples.y)), bool)
+    for train, test in group_folds(examples, FOLDS, seed, "folds"):
+        inside = examples.select_rows(train)
+        inner = np.where(inside.needs_model, learner.predict_out_of_fold(inside, INNER_FOLDS, seed), 0.0)
+        raw = learner.predict(inside, examples.x[test], seed)
+        probability[test] = np.where(examples.needs_model[test], raw, 0.0)
+        for number, choose in enumerate(CHOICES.values()):
+            failed[number, test] = probability[test] >= choose(inside.y, inner, inside.groups)
+    is_fail = examples.y == 1
+    balanced = (failed[:, is_fail].mean(axis=1) + 1 - failed[:, ~is_fail].mean(axis=1)) / 2
+    return [*balanced.tolist(), best_cut(examples.y, probability).balanced_accuracy]
+
+
+def data_sets(shared: Path) -> Iterator[tuple[str, Examples, MonotoneConstraints | None]]:
+    """Yield the name, the examples and the monotone constraints of each data set."""
+    labelled = Labelled.from_tables(read_series(shared / "sap-hana"))
+    known, _ = Part(shared).split_rows(labelled.table["operation"])
+    constraints = FeatureTable(labelled.table, tuple(model_columns("extended")), "").constraints
+    yield "SAP HANA, without the kept-back third", labelled.select_rows(known).examples, constraints
+    table, examples = read_labelled(Path(), load(Comparisons).section.decide.min_effect_size or 0.0)
+    yield "shipped measurement", examples, table.constraints
+
+
+def main(shared: Path = SHARED) -> None:
+    """Compare ways to choose a threshold on whole operations, with 20 seeds of folds and models."""
+    rows: list[tuple[object, ...]] = []
+    for name, examples, constraints in data_sets(shared):
+        for model in MODELS:
+            scores = np.array([score_seed(examples, Learner(model, constraints), seed) for seed in SEEDS])
+            for number, choice in enumerate([*CHOICES, "best on the held-out operations"]):
+                gain = scores[:, number] - scores[:, 0]
+                gained = f"{gain.mean():+.4f} ± {gain.std():.4f}"
+                rows.append(
+                    (name, model, choice, f"{scores[:, number].mean():.4f} ± {scores[:, number].std():.4f}",
+                     gained, f"{(scores[:, -1] - scores[:, number]).mean():.4f}")
+                )  # fmt: skip
+    columns = ("data", "model", "threshold", "balanced accuracy", "more than shipped", "less than the best")
+    notes = """
+    - Thresholds come from out-of-fold predictions inside of the training part: 3 inner folds of whole
+      operations.
+    - Balanced accuracy of the pooled verdicts on 5 folds of whole operations; mean and standard deviation
+      over 20 seeds.
+    - Width: standard deviation of a normal kernel on log-odds. The best threshold is known only afterwards.
+    - Models with the first parameters of the catalogue.
+    """
+    publish("threshold-choice", [Table("Choice of the threshold", dict.fromkeys(columns, ""), rows, notes)])
+
+
+if __name__ == "__main__":
+    typer.run(main)
