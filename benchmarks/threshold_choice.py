@@ -41,8 +41,8 @@ def highest(y: NDArray[np.int64], probability: Floats, _: NDArray[np.object_], w
 
     # without a kernel, one of the fails' probabilities is best
     values = np.unique(np.r_[probability[y == 1], 1 / (1 + np.exp(-np.linspace(-7, 7, 141)))])
-    odds, places = log_odds(probability), log_odds(values)
-    beyond = odds[None, :] - places[:, None]
+    odds, tried = log_odds(probability), log_odds(values)
+    beyond = odds[None, :] - tried[:, None]
     share = norm.cdf(beyond / width) if width else (beyond >= 0).astype(float)
     balanced = (share[:, y == 1].mean(axis=1) + 1 - share[:, y == 0].mean(axis=1)) / 2
     return float(values[balanced.argmax()])

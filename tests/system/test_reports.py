@@ -228,7 +228,7 @@ def test_every_remedy_is_in_the_ablation_and_the_benchmark(project, page, monkey
 def test_the_page_of_coruns_has_accuracy_and_repeatability(project, page):
     text, metrics = page("corun"), metrics_of(project, "corun")
     again = metrics["repeatability"]
-    assert f"repeated co-runs agree as follows: {percent(again['within_tolerance'])} of them" in lead(text)
+    assert f"measured repeatedly: {percent(again['within_tolerance'])} of the measurements" in lead(text)
     for section in ("measured", "accuracy", "table-1", "online", "features"):
         part = re.search(rf'<section aria-labelledby="{section}">.*?</section>', text, re.DOTALL).group()
         assert f"epeatability of the measurement, on {again['repeated']} repeated co-runs" in part, section
