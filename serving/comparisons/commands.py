@@ -87,8 +87,9 @@ Retrospective = Annotated[
     bool | None,
     typer.Option(
         "--retrospective",
-        help="Judge with the champion of the retrospective models, which also use results of versions after"
-        " the target, if the input has them. Has no effect with --model, and in `trace` and `shadow`.",
+        help="Judge with the champion of the retrospective models, a second kind of models, which also use"
+        " results of versions after the target, if the input has any. Has no effect with --model, and in"
+        " `trace` and `shadow`.",
     ),
 ]
 
@@ -332,7 +333,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--base-commit",
             metavar="COMMIT",
-            help="Commit of the baseline, to find the entries of --acknowledged that apply.",
+            help="Commit of the baseline. Intended changes of --acknowledged that it contains are not excused;"
+            " history before them is ignored.",
         ),
     ] = None,
     from_: From = None,
@@ -382,8 +384,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     """Compare two result files, or two sets of runs. --match pairs operations with different names.
 
     An outcome is the verdict, corrected for between-run variation and acknowledged changes: regression,
-    unsure, improvement, acknowledged or invalid. That of a pass is `unchanged` if the median changed by less
-    than --min-effect-size and the column detectable is at most 5 %, else `within noise`.
+    unsure, improvement, acknowledged, invalid, or one of two for all other comparisons: `unchanged` if the
+    median changed by less than --min-effect-size and the column detectable is at most 5 %, else
+    `within noise`.
     """
     if init:
         from serving.comparisons.compare.workflow import write_workflow
@@ -577,8 +580,8 @@ def labels_export(
     """Write the last label of each person for each comparison. Withdrawn labels are not written.
 
     An existing file is replaced, except a CSV file with labels that the database lacks: import it first.
-    With --format xml or tables, a comparison without a label in the database keeps the one that it has in
-    --comparisons.
+    With --format xml or tables, comparisons without a label in the database are written with their label in
+    the data of --comparisons.
     """
     from serving.answering import form_of
     from serving.comparisons.labels.command import export_labels
