@@ -333,8 +333,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         typer.Option(
             "--base-commit",
             metavar="COMMIT",
-            help="Commit of the baseline. Intended changes of --acknowledged that it contains are not excused;"
-            " history before them is ignored.",
+            help="Commit of the baseline. Intended changes of --acknowledged that it contains are not"
+            " excused; history before them is ignored.",
         ),
     ] = None,
     from_: From = None,
