@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,10 @@ from rich.progress import track
 
 from benchmarks.synthetic_matrices import GROUPS, RAW, generate
 from benchmarks.table import SEED, Table, load_note, publish, time_call
-from data.parallel import Compute
-from training.matrices.chunks import LargeRecipe
+from data.parallel import Compute, side_by_side
+from features.matrices.chunks import CleanChunks, statistics_without_parts
+from features.matrices.forms import MetricStatistics
+from training.matrices.chunks import SEARCHED, LargeRecipe, ShapedChunk, shape_chunk
 from training.matrices.schemes import LARGE, Cell
 
 MODEL, TRIALS, MISSING = "logistic", 6, 0.5
@@ -35,18 +38,25 @@ PLANNED, WORKERS = 1_000_000_000, 64
 GIB, HOUR = 2**30, 3600
 
 
+def shape_chunks(recipe: LargeRecipe, chunks: CleanChunks) -> tuple[MetricStatistics, list[ShapedChunk]]:
+    """Learn the statistics of all chunks, and contrast their pairs, as `LargeRecipe.train` does."""
+    learnt, share = statistics_without_parts(chunks, recipe.compute), min(1.0, SEARCHED / chunks.pairs)
+    task = partial(shape_chunk, chunks=chunks, scales=learnt, share=share, seed=recipe.seed)
+    return learnt[0], side_by_side(task, list(enumerate(chunks.files)), recipe.compute, "contrast pairs")
+
+
 def train_and_print(source: Path, work: Path, jobs: int) -> None:
     """Train on the table in `source`, and print seconds and sizes as JSON."""
     recipe = LargeRecipe(Cell(MODEL, LARGE), TRIALS, SEED, MISSING, Compute(jobs))
     clean, (chunks, _) = time_call(lambda: recipe.clean_chunks(source, work))
-    features, shaped = time_call(lambda: recipe.shaped(chunks))
-    fit, engine = time_call(lambda: recipe.fit_engine(shaped))
+    features, (scales, shaped) = time_call(lambda: shape_chunks(recipe, chunks))
+    fit, engine = time_call(lambda: recipe.fit_engine(scales, shaped))
     me = psutil.Process()
     times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
     figures = {"clean": clean, "features": features, "fit": fit, "all": clean + features + fit}
     figures["processor"] = sum(process.user + process.system for process in times)
     sizes = {"pairs": chunks.pairs, "pieces": len(chunks.files), "valid": chunks.rows}
-    print(json.dumps(figures | sizes | {"own": len(engine.judges.own)}))
+    print(json.dumps(figures | sizes | {"own": len(engine.judges.of_groups)}))
 
 
 class Measured(NamedTuple):
