@@ -140,10 +140,14 @@ def test_a_defect_from_the_start_changes_the_expected_metrics(sort, defect, metr
 @needs_perf
 def test_paced_transactions_wait_and_poll_less_under_load(sort):
     period = 0.01
-    few, many = (sort(words=words, period=period, polling=True) for words in (10.0, 80.0))
-    assert min(few.elapsed, many.elapsed) >= 40 * period
-    assert many.metrics["process.run"] > few.metrics["process.run"]
-    assert many.metrics["process.voluntary_switches"] < few.metrics["process.voluntary_switches"]
+    few, many = (
+        [sort(words=words, period=period, polling=True) for _ in range(3)] for words in (10.0, 200.0)
+    )
+    assert min(run.elapsed for run in (*few, *many)) >= 40 * period
+    assert min(run.metrics["process.run"] for run in many) > min(run.metrics["process.run"] for run in few)
+    # other programs on the machine only ever prevent polls
+    polls = [max(run.metrics["process.voluntary_switches"] for run in runs) for runs in (few, many)]
+    assert polls[1] < polls[0]
     assert sort(words=10.0, period=period).metrics["process.voluntary_switches"] < 3
 
 
