@@ -30,8 +30,8 @@ def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
 
     There are fewer than `folds` where necessary. Test cases with most abnormal pairs are dealt first, equal
     ones at random; each goes to the fold with the fewest test cases of its group, then the fewest abnormal
-    pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``. The result's index are the
-    workloads. InputError if not even two folds have both labels.
+    pairs, then the fewest pairs. `pairs` has ``workload, group, abnormal``. The index is the
+    workload. InputError if not even two folds have both labels.
     """
     cases = pairs.groupby("workload", sort=True).agg(
         group=("group", "first"), abnormal=("abnormal", "sum"), pairs=("abnormal", "size")

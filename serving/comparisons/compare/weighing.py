@@ -238,7 +238,8 @@ def outcomes_from_zero(tables: ComparisonTables) -> dict[int, Outcome]:
 
     They are invalid for models, which know relative changes only. The outcome is "regression" or
     "improvement" if all values of each side are equal, as counts of allocations often are, or both sides have
-    at least four repetitions, else "unsure". Only comparisons with one configuration are in the result.
+    at least four repetitions, else "unsure". Only comparisons with one configuration and at least two
+    repetitions per side are in the result.
     """
     sides, outcomes = Sides.from_tables(tables), dict[int, Outcome]()
     before, after = ((five[:, 0], five[:, -1]) for _, _, five in sides.both_sides)  # smallest, largest
@@ -248,7 +249,7 @@ def outcomes_from_zero(tables: ComparisonTables) -> dict[int, Outcome]:
     repetitions = np.minimum(sides.baseline.lengths, sides.target.lengths)
     for row in np.flatnonzero(appears | vanishes).tolist():
         comparison = int(sides.comparison[row])
-        if sides.per_comparison[comparison] > 1:
+        if sides.per_comparison[comparison] > 1 or repetitions[row] < 2:  # noqa: PLR2004 - one proves nothing
             continue
         is_sure = is_constant[row] or repetitions[row] >= _SEVERAL
         is_worse = bool(appears[row]) == (sides.sign[row] < 0)

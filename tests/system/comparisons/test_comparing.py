@@ -503,6 +503,7 @@ def test_a_metric_that_appears_or_vanishes_is_reported(compared, tmp_path, level
 @pytest.mark.parametrize(
     ("before", "after", "outcome"),
     [
+        ([0], [3], "invalid"),
         ([0, 0], [3, 3], "regression"),
         ([0, 0], [3, 4], "unsure"),
         ([0] * 4, [3, 4, 5, 6], "regression"),
