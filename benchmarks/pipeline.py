@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks.table import Table, machine_line, publish, read_figures, repro_command, require_program
 
-#: Part of the last line of the table that the promote stage of comparisons prints.
+#: Part of the last line of the table that the stage evaluate of comparisons prints.
 CAPTION = "Scores pool the verdicts"
 _STAGE = re.compile(r"Running stage '(?P<name>[^']+)'")
 

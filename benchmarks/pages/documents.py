@@ -351,15 +351,11 @@ def _indented(text: str) -> str:
 
 
 def _pipeline_output(root: Path) -> str:
-    """Return the table printed last by the promote stage of comparisons on a fresh clone."""
-    from training.evaluation.figures import print_results
+    """Return the table that the stage evaluate of comparisons prints."""
+    from training.evaluation.figures import print_scores
 
-    metrics = _metrics(root, "comparisons")
-    outcome = (
-        f"regression-comparison v1 ({metrics['champion']}) is champion: no champion was registered before"
-    )
     with redirect_stdout(StringIO()) as output:
-        print_results(metrics, lambda: outcome)
+        print_scores(_metrics(root, "comparisons"), "grouped", "comparisons")
     return _indented(output.getvalue())
 
 

@@ -27,7 +27,7 @@ from training.comparisons.stored import Card, ReadyModel, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE, fail_probability
 from training.estimators.compiled_pipeline import FILE as FROZEN
-from training.evaluation.figures import print_results, verdict_figures
+from training.evaluation.figures import verdict_figures
 from training.evaluation.metrics import as_dict, rank_models, score_rows
 from training.evaluation.paired_bootstrap import (
     BootstrapSettings,
@@ -262,7 +262,7 @@ def out_of_fold_source() -> PredictionReaders:
 
 
 def promote(family: Family) -> None:
-    """Run stage promote: print the scores, register the best model, and make it the champion if it is better.
+    """Run stage promote: register the best model, make it the champion if it is better, and print the result.
 
     `family` has the parameters and paths of the family ``comparisons``. The model is compared with the
     current champion by `promote_candidate`: it becomes challenger if it violates a behavioural check or
@@ -275,4 +275,4 @@ def promote(family: Family) -> None:
     name, model = family.section.registered_name, metrics["champion"]
     trained = family.paths.models / model
     candidate = Candidate(name, model, trained, scores, lambda: champion_functions(family, metrics))
-    print_results(metrics, lambda: promote_candidate(candidate))
+    print(promote_candidate(candidate))  # noqa: T201

@@ -189,23 +189,14 @@ def _dvc_figures(  # noqa: PLR0917 - two callers in this module
     return DvcFigures({"champion": champion, **summary}, plots)
 
 
-def print_results(
-    metrics: dict[str, Any], promote: Callable[[], str], split: str = "grouped", cases: str = "comparisons"
-) -> None:
-    """Print the table of one split of metrics.json to stdout, then call `promote` and print its result.
-
-    `cases` is the noun for rows, and the key of their number in ``metrics["data"]``. KeyError, before any
-    output, if the split is missing.
-    """
+def print_scores(metrics: dict[str, Any], split: str, cases: str) -> None:
+    """Print the table of one split of metrics.json to stdout; see `scores_table`."""
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else 110)
-    console.print(scores_table(metrics, split, cases))
-    # after the table, because logging all models takes seconds
-    console.print(promote(), highlight=False, markup=False)
+    Console(width=None if sys.stdout.isatty() else 110).print(scores_table(metrics, split, cases))
 
 
-def scores_table(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:
+def scores_table(metrics: dict[str, Any], split: str, cases: str) -> Table:
     """Return a `rich` table of one split from the content of metrics.json, the best balanced accuracy first.
 
     A row has the entry's name and kind, pooled balanced accuracy with the standard deviation over folds,

@@ -15,7 +15,7 @@ from data.params import Params, load
 from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.parquet import read_written_table
-from training.evaluation.figures import print_results, verdict_figures
+from training.evaluation.figures import verdict_figures
 from training.evaluation.metrics import RANKED, as_dict, score_rows
 from training.evaluation.paired_bootstrap import BootstrapSettings, OutOfFoldPredictions, by_entry
 from training.matrices.engine.stored import EngineCard, TrainedEngine
@@ -99,7 +99,7 @@ def _tracked_run(name: str, metrics: dict[str, Any], rows: pd.DataFrame) -> Trac
 
 
 def promote_stage() -> None:
-    """Register the best engine as champion or challenger, as `promote_candidate` decides; print the results.
+    """Register the best engine as champion or challenger, as `promote_candidate` decides; print the result.
 
     It reads params.yaml and the files of evaluate and train below the working directory; InputError if
     metrics.json or the model is missing, or the registry does not answer, FileNotFoundError if a test needs
@@ -113,7 +113,7 @@ def promote_stage() -> None:
         PLACES.metrics,
         lambda: make_challenger_test(params, metrics),
     )
-    print_results(metrics, lambda: promote_candidate(candidate), SPLIT, "pairs")
+    print(promote_candidate(candidate))  # noqa: T201
 
 
 WHAT = "matrices"

@@ -160,7 +160,9 @@ def test_average_precision_is_averaged_over_folds_without_pooling():
     assert found["recall"] == {"mean": 0.5, "std": 0.5, "pooled": 0.5}
     split = {"scheme": "2 folds", "entries": {"m": found}}
     data = {"path": "d", "comparisons": 4, "fails": 2}
-    table = scores_table({"splits": {"grouped": split}, "data": data, "seed": 1, "champion": "m"})
+    table = scores_table(
+        {"splits": {"grouped": split}, "data": data, "seed": 1, "champion": "m"}, "grouped", "comparisons"
+    )
     assert list(table.columns[-1].cells) == ["1.000"]
     assert "average precision is a mean over folds" in table.caption
     unknown = metrics.summarise_entry(judged_in_folds(TWO_SCALES).replace({"probability": {0.05: np.nan}}))

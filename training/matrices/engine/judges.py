@@ -177,7 +177,11 @@ def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64]
     with warnings.catch_warnings():
         # weights that have not fully converged predict as well
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.build(limited_params, seed, weights).fit(x[rows], y[rows])
+        classifier = model.build(limited_params, seed, weights)
+        if model.name == "logistic" and x.shape[1] > len(rows):
+            # the time of Newton's method is cubic in the number of columns
+            classifier.set_params(solver="lbfgs")
+        return classifier.fit(x[rows], y[rows])
 
 
 def resample_rows(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:

@@ -94,11 +94,21 @@ class Blend:
         return (log_odds(self.of_contrasts, contrasts) + log_odds(self.of_medians, medians)) / 2
 
 
+#: Number of bins of a column in boosting: with more, their number exceeds that of the rows of most data.
+BINS = 64
+
+
+def _build_xgboost(
+    params: Params, seed: int, weights: Mapping[int, float] | None, *, directions: Any = None
+) -> Any:
+    model = OF_COMPARISONS["xgboost"].build(params, seed, weights, directions=directions)
+    return model.set_params(max_bin=BINS)
+
+
 def _build_blend(
     params: Params, seed: int, weights: Mapping[int, float] | None, *, directions: Any = None
 ) -> Blend:
-    build = OF_COMPARISONS["xgboost"].build
-    return Blend(*(build(params, seed, weights, directions=directions) for _ in range(2)))
+    return Blend(*(_build_xgboost(params, seed, weights, directions=directions) for _ in range(2)))
 
 
 #: Models whose rows are pairs: baseline and target side by side, whatever the scheme's form.
@@ -167,7 +177,7 @@ CATALOGUE: dict[str, Model] = {
             partial(build_estimator, f"{__name__}:Nearest", {"k": "k", "p": "p"}),
             {"k": Whole(1, 30), "p": Whole(1, 2)}, weighted=False,
         ),
-        _variant_of("xgboost", "xgboost", "XGBoost", _BOOSTED, {}),
+        replace(_variant_of("xgboost", "xgboost", "XGBoost", _BOOSTED, {}), build=_build_xgboost),
         replace(
             _variant_of("xgboost", "xgboost-blend", "Blend of XGBoost", _BOOSTED, {}), build=_build_blend
         ),

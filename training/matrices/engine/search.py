@@ -300,6 +300,8 @@ class Trialled:
 def _best_trial(
     question: SearchInput, parts: NDArray[np.intp], turns: Collection[int], trials: int
 ) -> Trialled:
+    from optuna.pruners import MedianPruner
+
     first = [question.first_params()]
     sampler = tpe_sampler(question.seed, max(4, trials // 3))
     if question.searched_names == {"components"}:
@@ -308,19 +310,30 @@ def _best_trial(
     tried: dict[int, Trialled] = {}
     some = np.random.default_rng(question.seed).random(len(parts)) * len(parts) < LEARNED
 
-    def score_of(trial: Trial) -> float:
+    def score_of(trial: Trial) -> float | None:
         params = question.suggest_params(trial)
-        tested, odds = _held_out(question, {**params, **question.model.in_search}, parts, turns, some)
-        y = question.cases.y[tested]
-        accuracy = float(((odds[y == 1] >= 0).mean() + (odds[y == 0] < 0).mean()) / 2)
-        if question.scheme.balance:
-            accuracy = best_cut(y, odds).balanced_accuracy
-        score = (accuracy + average_precision(y, odds)) / 2
-        tried[trial.number] = Trialled(params, score, (tested, odds))
+        learned = {**params, **question.model.in_search}
+        tested, odds, score = np.zeros(len(parts), bool), np.zeros(len(parts)), 0.0
+        for turn in turns:
+            here, odds[parts == turn] = _held_out(question, learned, parts, [turn], some)
+            tested |= here
+            score = _trial_score(question.cases.y[tested], odds[tested], balance=question.scheme.balance)
+            trial.report(score, turn)
+            if turn != max(turns) and trial.should_prune():
+                return None
+        tried[trial.number] = Trialled(params, score, (tested, odds[tested]))
         return score
 
-    study = Search("maximize", trials, first, lambda _: sampler).run(score_of)
+    pruner = MedianPruner(n_startup_trials=1, n_warmup_steps=0)
+    study = Search("maximize", trials, first, lambda _: sampler, pruner).run(score_of)
     return tried[study.best_trial.number]
+
+
+def _trial_score(y: Labels, odds: Floats, *, balance: bool) -> float:
+    accuracy = float(((odds[y == 1] >= 0).mean() + (odds[y == 0] < 0).mean()) / 2)
+    if balance:
+        accuracy = best_cut(y, odds).balanced_accuracy
+    return (accuracy + average_precision(y, odds)) / 2
 
 
 def _held_out(
