@@ -205,19 +205,31 @@ def _best_tree(x: Floats, invalid: NDArray[np.int64], workload: NDArray[Any], se
     from sklearn.model_selection import GroupKFold
     from sklearn.tree import DecisionTreeClassifier
 
-    trees = [
-        DecisionTreeClassifier(max_depth=depth, min_samples_leaf=LEAF, class_weight=weight, random_state=seed)
-        for depth in DEPTHS
-        for weight in WEIGHTS
-    ]
+    def fit_tree(depth: int, weight: str | None, chosen: NDArray[np.intp]) -> Any:
+        tree = DecisionTreeClassifier(
+            max_depth=depth, min_samples_leaf=LEAF, class_weight=weight, random_state=seed
+        )
+        return tree.fit(rows[chosen], invalid[chosen], check_input=False)
+
     # trees compare in single precision
-    rows, chosen = x.astype(np.float32), trees[0]
+    rows, every = x.astype(np.float32), np.arange(len(x))
+    settings = [(depth, weight) for depth in DEPTHS for weight in WEIGHTS]
     parts = min(PARTS, len(np.unique(workload.astype(str))))
-    if parts > 1:
-        predicted = np.zeros((len(trees), len(x)), np.int64)
-        for train, test in GroupKFold(parts, shuffle=True, random_state=seed).split(x, invalid, workload):
-            for of_tree, tree in zip(predicted, trees, strict=True):
-                tree.fit(rows[train], invalid[train], check_input=False)
-                of_tree[test] = tree.predict(rows[test], check_input=False)
-        chosen = trees[int(np.argmax([balanced_accuracy_score(invalid, of_tree) for of_tree in predicted]))]
-    return chosen.fit(rows, invalid, check_input=False)
+    if parts == 1:
+        return fit_tree(*settings[0], every)
+    predicted = np.zeros((len(settings), len(x)), np.int64)
+    for train, test in GroupKFold(parts, shuffle=True, random_state=seed).split(x, invalid, workload):
+        # shallower trees are the upper parts of the deepest
+        deepest = [fit_tree(max(DEPTHS), weight, train) for weight in WEIGHTS]
+        by_depth = np.stack([_predict_by_depth(tree, rows[test]) for tree in deepest], axis=1)
+        predicted[:, test] = by_depth.reshape(len(settings), -1)
+    accuracies = [balanced_accuracy_score(invalid, of_tree) for of_tree in predicted]
+    return fit_tree(*settings[int(np.argmax(accuracies))], every)
+
+
+def _predict_by_depth(tree: Any, rows: NDArray[np.float32]) -> NDArray[np.intp]:
+    """Return the class of each row if the fitted `tree` ended at each of `DEPTHS`, (n_depths, n_rows)."""
+    paths = tree.decision_path(rows, check_input=False)
+    first, length = paths.indptr[:-1], np.diff(paths.indptr)
+    ends = [paths.indices[first + np.minimum(depth, length - 1)] for depth in DEPTHS]
+    return np.asarray(tree.tree_.value[np.stack(ends), 0].argmax(axis=-1))
