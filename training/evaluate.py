@@ -4,21 +4,20 @@ from functools import partial
 
 from data.paths import FamilyPaths
 from data.stage import Stage, run_stage
-from training.plugins import TrainingPlugin, family_plugin
+from training.plugins import family_plugin
+
+#: By family, the split of metrics.json whose scores are printed after the evaluation, and the noun for cases.
+PRINTED = {"comparisons": ("grouped", "comparisons"), "matrices": ("test-cases", "pairs")}
 
 
-def _evaluate_and_print(plugin: TrainingPlugin, family: str) -> None:
-    plugin.evaluate()
-    if plugin.printed is not None:
+def _evaluate_and_print(evaluate: Stage, family: str) -> None:
+    evaluate()
+    if family in PRINTED:
         from data.tables.documents import written
         from training.evaluation.figures import print_scores
 
-        print_scores(written(FamilyPaths(family).metrics, "evaluate"), *plugin.printed)
-
-
-def _stage_of(family: str) -> Stage:
-    return partial(_evaluate_and_print, family_plugin(family), family)
+        print_scores(written(FamilyPaths(family).metrics, "evaluate"), *PRINTED[family])
 
 
 if __name__ == "__main__":
-    run_stage("evaluate", _stage_of)
+    run_stage("evaluate", lambda family: partial(_evaluate_and_print, family_plugin(family).evaluate, family))

@@ -48,8 +48,6 @@ class TrainingPlugin:
     """The training stages of a model family, and the functions that the registry needs."""
 
     evaluate: Stage
-    #: The split of metrics.json whose scores evaluate prints, and the noun for its cases.
-    printed: tuple[str, str] | None = None
     # None where the family, and dvc.yaml, have no such stage
     tune: Stage | None = None
     train: Stage | None = None

@@ -19,7 +19,6 @@ _TRUSTED = (
 PLUGIN = TrainingPlugin(
     train=deferred_call("training.matrices.stages:train_stage"),
     evaluate=deferred_call("training.matrices.stages:evaluate_stage"),
-    printed=("test-cases", "pairs"),
     promote=deferred_call("training.matrices.promote:promote_stage"),
     out_of_fold=deferred_call("training.matrices.promote:out_of_fold_source"),
     trusted=_TRUSTED,
