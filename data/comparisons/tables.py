@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
@@ -14,7 +14,7 @@ from data.comparisons.units import MAX_THREADS
 from data.deferred import pd
 from data.errors import InputError
 from data.tables.problems import Problems
-from data.tables.specs import Rule, Spec, Tables, one_of, text_dtypes, with_dtypes
+from data.tables.specs import Rule, Spec, Tables, one_of, text_dtypes
 
 RESULT_DTYPES = text_dtypes("series_id", "group", "benchmark", "operation", "machine", "unit", "better") | {
     "threads": "int64",
@@ -239,13 +239,12 @@ class Results:
         columns = series_columns(self._series, series)
         columns["version"] = text_array(self._versions, version)
         columns["order"] = order
-        columns["measured_at"] = np.full(len(order), np.datetime64("NaT"), "datetime64[us]")
+        unknown = pd.DatetimeIndex([None], dtype=RESULT_DTYPES["measured_at"])
+        columns["measured_at"] = unknown.repeat(len(order))
         columns["value"] = np.array(self._values, np.float64)
         columns["stat"] = text_array(STATS, np.asarray(self._stats, np.int64))
         columns |= {name: np.array(numbers, np.float64) for name, numbers in self._columns.items()}
-        frame = pd.DataFrame(columns)
-        frame["measured_at"] = frame["measured_at"].dt.tz_localize("UTC")
-        return frame[[*RESULT_DTYPES, *self._extra_columns]]
+        return pd.DataFrame(columns, columns=[*RESULT_DTYPES, *self._extra_columns], copy=False)
 
 
 class Builder:
@@ -276,12 +275,24 @@ class Builder:
         """Return the rows so far as tables, with all declared columns even if empty, and remove the rows."""
         tables = ComparisonTables(
             self.results.to_frame(),
-            with_dtypes(pd.DataFrame(self.comparisons, columns=self._names), COMPARISON_DTYPES),
-            with_dtypes(pd.DataFrame(self.labels, columns=LabelRow._fields), LABEL_DTYPES),
+            _frame_of_rows(self.comparisons, self._names, COMPARISON_DTYPES),
+            _frame_of_rows(self.labels, LabelRow._fields, LABEL_DTYPES),
         )
         for rows in (self.results, self.comparisons, self.labels):
             rows.clear()
         return tables
+
+
+def _frame_of_rows(
+    rows: Sequence[tuple[Any, ...]], names: Sequence[str], dtypes: Mapping[str, str]
+) -> pd.DataFrame:
+    # typed columns are faster than `with_dtypes`, for which pandas guesses the types first
+    columns = [*zip(*rows, strict=True)] or [()] * len(names)
+    typed = {
+        name: pd.array([*values], dtype=dtypes[name]) if name in dtypes else [*values]
+        for name, values in zip(names, columns, strict=True)
+    }
+    return pd.DataFrame(typed, columns=[*dict.fromkeys([*dtypes, *names])], copy=False)
 
 
 def series_columns(series: Collection[Series], codes: Any) -> dict[str, Any]:
@@ -299,12 +310,14 @@ def series_columns(series: Collection[Series], codes: Any) -> dict[str, Any]:
 
 def text_array(levels: Iterable[str], codes: Any) -> Any:
     """Return a pandas array of the text ``levels[code]`` for each of `codes`; missing for the code -1."""
-    array, codes = pd.array(list(levels), dtype="str"), np.asarray(codes)
-    if not len(array):
-        array = pd.array([None], dtype="str")
-    if array.dtype.storage == "pyarrow" and len(codes) and codes[0] >= 0 and (codes == codes[0]).all():
+    levels, codes = list(levels) or [""], np.asarray(codes)
+    if len(set(levels)) == 1:
+        levels, codes = levels[:1], np.minimum(codes, 0)
+    array = pd.array(levels, dtype="str")
+    if array.dtype.storage == "pyarrow" and len(codes) and (codes == codes[0]).all():
         import pyarrow as pa
 
         # repeating a single text, such as a unit, is faster than looking it up
-        return pd.array(pa.repeat(pa.scalar(array[codes[0]], pa.large_string()), len(codes)), dtype="str")
+        text = None if codes[0] < 0 else array[codes[0]]
+        return pd.array(pa.repeat(pa.scalar(text, pa.large_string()), len(codes)), dtype="str")
     return array.take(codes, allow_fill=True)

@@ -49,7 +49,7 @@ def read_bytes(path: Path, limit: int, expected: str) -> bytes:
         if size > limit:
             raise InputError(f"has {size >> 20} MB; up to {limit >> 20} MB are read at once", file=path)
         content = path.read_bytes()
-    if not content.strip():
+    if not content or content.isspace():
         raise InputError(f"is empty; expected {expected}", file=path)
     return content
 
