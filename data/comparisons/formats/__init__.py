@@ -16,6 +16,7 @@ from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
 from data.comparisons.validity import find_errors
 from data.deferred import pd
 from data.errors import InputError
+from data.parallel import garbage_collection_off
 from data.tables.files import content_of, naming_unreadable
 from data.tables.formats import Format, Reading, choose_reader
 from data.tables.problems import Problems, nearest_name
@@ -74,8 +75,11 @@ def _sap_hana(request: Request) -> Iterator[ComparisonTables]:
 
 
 def _tool_output(tool: ToolFormat, request: Request) -> Iterator[ComparisonTables]:
-    chunk_rows = request.chunk_rows
-    return assembly.read_tool_tables(tool, request.paths, request.problems, request.measure, chunk_rows)
+    # until the source's many objects are released
+    with garbage_collection_off():
+        yield from assembly.read_tool_tables(
+            tool, request.paths, request.problems, request.measure, request.chunk_rows
+        )
 
 
 FORMATS: dict[str, Format[Reader]] = {

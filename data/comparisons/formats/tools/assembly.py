@@ -5,11 +5,13 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
-from typing import Any
+
+import msgspec
+import numpy as np
 
 from data.comparisons.formats.tools.measurement import Measurement, SourceFiles
 from data.comparisons.formats.tools.recognition import ToolFormat
@@ -18,15 +20,17 @@ from data.comparisons.params import Measure
 from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN, scale_to
 from data.errors import InputError
-from data.parallel import garbage_collection_off
 from data.tables.problems import Problems
 
 #: Benchmark, operation (with its mode, if it has one) and machine.
 OperationKey = tuple[str, str, str]
+#: Operation, unit, better values, benchmark, machine, threads, version and mode of merged measurements.
+ListKey = tuple[str, str, str, str, str, int, str, str]
+#: The summary of samples without one: a single object saves memory.
+_NO_SUMMARY: dict[str, float] = {}
 
 
-@dataclass(slots=True)
-class _Values:
+class _Values(msgspec.Struct, gc=False):
     samples: array[float]
     summary: dict[str, float]
 
@@ -36,56 +40,52 @@ class _Values:
             self.summary = {**self.summary, **summary}
 
     def multiply(self, scale: float) -> None:
-        if scale != 1:
-            self.summary = {stat: value * scale for stat, value in self.summary.items()}
-            self.samples = array("d", [value * scale for value in self.samples])
+        self.summary = {stat: value * scale for stat, value in self.summary.items()}
+        self.samples = array("d", [value * scale for value in self.samples])
 
 
-@dataclass
-class _Operation:
-    """The data of one operation; `values` maps threads, then the order of the version, to them."""
+class _Operation(msgspec.Struct):
+    """The data of one operation; `values` maps threads and the order of the version to them."""
 
     name: str  # without the mode
     mode: str
     unit: str
     better: str
     path: Path
-    values: dict[int, dict[int, _Values]] = field(default_factory=dict)
+    values: dict[tuple[int, int], _Values] = {}
 
     @property
     def is_zero(self) -> bool:
-        measured = [values for by_version in self.values.values() for values in by_version.values()]
-        return not any(any(values.samples) or any(values.summary.values()) for values in measured)
+        return not any(any(v.samples) or any(v.summary.values()) for v in self.values.values())
 
 
 def _merge_measurements(
     measurements: Iterable[Measurement], source: SourceFiles
-) -> tuple[list[tuple[Measurement, _Values]], list[str]]:
+) -> tuple[dict[ListKey, _Values], list[str]]:
     """Merge measurements by series and version; return them and the versions, by time if all have one.
 
-    Of each series and version, the first measurement is returned without values, and with it all values.
     A note says if there are summaries.
     """
-    lists: dict[tuple[Any, ...], tuple[Measurement, _Values]] = {}
+    lists: dict[ListKey, _Values] = {}
     times: dict[str, str] = {}
-    for measurement in measurements:
-        if measurement.summary is not None:
+    for row in measurements:
+        # by position: access by name takes longer
+        operation, samples, unit, better, benchmark, machine, threads, version, when, summary, mode = row
+        if summary is not None:
             source.problems.add_note(
                 f"{source.path} holds summaries only, without the repetitions behind them"
             )
-        operation, added, *names, _, summary, mode = measurement
-        key = (operation, mode, *names)
-        if key in lists:
-            lists[key][1].add_samples(added, summary)
+        key = (operation, unit, better, benchmark, machine, threads, version, mode)
+        if (values := lists.get(key)) is None:
+            lists[key] = _Values(array("d", samples), dict(summary) if summary else _NO_SUMMARY)
         else:
-            empty = measurement._replace(values=(), summary=None)
-            lists[key] = empty, _Values(array("d", added), dict(summary or {}))
-        if measurement.when < times.setdefault(measurement.version, measurement.when):
-            times[measurement.version] = measurement.when
+            values.add_samples(samples, summary)
+        if when < times.setdefault(version, when):
+            times[version] = when
     if not lists:
         raise InputError("holds no measurement", file=source.path)
     versions = sorted(times, key=times.__getitem__) if all(times.values()) else list(times)
-    return [*lists.values()], versions
+    return lists, versions
 
 
 class Runs:
@@ -104,28 +104,31 @@ class Runs:
         """
         lists, versions = _merge_measurements(measurements, source)
         orders = {name: order for order, name in enumerate(versions, len(self.versions))}
+        finite = bool(np.isfinite(np.frombuffer(b"".join([v.samples for v in lists.values()]))).all())
         new: dict[OperationKey, _Operation] = {}
-        added: list[tuple[_Operation, Measurement, _Values]] = []
-        for name, values in lists:
-            full_name = f"{name.operation} {name.mode}" if name.mode else name.operation
-            key = (name.benchmark or self._tool, full_name, name.machine or UNKNOWN)
-            operation = self.operations.get(key) or new.setdefault(
-                key,
-                _Operation(name.operation, name.mode, name.unit or UNKNOWN, name.better, source.path),
-            )
-            problem, scale = _find_problem(name, values), scale_to(name.unit, operation.unit)
-            if not problem and operation.better != name.better:
-                problem = f'better="{name.better}" is not "{operation.better}" as in {operation.path}'
+        added: list[tuple[_Operation, tuple[int, int], _Values]] = []
+        # operations share these pairs, to save memory
+        places: dict[tuple[int, int], tuple[int, int]] = {}
+        for (name, unit, better, benchmark, machine, threads, version, mode), values in lists.items():
+            key = (benchmark or self._tool, f"{name} {mode}" if mode else name, machine or UNKNOWN)
+            operation = self.operations.get(key) or new.get(key)
+            if operation is None:
+                operation = new[key] = _Operation(name, mode, unit or UNKNOWN, better, source.path)
+            scale = scale_to(unit, operation.unit)
+            problem = _find_problem(name, threads, values, finite=finite)
+            if not problem and operation.better != better:
+                problem = f'better="{better}" is not "{operation.better}" as in {operation.path}'
             if not problem and scale is None:
-                problem = f'unit "{name.unit}" cannot be converted to "{operation.unit}" of {operation.path}'
+                problem = f'unit "{unit}" cannot be converted to "{operation.unit}" of {operation.path}'
             if problem or scale is None:
-                raise InputError(problem, file=source.path, place=f'operation "{name.operation}"')
-            values.multiply(scale)
-            added.append((operation, name, values))
+                raise InputError(problem, file=source.path, place=f'operation "{name}"')
+            if scale != 1:
+                values.multiply(scale)
+            place = (threads, orders[version])
+            added.append((operation, places.setdefault(place, place), values))
         self.operations |= new
-        for operation, name, values in added:
-            by_version = operation.values.setdefault(name.threads, {})
-            existing = by_version.setdefault(orders[name.version], values)
+        for operation, place, values in added:
+            existing = operation.values.setdefault(place, values)
             if existing is not values:
                 existing.add_samples(values.samples, values.summary)
         path = source.path
@@ -141,17 +144,21 @@ class Runs:
         """
         is_run = len(self.versions) == 1
         builder = Builder(None if is_run else chunk_rows)
-        short = {key: (key[0], operation.name, key[2]) for key, operation in self.operations.items()}
-        n_modes = Counter(short.values())
-        named = {key if n_modes[short[key]] > 1 else short[key]: self.operations[key] for key in short}
-        zero = [key[1] for key, operation in named.items() if operation.is_zero and not is_run]
+        named = self.operations
+        if any(operation.mode for operation in named.values()):
+            short = {key: (key[0], operation.name, key[2]) for key, operation in named.items()}
+            n_modes = Counter(short.values())
+            named = {key if n_modes[short[key]] > 1 else short[key]: named[key] for key in short}
+        zero = dict.fromkeys(key for key, operation in named.items() if not is_run and operation.is_zero)
         if zero:
-            problems.add_note(f"0 throughout, and left out: {list_names(zero)}")
+            problems.add_note(f"0 throughout, and left out: {list_names([key[1] for key in zero])}")
         used: set[str] = set()
         for key, operation in named.items():
-            if is_run or not operation.is_zero:
+            if key not in zero:
                 self._add_results(builder, key, operation)
                 self._add_comparisons(builder, key, operation, used)
+                # saves memory
+                operation.values.clear()
             if builder.is_full:
                 yield builder.take_tables()
         tables = builder.take_tables()
@@ -162,18 +169,17 @@ class Runs:
         yield tables
 
     def _add_results(self, builder: Builder, key: OperationKey, operation: _Operation) -> None:
-        common = (key[0], *key, operation.unit, operation.better)
-        for threads, by_version in operation.values.items():
+        common, add_values = (key[0], *key, operation.unit, operation.better), builder.results.add_values
+        for threads in dict.fromkeys([threads for threads, _ in operation.values]):
             series = Series(f"{'/'.join(key)}/{threads}", *common, threads)
-            for order, values in by_version.items():
-                builder.results.add_values(
-                    series, order, self.versions[order], values.samples or values.summary
-                )
+            for (number, order), values in operation.values.items():
+                if number == threads:
+                    add_values(series, order, self.versions[order], values.samples or values.summary)
 
     def _add_comparisons(
         self, builder: Builder, key: OperationKey, operation: _Operation, used: set[str]
     ) -> None:
-        orders = sorted({order for by_version in operation.values.values() for order in by_version})
+        orders = sorted({order for _, order in operation.values})
         names = [part for part in key if part != UNKNOWN]
         for before, after in pairwise(orders):
             identifier = "/".join([self.versions[after], *names])
@@ -184,17 +190,16 @@ class Runs:
             builder.comparisons.append((identifier, *key, before, before, after, after, later, source, None))
 
 
-def _find_problem(name: Measurement, values: _Values) -> str:
-    """Return the reason why the tables cannot hold a list, or an empty string."""
-    if not name.operation.strip():
+def _find_problem(name: str, threads: int, values: _Values, *, finite: bool) -> str:
+    """Return the reason why the tables cannot hold a list, or an empty string; `finite`: all samples are."""
+    if not name.strip():
         return "holds an operation without a name"
-    if not 1 <= name.threads <= MAX_THREADS:
-        return f"threads={name.threads} is not from 1 to {MAX_THREADS}"
+    if not 1 <= threads <= MAX_THREADS:
+        return f"threads={threads} is not from 1 to {MAX_THREADS}"
     if not values.samples and not values.summary:
         return "holds no value"
-    # one number is not finite if the sum is not; the sum of finite ones may overflow
-    is_finite = isfinite(sum(values.samples)) or all(map(isfinite, values.samples))
-    if not is_finite or not all(map(isfinite, values.summary.values())):
+    is_known = finite and not values.summary
+    if not is_known and not all(map(isfinite, (*values.samples, *values.summary.values()))):
         return "holds a value that is not finite"
     return ""
 
@@ -216,7 +221,7 @@ def read_tool_tables(
     runs = Runs(tool.name)
     for path, files in iterate_sources(tool, paths, problems):
         source = SourceFiles(path, files, problems, measure)
-        with problems.collecting(), garbage_collection_off():
+        with problems.collecting():
             runs.add_source(source, tool.read(source))
     yield from runs.build_tables(problems, chunk_rows)
 

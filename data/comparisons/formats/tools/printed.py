@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -51,13 +52,14 @@ class _PerfCount(msgspec.Struct, rename={"count": "counter-value", "spread": "va
     cgroup: str | None = None
 
 
-#: The part of the machine or of the load that a count is for: at most one, and the control group.
-_PLACE = attrgetter("cpu", "core", "cache", "cluster", "die", "socket", "node", "thread", "cgroup")
+#: Unit and event; the part of the machine or of the load that a count is for (at most one); control group.
+_PLACES = ("cpu", "core", "cache", "cluster", "die", "socket", "node", "thread")
+_SERIES = attrgetter("unit", "event", *_PLACES, "cgroup")
 
 
 @tool_format("perf-stat", Keys("counter-value", "event", lines=True), LINE)
 def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
-    """Yield a measurement per count of an event: one per run or interval, or, with ``-r``, one of the mean.
+    """Yield a measurement per operation: a value per run or interval, or, with ``-r``, only their mean.
 
     A mean is a ``summary`` without spread. The unit of events without one is "count". The operation is the
     event, followed by the processor, core, cache, cluster, die, socket, node, thread or control group if
@@ -66,6 +68,7 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     if a count or JSON is invalid or a file cannot be read.
     """
     better = source.measure.better or "lower"
+    series: dict[tuple[str, ...], tuple[array[float], dict[str, float]]] = {}
     for path in source.files:
         for line, text, decoded in read_json_lines(path, _PerfCount):
             if decoded is not None:
@@ -83,11 +86,15 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
             if not counter.event or counter.count == "" or str(counter.count).startswith("<"):
                 continue  # not counted, or a computed metric in JSON
             value = parse_number(str(counter.count), path, line, counter.event)
-            name = " ".join(filter(None, (counter.event, *_PLACE(counter))))
-            # the spread is the standard error of the mean, of an unknown number of runs
-            summary = None if counter.spread is None else {"mean": value}
-            values = () if summary else (value,)
-            yield Measurement(name, values, _UNITS.get(counter.unit, counter.unit), better, summary=summary)
+            values, summary = series.setdefault(_SERIES(counter), (array("d"), {}))
+            if counter.spread is None:
+                values.append(value)
+            else:
+                # the spread is the standard error of the mean, of an unknown number of runs
+                summary["mean"] = value
+    for (unit, *names), (values, summary) in series.items():
+        name = " ".join(filter(None, names))
+        yield Measurement(name, values, _UNITS.get(unit, unit), better, summary=summary or None)
 
 
 RESULT = re.compile(r"^(Benchmark\S*)\s+(\d+)\s+(\S+ \S+.*)$")

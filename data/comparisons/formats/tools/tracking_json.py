@@ -82,11 +82,11 @@ def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
         machine = content.machine_1.name if content.machine_1 else str(content.machine.get("name", UNKNOWN))
         version = next((str(run[key]) for key in _LNT_VERSIONS if run.get(key)), path.stem)
         when = parse_time(str(run.get("end_time") or run.get("start_time") or ""))
-        names = ("", machine, 1, version, when)
         for test, metric, values in _lnt_values(content, path):
             if values and metric not in _NO_LNT_METRICS and not metric.endswith("status"):
                 unit, better = _LNT_METRICS.get(metric, (UNKNOWN, None))
-                yield Measurement(f"{test} {metric}", values, unit, source.better_direction(better), *names)
+                better = better or source.better_direction()
+                yield Measurement(f"{test} {metric}", values, unit, better, "", machine, 1, version, when)
 
 
 def _lnt_values(content: _LntFile, path: Path) -> Iterator[tuple[str, str, list[float]]]:
