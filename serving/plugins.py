@@ -112,6 +112,7 @@ class Endpoint:
     model: Registered | None = None
     loader: Loader | None = None
     alone: bool = False  # only one request at a time is handled, because one keeps every core busy
+    libraries: tuple[str, ...] = ()  # modules that a request needs, imported when the server has started
     #: other_body_schema, other_answer_schema: JSON Schemas of bodies and of answers of the other types.
     other_body_schema: Mapping[str, Any] = field(default_factory=dict)
     other_answer_schema: Mapping[str, Any] = field(default_factory=dict)

@@ -214,5 +214,6 @@ def fingerprint_endpoints() -> list[Endpoint]:
             {JSON: lambda body, _: answer_irup(body)},
             16 * MEBIBYTE,
             alone=True,
+            libraries=("scipy.cluster.hierarchy", "sklearn.model_selection", "sklearn.tree", "xgboost"),
         )
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -9,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import reduce
 from http import HTTPStatus
+from importlib import import_module
 from operator import or_
 from typing import Any
 
@@ -103,8 +105,18 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     _freeze_objects()
     for model in models.values():
         model.after_load = _freeze_objects
+    importing = asyncio.create_task(to_thread.run_sync(_import_libraries))
     with follow_aliases(models.values(), app.state.settings.watch):
         yield
+    await importing
+
+
+def _import_libraries() -> None:
+    """Import what the first requests would wait for, while the server already answers others."""
+    for endpoint in all_endpoints():
+        for name in endpoint.libraries:
+            import_module(name)
+    _freeze_objects()
 
 
 def _freeze_objects() -> None:

@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import logging
+import subprocess
+import sys
 import time
 import tracemalloc
 import zlib
@@ -326,6 +328,22 @@ def test_metrics_report_version_load_failure_and_swaps():
 def test_each_endpoint_has_an_example_that_it_accepts(endpoint):
     (example,) = endpoint.request.model_json_schema()["examples"]
     assert endpoint.request.model_validate_json(json.dumps(example))
+
+
+def test_a_started_server_has_imported_the_libraries_of_profiles():
+    code = """
+import json, sys
+from serving.fingerprints.command import answer_irup
+from serving.fingerprints.schemas import IrupRequest
+from serving.http.api import create_app
+from serving.http.models import all_models
+from tests.asking import ask
+ask(create_app(all_models({})), started=True)
+before = {*sys.modules}
+answer_irup(json.dumps(IrupRequest.model_json_schema()["examples"][0]).encode())
+print([name for name in sys.modules if name not in before and name.startswith(("s", "x"))])
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
 def test_the_example_of_problem_details_is_registered():
