@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +148,7 @@ def complete_application(request: IrupRequest, missing: float) -> RequestedAppli
         or len(names) < len(request.machines)
         or not machines.keys() >= about.values.keys()
         or len(names) * len(columns) + sum(n_values) > CELLS
-        or any(isinstance(rate, list) for row in cells for rate in row)
+        or list in map(type, chain.from_iterable(cells))
         or not all(map(stressor_of, columns))
         or not all((machine.cpu or name).strip() for name, machine in machines.items())
         or len({machine.stress_ng for machine in request.machines}) > 1

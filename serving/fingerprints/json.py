@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -235,9 +234,9 @@ def _answer_fields(
         "application": profile.application,
         "metric": profile.measured.metric,
         "better": profile.measured.better,
-        "trust": asdict(trust) | {"verdict": "trusted" if trust.enough else NOT_ENOUGH},
+        "trust": vars(trust) | {"verdict": "trusted" if trust.enough else NOT_ENOUGH},
         **{name: _records(columns) for name, columns in profile.columns.items()},
-        "predictions": [asdict(prediction) for prediction in predictions],
+        "predictions": [vars(prediction) for prediction in predictions],
         "warnings": warnings,
     }
 

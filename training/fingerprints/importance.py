@@ -75,6 +75,8 @@ def seed_model(boosting: Boosting, seed: int) -> Any:
 SHRINKAGE = 0.3
 #: Number of resamples whose correlations are computed at a time; bounds memory.
 BLOCK = 64
+#: Maximal number of bytes of the matrices of a block whose decomposition is kept for the next application.
+SMALL = 2**19
 #: Stressors whose logarithms correlate by this much on average form one cluster.
 ALIKE = 0.9
 #: A constant column differs from its mean by less than this, by rounding.
@@ -115,10 +117,18 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
         rows = counts[start : start + BLOCK]
         related = _weighted_correlations(logs_and_speed, rows / rows.sum(axis=1, keepdims=True))
         among, with_speed = related[:, :-1, :-1], related[:, :-1, -1]
-        values, vectors = np.linalg.eigh((1 - SHRINKAGE) * among + SHRINKAGE * identity)
+        shrunk = (1 - SHRINKAGE) * among + SHRINKAGE * identity
+        # equal for all applications on the same machines
+        small = shrunk.nbytes <= SMALL
+        values, vectors = _known_eigh(shrunk.tobytes(), shrunk.shape) if small else np.linalg.eigh(shrunk)
         turned = np.einsum("bij,bi->bj", vectors, with_speed) / np.sqrt(values)
         scores.append(np.einsum("bij,bj->bi", vectors, turned))
     return np.concatenate(scores)
+
+
+@lru_cache(16)
+def _known_eigh(matrices: bytes, shape: tuple[int, ...]) -> Any:
+    return np.linalg.eigh(np.frombuffer(matrices).reshape(shape))
 
 
 def speed_correlations(measured: Measured, weights: Floats) -> Floats:
@@ -173,10 +183,16 @@ def cluster_columns(measured: Measured) -> list[list[int]]:
     Groups are clusters by average linkage, with 1 - the absolute value of Pearson's correlation as distance,
     in the order of their first columns. A constant column is a group of its own.
     """
+    logs = log_rates(measured.x)
+    return [*map(list, _known_clusters(logs.tobytes("F"), logs.shape))]
+
+
+@lru_cache(4)
+def _known_clusters(content: bytes, shape: tuple[int, ...]) -> list[list[int]]:
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
-    logs = log_rates(measured.x)
+    logs = np.frombuffer(content).reshape(shape, order="F")
     varies = np.ptp(logs, axis=0) > 0
     correlation = np.eye(logs.shape[1])
     inside = np.ix_(varies, varies)
@@ -219,10 +235,14 @@ def cpu_model_folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tup
 
     The folds are not random. ValueError at the first fold if there is only one CPU model.
     """
+    yield from _known_folds(tuple(cpus.tolist()), number)
+
+
+@lru_cache(2)
+def _known_folds(cpus: tuple[str, ...], number: int) -> list[tuple[Rows, Rows]]:
     from sklearn.model_selection import GroupKFold
 
-    parts = min(number, len(np.unique(cpus)))
-    yield from GroupKFold(parts).split(cpus, groups=cpus)
+    return list(GroupKFold(min(number, len(set(cpus)))).split(cpus, groups=cpus))
 
 
 def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
@@ -244,9 +264,9 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
     error, squares = np.zeros(len(truth)), np.zeros(len(groups))
     for train, test in cpu_model_folds(measured.cpus):
         logs = log_rates(measured.x, train)
-        rows, unchanged = logs[test], np.arange(len(test))
-        orders = [unchanged, *(generator.permutation(len(test)) for _ in groups)]
-        shuffled = np.where(is_shuffled, rows[np.stack(orders)], rows)
+        rows, orders = logs[test], np.tile(np.arange(len(test)), (1 + len(groups), 1))
+        generator.permuted(orders[1:], axis=1, out=orders[1:])
+        shuffled = np.where(is_shuffled, rows[orders], rows)
         predicted = predict_by_extra_trees(measured, train, logs, np.concatenate(shuffled), seed)
         misses = predicted.reshape(-1, len(test)) - truth[test]
         error[test] = misses[0]
@@ -326,7 +346,8 @@ class _Replay(np.random.RandomState):
     """Repeats numbers drawn earlier, which takes a tenth of the time of seeding a generator for each."""
 
     def __init__(self, draws: Sequence[int]) -> None:
-        super().__init__(0)
+        # not used, but seeded in a tenth of the default's time
+        super().__init__(np.random.PCG64(0))
         self._next = iter(draws).__next__
 
     def randint(self, *_: Any, **__: Any) -> int:  # type: ignore[override]

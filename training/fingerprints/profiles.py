@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 from zlib import crc32
@@ -89,15 +89,16 @@ def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     if len(machines.y) < 2 or not np.ptp(machines.y):  # noqa: PLR2004 - one machine has nothing to differ from
         values = f"{len(np.unique(machines.y))} different values on {len(machines.y)} machines"
         raise InputError(f"{values}; expected two or more", place=f'application "{measured.application}"')
-    weights = resample_weights(resampling_units(machines), params.n_bootstrap, seed)
-    scores = car_scores(machines)
-    every = shares_of(np.concatenate([scores, car_scores(machines, weights)]))
+    resampled = resample_weights(resampling_units(machines), params.n_bootstrap, seed)
+    weights = np.concatenate([np.ones((1, len(machines.y))), resampled])
+    scores = car_scores(machines, weights)
+    every = shares_of(scores)
     names, alike, named = machines.columns, cluster_columns(machines), columns_by_category(machines.columns)
     singles = [[column] for column in range(len(names))]
     worth = held_out(machines, [*singles, *alike, *named.values()], seed)
     single, cluster, category = np.split(worth.growth, np.cumsum([len(singles), len(alike)]))
     level, limits = params.significance, params.trust
-    related = speed_correlations(machines, np.concatenate([np.ones((1, len(machines.y))), weights]))
+    related = speed_correlations(machines, weights)
     leading = choose_lead(every, related, limits.min_top_rank_stability)
     dealt = chance_correlation(machines, params.n_bootstrap, level, seed)
     evidence = Evidence(machines, resampled_unit(machines), leading, dealt, worth)
@@ -219,8 +220,14 @@ def resample_weights(units: NDArray[np.str_], number: int, seed: int) -> NDArray
     share machines are resampled together.
     """
     names, rows = np.unique(units, return_inverse=True)
-    generators = [np.random.default_rng([seed, crc32(name.encode())]) for name in names]
-    counts = np.column_stack([generator.poisson(1, number) for generator in generators]).astype(np.float64)
-    smooth = np.column_stack([generator.exponential(1, number) for generator in generators])
+    counts, smooth = (
+        np.column_stack(drawn) for drawn in zip(*(_draws(name, number, seed) for name in names), strict=True)
+    )
     few = (counts > 0).sum(axis=1) < ENOUGH
     return np.where(few[:, None], smooth, counts)[:, rows]
+
+
+@lru_cache(1024)
+def _draws(unit: str, number: int, seed: int) -> tuple[Floats, Floats]:
+    generator = np.random.default_rng([seed, crc32(unit.encode())])
+    return generator.poisson(1, number).astype(np.float64), generator.exponential(1, number)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import Literal
 
@@ -230,7 +231,7 @@ class Evidence:
     chance: Chance
     worth: HeldOut
 
-    @property
+    @cached_property
     def n_cpu_models(self) -> int:
         """The number of CPU models."""
         return len(np.unique(self.measured.cpus))
