@@ -107,8 +107,8 @@ class Runs:
         finite = bool(np.isfinite(np.frombuffer(b"".join([v.samples for v in lists.values()]))).all())
         new: dict[OperationKey, _Operation] = {}
         added: list[tuple[_Operation, tuple[int, int], _Values]] = []
-        # operations share these pairs, to save memory
-        places: dict[tuple[int, int], tuple[int, int]] = {}
+        # operations share their keys, to save memory
+        shared_keys: dict[tuple[int, int], tuple[int, int]] = {}
         for (name, unit, better, benchmark, machine, threads, version, mode), values in lists.items():
             key = (benchmark or self._tool, f"{name} {mode}" if mode else name, machine or UNKNOWN)
             operation = self.operations.get(key) or new.get(key)
@@ -124,8 +124,8 @@ class Runs:
                 raise InputError(problem, file=source.path, place=f'operation "{name}"')
             if scale != 1:
                 values.multiply(scale)
-            place = (threads, orders[version])
-            added.append((operation, places.setdefault(place, place), values))
+            shared = (threads, orders[version])
+            added.append((operation, shared_keys.setdefault(shared, shared), values))
         self.operations |= new
         for operation, place, values in added:
             existing = operation.values.setdefault(place, values)
