@@ -85,7 +85,8 @@ class EarlierRuns:
         # a lasting change is one far step, but many far runs
         runs = [np.diff(past, axis=0) / np.sqrt(2), target] if n_history else [past, target]
         residuals = [_standardised_residuals(side, scale).ravel() for side in runs if len(side) > 1]
-        tail = tail_freedom(np.concatenate(residuals)) if residuals else np.inf
+        # the scale takes overlapping steps for independent ones, so only the shape of their tail counts
+        tail = tail_freedom(np.concatenate(residuals), is_scale_known=False) if residuals else np.inf
         return cls(past, n_history, variance, moderated, freedom, tail, forecast)
 
     def had_shift(self, value: Floats, n_target: int) -> NDArray[np.bool_]:
@@ -238,14 +239,16 @@ def without_outlying_runs(past: Floats, n_history: int) -> tuple[Floats, int]:
     return past[~outlying], n_history - int(outlying.sum())
 
 
-def tail_freedom(standardised: Floats) -> float:
+def tail_freedom(standardised: Floats, *, is_scale_known: bool = True) -> float:
     """Return the degrees of freedom of the t distribution that fits best: 2, 3, 4, 6 or 10.
 
     Infinity (the normal distribution) without values, or if the best log likelihood exceeds the normal one's
-    by 3 or less. `standardised` has standard deviation 1; values that are not finite do not count.
+    by 3 or less. `standardised` has standard deviation 1; values that are not finite do not count. Unless
+    `is_scale_known`, the normal distribution has the values' own deviation: a larger one is no heavier tail.
     """
     squares = standardised[np.isfinite(standardised)] ** 2
-    normal = -(squares.sum() + len(squares) * np.log(2 * np.pi)) / 2
+    variance = 1.0 if is_scale_known or not len(squares) else max(float(squares.mean()), TINY)
+    normal = -(squares.sum() / variance + len(squares) * np.log(2 * np.pi * variance)) / 2
     likelihood = [
         len(squares) * (special.gammaln((f + 1) / 2) - special.gammaln(f / 2) - np.log(f * np.pi) / 2)
         - (f + 1) / 2 * np.log1p(squares / f).sum()

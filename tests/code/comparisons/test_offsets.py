@@ -11,7 +11,7 @@ from benchmarks.drift import Circumstances, Project
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
 from features.comparisons.between_run_variation import build_shifts, robust_scale
-from features.comparisons.earlier_runs import moderate_variances, tail_freedom
+from features.comparisons.earlier_runs import EarlierRuns, moderate_variances, tail_freedom
 from features.comparisons.run_levels import RunLevels
 from features.comparisons.run_shifts import DOUBTED, RunShifts
 from features.comparisons.summaries import hodges_lehmann
@@ -170,6 +170,16 @@ def test_far_values_show_the_tail_of_their_distribution(seed):
     assert tail_freedom(rng.standard_t(2, 400)) <= 4
     assert tail_freedom(rng.normal(size=400)) >= 10
     assert tail_freedom(np.full(3, np.nan)) == np.inf
+    assert tail_freedom(rng.standard_t(2, 400), is_scale_known=False) <= 4
+    assert tail_freedom(3 * rng.normal(size=400), is_scale_known=False) >= 10
+    assert tail_freedom(np.zeros(3), is_scale_known=False) == np.inf
+
+
+def test_four_normal_runs_seldom_show_a_heavier_tail():
+    rng = np.random.default_rng(1)
+    runs = rng.normal(0, 0.01, (200, 5, 20))
+    tails = [EarlierRuns.estimate(build[:4], build[4:], 3).tail for build in runs]
+    assert np.isfinite(tails).mean() < 0.03
 
 
 def test_far_improvements_raise_the_limit_of_slower_operations():
