@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks.table import SEED, Table, call_in_process, load_note, time_call
+from data.corun.tables import AND
 from data.parallel import with_progress_bar
 from data.params import load
 from data.paths import FamilyPaths
-from features.corun.rates import AND
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
 from training.evaluation.search import Tuned, read_tuned
 
