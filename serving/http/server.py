@@ -10,12 +10,13 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from http import HTTPStatus
 from math import ceil
+from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -217,8 +218,38 @@ def stop_handshakes(listening: socket.socket) -> None:
         listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
 
 
+#: Seconds for which a worker leaves a new connection to another worker that has fewer connections.
+PATIENCE = 0.001
+#: How often in a row it does so: the other worker may be busy.
+MOST_WAITS = 20
+#: Number of connections, in `counts`, of a worker that accepts none.
+NOT_LISTENING = 2**31 - 1
+#: Seconds for which a process without free file descriptors accepts no connection.
+EXHAUSTED = 1.0
+
+
 class DrainingServer(Server):
-    """A uvicorn server that on shutdown answers pending requests and makes clients reconnect elsewhere."""
+    """A uvicorn server that shares connections equally with other workers, and drains them on shutdown.
+
+    On shutdown it answers pending requests and makes clients reconnect elsewhere. `counts` is shared memory
+    with the number of connections of each worker; `place` is that of this worker. Left to the event loop, the
+    first worker to wake accepts nearly all connections that arrive at once, and the others stay idle.
+    """
+
+    def __init__(self, config: Config, counts: MutableSequence[int] | None = None, place: int = 0) -> None:
+        super().__init__(config)
+        self.counts = [0] if counts is None else counts
+        self.place = place
+        self._retries: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._accepted: set[asyncio.Task[Any]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, then accept connections at `sockets`."""
+        await super().startup([])
+        self.counts[self.place] = 0
+        for listening in sockets or []:
+            listening.setblocking(False)
+            self._await_connection(listening)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, answer connected clients up to the time limit, then close."""
@@ -229,20 +260,60 @@ class DrainingServer(Server):
         for begun in self.server_state.connections:
             if isinstance(begun, LimitedProtocol):
                 begun.end_after_answer()
-        duplicates = [listening.dup() for listening in sockets or []]
-        for server in self.servers:
-            server.close()
-        protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
-        make_protocol = partial(
-            protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
-        for connection in [accepted for listening in duplicates for accepted in _accept_waiting(listening)]:
-            await loop.connect_accepted_socket(make_protocol, connection)
+        for retry in self._retries.values():
+            retry.cancel()
+        for listening in sockets or []:
+            loop.remove_reader(listening)
+            with listening, suppress(OSError):
+                while True:
+                    self._accept(listening)
+        self.counts[self.place] = NOT_LISTENING
+        if self._accepted:
+            await asyncio.wait(self._accepted)
         end = loop.time() + DRAIN
         # uvicorn has no event for closed connections
         while self.server_state.connections and loop.time() < end and not self.force_exit:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
+
+    def _await_connection(self, listening: socket.socket) -> None:
+        asyncio.get_running_loop().add_reader(listening, self._share_connection, listening)
+
+    def _share_connection(self, listening: socket.socket, waits: int = 0) -> None:
+        self.counts[self.place] = own = len(self.server_state.connections) + len(self._accepted)
+        if own > min(self.counts) and waits < MOST_WAITS:
+            self._retry_later(listening, PATIENCE, partial(self._share_connection, listening, waits + 1))
+            return
+        try:
+            self._accept(listening)
+        except (BlockingIOError, ConnectionAbortedError):
+            # another worker was faster, or the client has gone
+            pass
+        except OSError as exc:
+            LOG.error("connections wait for %g s: %s", EXHAUSTED, exc.strerror)  # noqa: TRY400
+            self._retry_later(listening, EXHAUSTED, partial(self._await_connection, listening))
+            return
+        if waits:
+            self._await_connection(listening)
+
+    def _retry_later(self, listening: socket.socket, seconds: float, action: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        self._retries[listening] = loop.call_later(seconds, action)
+
+    def _accept(self, listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        make_protocol = partial(
+            protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(loop.connect_accepted_socket(make_protocol, connection))
+        self._accepted.add(task)
+        task.add_done_callback(self._accepted.discard)
+        self.counts[self.place] += 1
 
 
 class SingleProcessServer(DrainingServer):
@@ -269,26 +340,23 @@ class SingleProcessServer(DrainingServer):
         self.should_exit, self.ending_signal = True, sig
 
 
-def _accept_waiting(listening: socket.socket) -> Iterator[socket.socket]:
-    """Yield the connections that wait to be accepted at a socket, then close the socket."""
-    listening.setblocking(False)
-    with listening, suppress(BlockingIOError):
-        while True:
-            connection, _ = listening.accept()
-            connection.setblocking(False)
-            yield connection
-
-
 LOG = logging.getLogger("perfjudge")
 
 
 class Worker(Process):
-    """A worker process."""
+    """A worker process; see `DrainingServer` for `counts` and `place`."""
+
+    def __init__(
+        self, config: Config, sockets: list[socket.socket], counts: MutableSequence[int], place: int
+    ) -> None:
+        super().__init__(config, sockets)
+        self.counts = counts
+        self.place = place
 
     @cached_property
     def server(self) -> DrainingServer:
         """The uvicorn server of the worker process."""
-        return DrainingServer(self.config)
+        return DrainingServer(self.config, self.counts, self.place)
 
 
 #: How many workers in a row may end before they serve until the server ends.
@@ -302,7 +370,8 @@ class Workers(Multiprocess):
 
     def init_processes(self) -> None:
         """Start all processes."""
-        self.processes = [self._start_worker() for _ in range(self.processes_num)]
+        self.counts: MutableSequence[int] = RawArray("i", self.processes_num)
+        self.processes = [self._start_worker(place) for place in range(self.processes_num)]
         # by place: how many of its workers in a row ended before they served; -1 once its worker serves
         self.failed_starts = [0] * self.processes_num
 
@@ -324,7 +393,7 @@ class Workers(Multiprocess):
             # remove its gauges, keep its counters
             mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
             LOG.warning("worker %s ended (%s); another takes its place", process.pid, process.exitcode)
-            self.processes[place] = self._start_worker()
+            self.processes[place] = self._start_worker(place)
 
     def terminate_all(self) -> None:
         """Stop all workers, and close the sockets so that no client waits for an answer."""
@@ -351,8 +420,9 @@ class Workers(Multiprocess):
 
     handle_ttou = handle_ttin
 
-    def _start_worker(self) -> Worker:
-        worker = Worker(self.config, self.sockets)
+    def _start_worker(self, place: int) -> Worker:
+        self.counts[place] = NOT_LISTENING
+        worker = Worker(self.config, self.sockets, self.counts, place)
         worker.start()
         return worker
 
@@ -378,8 +448,6 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    # libuv: a worker accepts one connection at a time, else the first to wake accepts nearly all of a burst
-    os.environ.setdefault("UV_TCP_SINGLE_ACCEPT", "1")
     place = resolve_address(host, port, settings.tokens)
     if settings.tokens is not None:
         authentication.read_tokens(Path(settings.tokens))

@@ -14,7 +14,7 @@ class ScriptedWorker:
     serves: list[bool]
     pid, exitcode = 1, 7
 
-    def __init__(self, config, sockets):
+    def __init__(self, config, sockets, counts, place):
         self.ready, self.checks = self.serves.pop(0), 0
 
     def is_alive(self, timeout):

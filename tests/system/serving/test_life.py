@@ -6,9 +6,10 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import httpx
+import psutil
 import pytest
 
 from serving.http.server import stop_handshakes
@@ -186,3 +187,59 @@ def test_no_connection_waits_at_a_socket_after_the_last_accept():
             listening.setblocking(False)
             with pytest.raises(BlockingIOError):
                 listening.accept()
+
+
+def connections_by_worker(server):
+    """Return the numbers of established connections of the server's workers, in ascending order."""
+    port = int(server.url.rpartition(":")[2])
+    return sorted(
+        sum(
+            connection.laddr.port == port and connection.status == psutil.CONN_ESTABLISHED
+            for connection in psutil.Process(worker).net_connections("tcp")
+        )
+        for worker in server.children("spawn_main")
+    )
+
+
+def both_workers_accept(server):
+    with server.connect(), server.connect():
+        with suppress(AssertionError):
+            wait_until(lambda: sum(connections_by_worker(server)) == 2, 1)
+        return connections_by_worker(server) == [1, 1]
+
+
+def test_workers_share_connections_equally(model_directory):
+    with serving("--model", str(model_directory), "--workers", "2") as server:
+        wait_until(lambda: both_workers_accept(server))
+        for _ in range(3):
+            with ExitStack() as opened:
+                for _ in range(16):
+                    opened.enter_context(server.connect())
+                wait_until(lambda: sum(connections_by_worker(server)) == 16)
+                fewer, more = connections_by_worker(server)
+                assert more - fewer <= 2, (fewer, more)
+            wait_until(lambda: sum(connections_by_worker(server)) == 0)
+
+
+def test_other_workers_serve_while_one_is_stopped(model_directory):
+    with serving("--model", str(model_directory), "--workers", "2") as server:
+        wait_until(lambda: both_workers_accept(server))
+        stopped = min(server.children("spawn_main"))
+        os.kill(stopped, signal.SIGSTOP)
+        with ExitStack() as opened:
+            opened.callback(os.kill, stopped, signal.SIGCONT)
+            for _ in range(20):
+                opened.enter_context(server.connect())
+            wait_until(lambda: connections_by_worker(server) == [0, 20], 10)
+
+
+def test_a_process_without_file_descriptors_serves_again_later(model_directory):
+    with serving("--model", str(model_directory)) as server:
+        process = psutil.Process(server.process.pid)
+        limit = process.num_fds() + 10
+        process.rlimit(psutil.RLIMIT_NOFILE, (limit, limit))
+        with ExitStack() as opened:
+            for _ in range(30):
+                opened.enter_context(server.connect())
+            wait_until(lambda: "connections wait" in said(server))
+        assert told(server, "/healthz")["status"] == "ok"
