@@ -66,8 +66,9 @@ def copy_project(root: Path) -> Path:
         # compiled once: further copies keep the files' times, so that the compiled code stays valid
         compileall.compile_dir(root / room, quiet=1)
     shutil.copytree(ROOT / "data/raw", root / "data/raw", ignore=shutil.ignore_patterns("journal.jsonl"))
-    for name in (".dvc/config", "dvc.yaml", "reports/dvc.yaml", ".dvcignore", ".gitignore"):
-        (root / name).parent.mkdir(exist_ok=True)
+    files = ("dvc.yaml", "reports/dvc.yaml", "docs/results/transfer.csv")
+    for name in (*files, ".dvc/config", ".dvcignore", ".gitignore"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     for family, verbs in PARAM_CHANGES.items():

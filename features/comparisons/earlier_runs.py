@@ -27,8 +27,10 @@ _SIMILAR_SHIFT = 0.7
 #: Cut of Huber's location, in standard deviations.
 _HUBER = 1.5
 
-#: An earlier run whose operations scatter by this multiple of the usual run is left out.
-_OUTLYING = 2.5
+#: An earlier run is left out whose operations scatter more than in the usual run: by this share, or by the
+#: second number over the root of the number of operations, if that is more. If all runs scatter alike, one
+#: history in ten (5 operations) to twenty (50) loses a run.
+_OUTLYING = (0.3, 2.0)
 
 #: History and its last runs differ where they are further apart than this many standard errors.
 _APART = 2.8
@@ -227,14 +229,20 @@ def without_outlying_runs(past: Floats, n_history: int) -> tuple[Floats, int]:
 
     `past`: shape (n_runs, n_configurations), log levels, the first `n_history` are earlier runs. NaN (not
     measured) is ignored, and a run without any value is kept; no value may be infinite. The scatter of a run
-    is the median distance of its values from the medians of their configurations over all runs. An earlier
-    run is removed if its scatter exceeds 2.5 times the median scatter of all runs; with three earlier runs or
+    is the root mean square of the distances of its values from their expected levels, each in standard
+    deviations of its configuration and at most 3. An earlier run is removed if its scatter exceeds the median
+    scatter of all runs by 30 %, or by 2 / sqrt(n_configurations) if that is more; with three earlier runs or
     fewer, none is removed, and `past` itself is returned.
     """
     if n_history <= FEW_RUNS:
         return past, n_history
-    sizes = nan_median(np.abs(past - nan_median(past)).T)
-    outlying = sizes > _OUTLYING * np.nanmedian(sizes)
+    distance = np.abs(past - expected_levels(past, 0))
+    deviation = nan_median(distance) / MAD
+    deviation = np.maximum(np.maximum(deviation, np.nanmedian(deviation) / 2), TINY)
+    sizes = np.sqrt(nan_mean(np.minimum(distance / deviation, CUT).T ** 2))
+    least, of_number = _OUTLYING
+    cut = 1 + max(least, of_number / np.sqrt(past.shape[1]))
+    outlying = sizes > cut * np.nanmedian(sizes)
     outlying[n_history:] = False
     return past[~outlying], n_history - int(outlying.sum())
 

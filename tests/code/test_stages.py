@@ -1,5 +1,6 @@
 """The stages ingest and validate of every family: what they write, print and refuse."""
 
+import json
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.data.corun.rows import small as coruns
 from tests.data.matrices.rows import pair
 from tests.data.matrices.rows import run as matrix_run
 from tests.data.matrices.rows import small as matrices
+from training import evaluate
 
 FIGURE = (Path(__file__).parents[1] / "data/comparisons/figures/figure_6_1.xml").read_text()
 ASSUMED = (
@@ -88,6 +90,20 @@ KEPT = {
         "kept",
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "split"), [("comparisons", "grouped"), ("matrices", "test-cases")])
+def test_an_evaluation_ends_with_the_table_of_its_scores(tmp_path, monkeypatch, capsys, family, split):
+    metrics = Path(f"reports/{family}/metrics.json").read_text()
+    path = tmp_path / f"reports/{family}/metrics.json"
+    path.parent.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    evaluate._evaluate_and_print(lambda: path.write_text(metrics), family)
+    printed = capsys.readouterr().out
+    entries = json.loads(metrics)["splits"][split]["entries"]
+    for name, entry in entries.items():
+        (row,) = (line for line in printed.splitlines() if line.startswith(f"│ {name} "))
+        assert f"{entry['balanced_accuracy']['pooled']:.3f}" in row
 
 
 @pytest.mark.parametrize("family", KEPT)

@@ -193,7 +193,7 @@ def print_scores(metrics: dict[str, Any], split: str, cases: str) -> None:
     """Print the table of one split of metrics.json to stdout; see `scores_table`."""
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else 110).print(scores_table(metrics, split, cases))
+    Console(width=None if sys.stdout.isatty() else 130).print(scores_table(metrics, split, cases))
 
 
 def scores_table(metrics: dict[str, Any], split: str, cases: str) -> Table:

@@ -11,7 +11,12 @@ from benchmarks.drift import Circumstances, Project
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
 from features.comparisons.between_run_variation import build_shifts, robust_scale
-from features.comparisons.earlier_runs import EarlierRuns, moderate_variances, tail_freedom
+from features.comparisons.earlier_runs import (
+    EarlierRuns,
+    moderate_variances,
+    tail_freedom,
+    without_outlying_runs,
+)
 from features.comparisons.run_levels import RunLevels
 from features.comparisons.run_shifts import DOUBTED, RunShifts
 from features.comparisons.summaries import hodges_lehmann
@@ -111,6 +116,21 @@ def test_one_outlying_earlier_run_hides_no_slow_operation(at, factor, seed):
     odd = np.median(build_shifts(run_levels(history, *sides)).own.error)
     # a shift is found from three standard errors on: at most two percentage points later
     assert 3 * (odd - usual) <= 0.02
+
+
+@pytest.mark.parametrize("operations", [20, 100])
+def test_an_earlier_run_that_scatters_more_than_others_is_left_out(operations):
+    scattered, alike = [], []
+    for seed in range(100):
+        past = np.random.default_rng(seed).normal(0, 0.01, (11, operations))
+        alike.append(11 - len(without_outlying_runs(past, 10)[0]))
+        past[seed % 10] *= 3
+        left, n_history = without_outlying_runs(past, 10)
+        scattered.append(n_history == 9 and not (left == past[seed % 10]).all(axis=1).any())
+        # the baseline is never left out
+        assert (left[-1] == past[-1]).all()
+    assert np.mean(scattered) >= 0.85
+    assert np.mean(np.array(alike) > 0) <= 0.15
 
 
 def test_the_shift_of_a_whole_run_is_taken_out():
