@@ -625,7 +625,7 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
         typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes. Default: one per CPU."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a list of the written pages as JSON.")
+        bool, typer.Option("--json", help="Print the newest states and lasting changes as JSON.")
     ] = False,
 ) -> int:
     """Write HTML pages of the results of many versions. They show box plots, verdicts and lasting changes."""

@@ -38,8 +38,8 @@ Whole = Annotated[
     bool | None,
     typer.Option(
         "--whole/--beginning",
-        help="Whether SOLO.csv is a whole run or only the beginning of one. Default: whole if it lasts longer"
-        " than CORUN.csv.",
+        help="Whether SOLO.csv is a whole run or only the beginning of one. Default: whole if it lasts over"
+        " 10 % longer than CORUN.csv, or both seem complete (equal work in different times).",
     ),
 ]
 

@@ -71,7 +71,8 @@ class OnlineRequest(JsonSection):
     corun: FirstSeconds
     solo_is_whole: bool | None = Field(
         default=None,
-        description="Whether solo is a whole run, not a beginning. Default: whether it is longer than corun.",
+        description="Whether solo is a whole run, not a beginning. Default: whether it is over 10 % longer"
+        " than corun, or both seem complete (equal work in different times).",
     )
     machine: Name | None = Field(default=None, description="Default: one that the model was trained on.")
 

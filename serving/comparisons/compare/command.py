@@ -63,7 +63,7 @@ class CompareRequest:
     history: Sequence[Path] = ()
     served: Judge
     measure: Measure = field(default_factory=Measure)
-    #: assumed standard deviation between runs; see `features.comparisons.between_run_variation.divide_shifts`
+    #: assumed standard deviation between runs; see `features.comparisons.run_shifts.RunShifts.from_sides`
     assumed: float = ASSUMED
     kind: str | None = None  # the format of all runs; None: detected from the content
     confirming: ConfirmationRuns = field(default_factory=ConfirmationRuns)

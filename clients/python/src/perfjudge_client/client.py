@@ -336,8 +336,9 @@ class Client:
         """Return the impact predicted from the first seconds of a task alone and with its co-runners.
 
         `machine` is by default one that the model was trained on. `solo_is_whole` is whether `solo` is a
-        complete run (default: whether it is longer than `corun`). The impact (co-run time / solo time) is
-        None if the samples are unusable.
+        complete run (default: whether it is over 10 % longer than `corun`, or both seem complete, with
+        equal work in different times). The impact (co-run time / solo time) is None if the samples are
+        unusable.
         """
         content = {"solo": solo, "corun": corun, "machine": machine, "solo_is_whole": solo_is_whole}
         return self._request_answer("/v1/corun/online", _without_none(content), schemas.OnlineAnswer)

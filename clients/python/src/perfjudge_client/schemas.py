@@ -415,7 +415,7 @@ class OnlineRequest(Struct, omit_defaults=True, kw_only=True):
         Annotated[
             bool,
             Meta(
-                description="Whether solo is a whole run, not a beginning. Default: whether it is longer than corun."
+                description="Whether solo is a whole run, not a beginning. Default: whether it is over 10 % longer than corun, or both seem complete (equal work in different times)."
             ),
         ]
         | None
