@@ -166,6 +166,13 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._is_answering:
             self.cycle.keep_alive = False
 
+    def move_after_answer(self) -> bool:
+        """Announce the closing of the connection in the current answer; return False if it is too late."""
+        if not self._is_answering or self.cycle.response_started or self.pipeline:
+            return False
+        self.end_after_answer()
+        return True
+
     @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -224,6 +231,8 @@ PATIENCE = 0.001
 MOST_WAITS = 20
 #: Number of connections, in `counts`, of a worker that accepts none.
 NOT_LISTENING = 2**31 - 1
+#: Difference of the connections of two workers from which on the one with more closes some.
+UNEQUAL = 4
 #: Seconds for which a process without free file descriptors accepts no connection.
 EXHAUSTED = 1.0
 
@@ -233,7 +242,9 @@ class DrainingServer(Server):
 
     On shutdown it answers pending requests and makes clients reconnect elsewhere. `counts` is shared memory
     with the number of connections of each worker; `place` is that of this worker. Left to the event loop, the
-    first worker to wake accepts nearly all connections that arrive at once, and the others stay idle.
+    first worker to wake accepts nearly all connections that arrive at once, and the others stay idle. If one
+    still has more than others, because these started later or were busy, some of its clients are made to
+    reconnect.
     """
 
     def __init__(self, config: Config, counts: MutableSequence[int] | None = None, place: int = 0) -> None:
@@ -276,11 +287,29 @@ class DrainingServer(Server):
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
 
+    async def on_tick(self, counter: int) -> bool:
+        """Move connections to workers with fewer, every second; return whether the server is to end."""
+        if counter % 10 == 0:
+            self.counts[self.place] = own = self._n_connections
+            surplus = own - min(self.counts)
+            if surplus >= UNEQUAL:
+                self._move_connections(surplus // 2)
+        return await super().on_tick(counter)
+
+    def _move_connections(self, number: int) -> None:
+        for connection in list(self.server_state.connections):
+            if number and isinstance(connection, LimitedProtocol):
+                number -= connection.move_after_answer()
+
+    @property
+    def _n_connections(self) -> int:
+        return len(self.server_state.connections) + len(self._accepted)
+
     def _await_connection(self, listening: socket.socket) -> None:
         asyncio.get_running_loop().add_reader(listening, self._share_connection, listening)
 
     def _share_connection(self, listening: socket.socket, waits: int = 0) -> None:
-        self.counts[self.place] = own = len(self.server_state.connections) + len(self._accepted)
+        self.counts[self.place] = own = self._n_connections
         if own > min(self.counts) and waits < MOST_WAITS:
             self._retry_later(listening, PATIENCE, partial(self._share_connection, listening, waits + 1))
             return

@@ -233,6 +233,20 @@ def test_other_workers_serve_while_one_is_stopped(model_directory):
             wait_until(lambda: connections_by_worker(server) == [0, 20], 10)
 
 
+def test_connections_move_to_a_worker_that_was_stopped(model_directory):
+    with serving("--model", str(model_directory), "--workers", "2") as server:
+        wait_until(lambda: both_workers_accept(server))
+        stopped = min(server.children("spawn_main"))
+        os.kill(stopped, signal.SIGSTOP)
+        with ExitStack() as opened:
+            opened.callback(os.kill, stopped, signal.SIGCONT)
+            load = opened.enter_context(Load(server, 16))
+            wait_until(lambda: connections_by_worker(server) == [0, 16], 10)
+            os.kill(stopped, signal.SIGCONT)
+            wait_until(lambda: connections_by_worker(server)[0] >= 6, 10)
+    assert load.failed == []
+
+
 def test_a_process_without_file_descriptors_serves_again_later(model_directory):
     with serving("--model", str(model_directory)) as server:
         process = psutil.Process(server.process.pid)
