@@ -56,6 +56,8 @@ SAMPLES, RARELY, REFERENCE_MS = 9, 3, 20.0
 SMALLEST, ATTEMPTS = 5, 2
 #: Newest runs that the page shows, and earlier runs that each needs to be judged there.
 SHOWN, LEAST = 40, 10
+#: Separates time and commit in the names of runs; git reads such a name as the commit at its end.
+COMMIT = "-g"
 Samples = Mapping[tuple[str, str], list[float]]
 
 
@@ -131,17 +133,17 @@ def check_speed(history: Path, *, add: bool) -> int:
     """Measure this code and compare it with the runs in `history`; return 1 if an operation became slower.
 
     One that is slower in the first run is measured again, and fails if it is slower in `ATTEMPTS` runs.
-    Without earlier runs of this kind of machine, the commit of the newest run is measured here, too; without
-    that commit, nothing is compared. `add`: copy the first run to `history`.
+    Only `recent_runs` count, since many faster operations would be taken for variation. Without earlier runs
+    of this kind of machine, the commit of the newest run is measured here, too; without that commit, nothing
+    is compared. `add`: copy the first run to `history`.
     """
     commit = head_commit(Path())
     runs = [*run_files([history])] if history.is_dir() and any(history.iterdir()) else []
-    earlier = [run for run in runs if _machine_of(run) == machine_name()]
+    earlier = recent_runs([run for run in runs if _machine_of(run) == machine_name()])
     slower: set[str] = set()
     with TemporaryDirectory() as scratch:
         for attempt in range(ATTEMPTS):
-            # git reads such a name as the commit at its end
-            name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}" + (f"-g{commit[:8]}" if commit else "")
+            name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}" + (f"{COMMIT}{commit[:8]}" if commit else "")
             run = Path(scratch) / f"{name}.json"
             if _measure_code(Path(), run).returncode:
                 return BAD_INPUT
@@ -166,6 +168,16 @@ def check_speed(history: Path, *, add: bool) -> int:
     remedy = "mend it, or acknowledge it in .perfjudge.yaml, see CONTRIBUTING.md"
     sys.stderr.write(f"slower in each of {ATTEMPTS} runs: {', '.join(sorted(slower))}; {remedy}\n")
     return 1
+
+
+def recent_runs(runs: Sequence[Path]) -> list[Path]:
+    """Return the runs since the newest commit that was measured `LEAST` times or more; without one, all.
+
+    `runs` are in the order of time; the name of a run ends with its commit.
+    """
+    commits = [run.stem.rpartition(COMMIT)[2] for run in runs]
+    often = [at for at, commit in enumerate(commits) if commits.count(commit) >= LEAST]
+    return [*runs[commits.index(commits[often[-1]]) if often else 0 :]]
 
 
 def _measure_code(directory: Path, run: Path) -> subprocess.CompletedProcess[bytes]:
@@ -198,7 +210,10 @@ def write_page(history: Path) -> None:
     machine = _machine_of(newest)
     runs = [*(run for run in runs if _machine_of(run) == machine), newest]
     levels = [_levels_of(run) for run in runs]
-    judged = [_compare(runs[: at + 1]) for at in range(LEAST, len(runs))][-SHOWN:]
+    judged = [
+        _compare([*recent_runs(runs[:at]), runs[at]])
+        for at in range(max(LEAST, len(runs) - SHOWN), len(runs))
+    ]
     detectable = {row.full_name: row.detectable for row in judged[-1].rows} if judged else {}
     rows = []
     for name, level in levels[-1].items():

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -113,3 +114,15 @@ def test_the_page_draws_every_run_and_names_false_alarms(monkeypatch, tmp_path):
     assert re.search(r"^\| b/d \| [12]\d.*\| [▃▄▅]{14} \|$", page, re.MULTILINE)
     assert "Of the last 4 runs, 3 have no regression beside" in page
     assert "Called slower: b/c." in page
+
+
+def test_the_runs_since_a_commit_that_was_often_measured_are_compared():
+    def runs(*commits):
+        return [Path(f"20260101-{at:06}-g{commit}.json") for at, commit in enumerate(commits)]
+
+    often = guard.LEAST * ["b"]
+    assert guard.recent_runs([]) == []
+    assert guard.recent_runs(runs("a", "b", "c")) == runs("a", "b", "c")
+    many = runs(*guard.LEAST * ["a"], *often, "c", "d")
+    assert guard.recent_runs(many) == many[guard.LEAST :]
+    assert guard.recent_runs(many[: guard.LEAST + 3]) == many[: guard.LEAST + 3]
