@@ -231,7 +231,7 @@ PATIENCE = 0.001
 MOST_WAITS = 20
 #: Number of connections, in `counts`, of a worker that accepts none.
 NOT_LISTENING = 2**31 - 1
-#: Difference of the connections of two workers from which on the one with more closes some.
+#: A worker that has so many more connections than another one lets some of its clients reconnect.
 UNEQUAL = 4
 #: Seconds for which a process without free file descriptors accepts no connection.
 EXHAUSTED = 1.0
