@@ -32,6 +32,9 @@ from features.comparisons.summaries import MAD, flatten_samples, hodges_lehmann
 #: has to exceed, and the usual one, below which a change is not doubted.
 ASSUMED, ASSUMED_USUAL = 0.015, 0.007
 
+#: Between-run variation of whole runs without evidence, in multiples of the assumed one.
+_WHOLE_RUNS = 1.2
+
 #: Least degrees of freedom of a measured variance that replaces the assumed one.
 ENOUGH = 5.0
 
@@ -99,6 +102,7 @@ class BuildShifts:
     removed: float  # the part of the whole run's shift that is not in `own`
     run_spread: Floats  # shape (n_configurations,): between-run standard deviation, as a share
     evidence: VariationEvidence
+    has_history: bool  # whether earlier runs contribute
 
     @property
     def whole_limit(self) -> float:
@@ -159,7 +163,8 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     if known.n_history:
         # an earlier run had this shift without a change
         error = np.maximum(error, known.had_shift(value, len(target)) * np.abs(value) / _BARELY)
-    return BuildShifts(Shifts(value, error, freedom, error), whole, removed, np.sqrt(variance), evidence)
+    own, has_history = Shifts(value, error, freedom, error), bool(known.n_history)
+    return BuildShifts(own, whole, removed, np.sqrt(variance), evidence, has_history)
 
 
 def single_shifts(sides: Sides, assumed: float = ASSUMED) -> tuple[Shifts, Floats, NDArray[np.bool_]]:
@@ -309,6 +314,7 @@ def _whole_shift(
     """Return the shift of the target's runs as a whole; `assumed`: between-run spread without history."""
     known = EarlierRuns.estimate(before[:, None], after[:, None], n_history)
     value, runs = known.level_shift(after[:, None])
-    variance = known.variance + chance[-1] if assumed is None else assumed**2 + chance[-1:]
+    variance = known.variance if assumed is None else np.full(1, (_WHOLE_RUNS * assumed) ** 2)
+    variance = variance + chance[-1]
     error = np.sqrt(variance * runs)
     return Shifts(value, error, known.freedom if assumed is None else np.full(1, _KNOWN), error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Samples, Sides
-from features.comparisons.summaries import flatten_samples, hodges_lehmann, robust_spread
+from features.comparisons.summaries import (
+    flatten_samples,
+    interquartile_mean,
+    limited_mean,
+    relative_deviation,
+    robust_spread,
+)
 
 #: Least number of operations to estimate the shift of a whole run and the variation between operations.
 FEWEST = 5
@@ -26,6 +33,12 @@ CUT = 3.0
 #: Variance of the Hodges-Lehmann estimate of normal samples, relative to that of their mean.
 _LEVEL_VARIANCE = np.pi / 3
 
+#: `relative_deviation` of samples from which on their mean is the better level.
+_LIGHT_TAILED = 0.78
+
+#: Number of samples whose own deviation counts as much as that of all configurations.
+_SIMILAR_TAILS = 45.0
+
 
 @dataclass(frozen=True)
 class RunLevels:
@@ -40,14 +53,19 @@ class RunLevels:
 
     @classmethod
     def from_sides(cls, sides: Sides) -> RunLevels:
-        """Return the runs' log levels (Hodges-Lehmann; of summaries: the median); NaN unless above 0."""
+        """Return the runs' log levels; NaN unless above 0.
+
+        The level of samples is their interquartile mean; where they have no heavier tails than normal ones,
+        as bimodal samples, their mean, of which outliers are limited; of summaries, it is the median.
+        """
         levels, noise = [], []
+        is_light = _are_light_tailed([*(side for _, side, _ in sides.both_sides), sides.history])
         for _, side, five in sides.both_sides:
-            runs, summary = _run_levels(side, sides.sign), side.lengths == 0
+            runs, summary = _run_levels(side, sides.sign, is_light), side.lengths == 0
             runs[:1, summary] = signed_logarithm(five[summary, 2], sides.sign[summary])
             levels.append(runs)
             noise.append(sample_variance(side, five))
-        history = _run_levels(sides.history, sides.sign)
+        history = _run_levels(sides.history, sides.sign, is_light)
         history = history[np.isfinite(history).any(axis=1)]
         return cls(history, levels[0], levels[1], sides.comparison, noise[0] + noise[1])
 
@@ -90,13 +108,27 @@ def sample_variance(side: Samples, five: Floats) -> Floats:
     return np.where(np.isfinite(variance), variance, 0.0)
 
 
-def _run_levels(side: Samples, sign: Floats) -> Floats:
+def _are_light_tailed(sides: Sequence[Samples]) -> NDArray[np.bool_]:
+    """Return whose samples have no heavier tails than normal ones, shape (n_configurations,)."""
+    weights, sums = np.zeros((2, len(sides[0].lengths)))
+    for side in sides:
+        ratios = side.reduce_versions(relative_deviation)
+        owner, place = flatten_samples(ratios)
+        ratio, weight = ratios.values[place], (side.lengths / np.maximum(ratios.lengths, 1))[owner]
+        weights += np.bincount(owner, weight * np.isfinite(ratio), len(weights))
+        sums += np.bincount(owner, weight * np.nan_to_num(ratio), len(weights))
+    usual = sums.sum() / max(weights.sum(), 1.0)
+    return np.asarray((sums + _SIMILAR_TAILS * usual) / (weights + _SIMILAR_TAILS) >= _LIGHT_TAILED)
+
+
+def _run_levels(side: Samples, sign: Floats, is_light_tailed: NDArray[np.bool_]) -> Floats:
     """Return the levels of the runs of a side, shape (n_runs or 1, n_configurations)."""
-    levels = side.reduce_versions(hodges_lehmann)
+    levels, means = (side.reduce_versions(level) for level in (interquartile_mean, limited_mean))
     owner, place = flatten_samples(levels)
+    values = np.where(is_light_tailed[owner], means.values[place], levels.values[place])
     orders, row = np.unique(levels.orders[place], return_inverse=True)
     runs = np.full((max(len(orders), 1), len(sign)), np.nan)
-    runs[row, owner] = signed_logarithm(levels.values[place], sign[owner])
+    runs[row, owner] = signed_logarithm(values, sign[owner])
     return runs
 
 

@@ -284,6 +284,57 @@ def robust_spread(five: Floats) -> Floats:
     return np.maximum((five[..., 3] - five[..., 1]) / _IQR, NOISE_FLOOR * middle)
 
 
+#: Distance from the median, in ranges from the first to the last octile, beyond which a sample is limited.
+_FAR_OUT = 2.0
+
+#: Fewer samples do not show how heavy their tails are.
+_FEWEST_WITH_TAILS = 5
+
+
+def interquartile_mean(ordered: Floats) -> Floats:
+    """Return the mean of the middle half of each row; samples at its ends count in part.
+
+    `ordered`, shape (n_rows, n_samples), at least one sample, ascends in each row. Shape (n_rows,); NaN for a
+    row with a NaN.
+    """
+    place = np.arange(length := ordered.shape[1])
+    weights = np.minimum(place + 1, 0.75 * length) - np.maximum(place, 0.25 * length)
+    level = ordered @ (np.maximum(weights, 0.0) / (0.5 * length))
+    return np.where(np.isnan(ordered[:, -1]), np.nan, level)
+
+
+def limited_mean(ordered: Floats) -> Floats:
+    """Return the mean of each row, of samples limited to a distance from the median: two ranges of octiles.
+
+    A sample farther away counts as if it were at that distance; the range is from an eighth to seven eighths
+    of the samples, 2.3 standard deviations of normal ones. Arrays as of `interquartile_mean`.
+    """
+    low, middle, high = (_quantile(ordered, share) for share in (0.125, 0.5, 0.875))
+    reach = _FAR_OUT * (high - low)
+    return np.asarray(np.clip(ordered, middle - reach, middle + reach).mean(axis=1))
+
+
+def relative_deviation(ordered: Floats) -> Floats:
+    """Return the mean absolute deviation of each row from its middle, in standard deviations (Geary 1935).
+
+    It is 0.80 of normal samples, up to 1 of bimodal ones, and less with heavier tails; 0.11 / n_samples, its
+    bias with normal samples, is subtracted. The middle is halfway between mean and median. NaN of equal
+    samples and of fewer than five. Arrays as of `interquartile_mean`.
+    """
+    mean, deviation = ordered.mean(axis=1, keepdims=True), ordered.std(axis=1)
+    is_known = (deviation > 0) & (ordered.shape[1] >= _FEWEST_WITH_TAILS)
+    absolute = np.abs(ordered - mean / 2 - _quantile(ordered, 0.5) / 2).mean(axis=1)
+    ratio = np.divide(absolute, deviation, out=np.full(len(ordered), np.nan), where=is_known)
+    return np.asarray(ratio - 0.11 / ordered.shape[1])
+
+
+def _quantile(ordered: Floats, share: float) -> Floats:
+    """Return a quantile of each row, shape (n_rows, 1)."""
+    below, part = divmod(share * (ordered.shape[1] - 1), 1)
+    above = ordered[:, [min(int(below) + 1, ordered.shape[1] - 1)]]
+    return ordered[:, [int(below)]] * (1 - part) + above * part
+
+
 #: Samples of a longer row are represented by as many quantiles.
 _MOST_PAIRED = 20
 
