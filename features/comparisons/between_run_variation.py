@@ -32,7 +32,7 @@ from features.comparisons.summaries import MAD, flatten_samples, hodges_lehmann
 #: has to exceed, and the usual one, below which a change is not doubted.
 ASSUMED, ASSUMED_USUAL = 0.015, 0.007
 
-#: Between-run variation of whole runs without evidence, in multiples of the assumed one.
+#: Largest between-run variation of whole runs without evidence, in multiples of the assumed one.
 _WHOLE_RUNS = 1.2
 
 #: Least degrees of freedom of a measured variance that replaces the assumed one.
@@ -115,7 +115,7 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
 
     ``own`` (per configuration) and ``whole`` (of the whole run) have ``value``, logarithms of ratios
     (negative is worse; NaN in ``own`` unless the target and the runs before it have a level), the standard
-    ``error``, its degrees of ``freedom``, and ``usual_error``, here equal. ``removed`` is the part of
+    ``error``, its degrees of ``freedom``, and ``usual_error``, equal in ``own``. ``removed`` is the part of
     ``whole`` that ``own`` does not include. ``run_spread`` is the between-run standard deviation of each
     configuration, a share; ``evidence`` names its source, "runs" or "operations". `levels` must have at least
     `FEWEST` (5) operations with a level on both sides; this is not checked. The shift shared by all
@@ -314,7 +314,8 @@ def _whole_shift(
     """Return the shift of the target's runs as a whole; `assumed`: between-run spread without history."""
     known = EarlierRuns.estimate(before[:, None], after[:, None], n_history)
     value, runs = known.level_shift(after[:, None])
-    variance = known.variance if assumed is None else np.full(1, (_WHOLE_RUNS * assumed) ** 2)
-    variance = variance + chance[-1]
-    error = np.sqrt(variance * runs)
-    return Shifts(value, error, known.freedom if assumed is None else np.full(1, _KNOWN), error)
+    if assumed is None:
+        error = np.sqrt((known.variance + chance[-1]) * runs)
+        return Shifts(value, error, known.freedom, error)
+    error, usual = (np.sqrt((spread**2 + chance[-1:]) * runs) for spread in (_WHOLE_RUNS * assumed, assumed))
+    return Shifts(value, error, np.full(1, _KNOWN), usual)

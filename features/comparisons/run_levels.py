@@ -116,7 +116,7 @@ def _are_light_tailed(sides: Sequence[Samples]) -> NDArray[np.bool_]:
         owner, place = flatten_samples(ratios)
         ratio, weight = ratios.values[place], (side.lengths / np.maximum(ratios.lengths, 1))[owner]
         weights += np.bincount(owner, weight * np.isfinite(ratio), len(weights))
-        sums += np.bincount(owner, weight * np.nan_to_num(ratio), len(weights))
+        sums += np.bincount(owner, weight * np.where(np.isfinite(ratio), ratio, 0.0), len(weights))
     usual = sums.sum() / max(weights.sum(), 1.0)
     return np.asarray((sums + _SIMILAR_TAILS * usual) / (weights + _SIMILAR_TAILS) >= _LIGHT_TAILED)
 

@@ -206,11 +206,12 @@ class RunShifts:
         return decided & ~unknown, assumed & ~unknown
 
     def _whole_run_beyond(self, sign: float, level: float) -> NDArray[np.bool_]:
-        """Return the configurations whose whole run moved by more than runs do."""
+        """Return the configurations whose whole run moved by more than runs do, or at `LEVEL` usually do."""
         beyond = np.zeros(len(self.machine), bool)
         for name, build in self.by_machine.items():
             whole = build.whole
-            p = special.stdtr(whole.freedom, -sign * whole.value / np.maximum(whole.error, TINY))
+            error = whole.error if level < LEVEL else whole.usual_error
+            p = special.stdtr(whole.freedom, -sign * whole.value / np.maximum(error, TINY))
             beyond[self.machine == name] = bool(p[0] <= level)
         return beyond
 

@@ -299,7 +299,8 @@ def interquartile_mean(ordered: Floats) -> Floats:
     """
     place = np.arange(length := ordered.shape[1])
     weights = np.minimum(place + 1, 0.75 * length) - np.maximum(place, 0.25 * length)
-    level = ordered @ (np.maximum(weights, 0.0) / (0.5 * length))
+    with np.errstate(invalid="ignore"):
+        level = ordered @ (np.maximum(weights, 0.0) / (0.5 * length))
     return np.where(np.isnan(ordered[:, -1]), np.nan, level)
 
 
@@ -310,8 +311,9 @@ def limited_mean(ordered: Floats) -> Floats:
     of the samples, 2.3 standard deviations of normal ones. Arrays as of `interquartile_mean`.
     """
     low, middle, high = (_quantile(ordered, share) for share in (0.125, 0.5, 0.875))
-    reach = _FAR_OUT * (high - low)
-    return np.asarray(np.clip(ordered, middle - reach, middle + reach).mean(axis=1))
+    with np.errstate(invalid="ignore"):
+        reach = _FAR_OUT * (high - low)
+        return np.asarray(np.clip(ordered, middle - reach, middle + reach).mean(axis=1))
 
 
 def relative_deviation(ordered: Floats) -> Floats:
@@ -321,11 +323,12 @@ def relative_deviation(ordered: Floats) -> Floats:
     bias with normal samples, is subtracted. The middle is halfway between mean and median. NaN of equal
     samples and of fewer than five. Arrays as of `interquartile_mean`.
     """
-    mean, deviation = ordered.mean(axis=1, keepdims=True), ordered.std(axis=1)
-    is_known = (deviation > 0) & (ordered.shape[1] >= _FEWEST_WITH_TAILS)
-    absolute = np.abs(ordered - mean / 2 - _quantile(ordered, 0.5) / 2).mean(axis=1)
-    ratio = np.divide(absolute, deviation, out=np.full(len(ordered), np.nan), where=is_known)
-    return np.asarray(ratio - 0.11 / ordered.shape[1])
+    if (length := ordered.shape[1]) < _FEWEST_WITH_TAILS:
+        return np.full(len(ordered), np.nan)
+    middle = (ordered.mean(axis=1, keepdims=True) + _quantile(ordered, 0.5)) / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.abs(ordered - middle).mean(axis=1) / ordered.std(axis=1)
+    return np.asarray(ratio - 0.11 / length)
 
 
 def _quantile(ordered: Floats, share: float) -> Floats:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import math
 import os
 import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable, MutableSequence, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from http import HTTPStatus
-from math import ceil
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -229,35 +230,56 @@ def stop_handshakes(listening: socket.socket) -> None:
 PATIENCE = 0.001
 #: How often in a row it does so: the other worker may be busy.
 MOST_WAITS = 20
-#: Number of connections, in `counts`, of a worker that accepts none.
-NOT_LISTENING = 2**31 - 1
+#: Seconds without a word from a worker, after which no connection is left to it.
+UNRESPONSIVE = 1.0
 #: A worker that has so many more connections than another one lets some of its clients reconnect.
 UNEQUAL = 4
 #: Seconds for which a process without free file descriptors accepts no connection.
 EXHAUSTED = 1.0
 
 
+class WorkerLoads:
+    """The number of connections of each worker, in shared memory, and when it published that number."""
+
+    def __init__(self, workers: int) -> None:
+        self._connections: MutableSequence[int] = RawArray("i", workers)
+        self._published: MutableSequence[float] = RawArray("d", workers)
+
+    def publish(self, worker: int, connections: int) -> None:
+        """Set the number of connections of a worker that accepts connections."""
+        self._connections[worker], self._published[worker] = connections, time.monotonic()
+
+    def leave_out(self, worker: int) -> None:
+        """Leave no connection to a worker until it publishes its number."""
+        self._published[worker] = -math.inf
+
+    def fewest_connections(self) -> float:
+        """Return the least number of connections of a worker that has published it in the last second."""
+        since = time.monotonic() - UNRESPONSIVE
+        responsive = zip(self._connections, self._published, strict=True)
+        return min((number for number, published in responsive if published > since), default=math.inf)
+
+
 class DrainingServer(Server):
     """A uvicorn server that shares connections equally with other workers, and drains them on shutdown.
 
-    On shutdown it answers pending requests and makes clients reconnect elsewhere. `counts` is shared memory
-    with the number of connections of each worker; `place` is that of this worker. Left to the event loop, the
-    first worker to wake accepts nearly all connections that arrive at once, and the others stay idle. If one
-    still has more than others, because these started later or were busy, some of its clients are made to
-    reconnect.
+    On shutdown it answers pending requests and makes clients reconnect elsewhere. `worker` is its place in
+    `loads`. Left to the event loop, the first worker to wake accepts nearly all connections that arrive at
+    once, and the others stay idle. If one still has more than others, because these started later or were
+    busy, some of its clients are made to reconnect.
     """
 
-    def __init__(self, config: Config, counts: MutableSequence[int] | None = None, place: int = 0) -> None:
+    def __init__(self, config: Config, loads: WorkerLoads | None = None, worker: int = 0) -> None:
         super().__init__(config)
-        self.counts = [0] if counts is None else counts
-        self.place = place
+        self.loads = loads or WorkerLoads(1)
+        self.worker = worker
         self._retries: dict[socket.socket, asyncio.TimerHandle] = {}
         self._accepted: set[asyncio.Task[Any]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, then accept connections at `sockets`."""
         await super().startup([])
-        self.counts[self.place] = 0
+        self._publish_load()
         for listening in sockets or []:
             listening.setblocking(False)
             self._await_connection(listening)
@@ -278,7 +300,7 @@ class DrainingServer(Server):
             with listening, suppress(OSError):
                 while True:
                     self._accept(listening)
-        self.counts[self.place] = NOT_LISTENING
+        self.loads.leave_out(self.worker)
         if self._accepted:
             await asyncio.wait(self._accepted)
         end = loop.time() + DRAIN
@@ -289,11 +311,9 @@ class DrainingServer(Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Move connections to workers with fewer, every second; return whether the server is to end."""
-        if counter % 10 == 0:
-            self.counts[self.place] = own = self._n_connections
-            surplus = own - min(self.counts)
-            if surplus >= UNEQUAL:
-                self._move_connections(surplus // 2)
+        surplus = self._publish_load()
+        if counter % 10 == 0 and surplus >= UNEQUAL:
+            self._move_connections(int(surplus // 2))
         return await super().on_tick(counter)
 
     def _move_connections(self, number: int) -> None:
@@ -301,16 +321,17 @@ class DrainingServer(Server):
             if number and isinstance(connection, LimitedProtocol):
                 number -= connection.move_after_answer()
 
-    @property
-    def _n_connections(self) -> int:
-        return len(self.server_state.connections) + len(self._accepted)
+    def _publish_load(self) -> float:
+        """Publish the number of connections; return by how many it exceeds the least of all workers."""
+        connections = len(self.server_state.connections) + len(self._accepted)
+        self.loads.publish(self.worker, connections)
+        return connections - self.loads.fewest_connections()
 
     def _await_connection(self, listening: socket.socket) -> None:
         asyncio.get_running_loop().add_reader(listening, self._share_connection, listening)
 
     def _share_connection(self, listening: socket.socket, waits: int = 0) -> None:
-        self.counts[self.place] = own = self._n_connections
-        if own > min(self.counts) and waits < MOST_WAITS:
+        if self._publish_load() > 0 and waits < MOST_WAITS:
             self._retry_later(listening, PATIENCE, partial(self._share_connection, listening, waits + 1))
             return
         try:
@@ -342,7 +363,7 @@ class DrainingServer(Server):
         task = loop.create_task(loop.connect_accepted_socket(make_protocol, connection))
         self._accepted.add(task)
         task.add_done_callback(self._accepted.discard)
-        self.counts[self.place] += 1
+        self._publish_load()
 
 
 class SingleProcessServer(DrainingServer):
@@ -373,19 +394,17 @@ LOG = logging.getLogger("perfjudge")
 
 
 class Worker(Process):
-    """A worker process; see `DrainingServer` for `counts` and `place`."""
+    """A worker process; see `DrainingServer` for `loads` and `place`."""
 
-    def __init__(
-        self, config: Config, sockets: list[socket.socket], counts: MutableSequence[int], place: int
-    ) -> None:
+    def __init__(self, config: Config, sockets: list[socket.socket], loads: WorkerLoads, place: int) -> None:
         super().__init__(config, sockets)
-        self.counts = counts
+        self.loads = loads
         self.place = place
 
     @cached_property
     def server(self) -> DrainingServer:
         """The uvicorn server of the worker process."""
-        return DrainingServer(self.config, self.counts, self.place)
+        return DrainingServer(self.config, self.loads, self.place)
 
 
 #: How many workers in a row may end before they serve until the server ends.
@@ -399,7 +418,7 @@ class Workers(Multiprocess):
 
     def init_processes(self) -> None:
         """Start all processes."""
-        self.counts: MutableSequence[int] = RawArray("i", self.processes_num)
+        self.loads = WorkerLoads(self.processes_num)
         self.processes = [self._start_worker(place) for place in range(self.processes_num)]
         # by place: how many of its workers in a row ended before they served; -1 once its worker serves
         self.failed_starts = [0] * self.processes_num
@@ -450,8 +469,8 @@ class Workers(Multiprocess):
     handle_ttou = handle_ttin
 
     def _start_worker(self, place: int) -> Worker:
-        self.counts[place] = NOT_LISTENING
-        worker = Worker(self.config, self.sockets, self.counts, place)
+        self.loads.leave_out(place)
+        worker = Worker(self.config, self.sockets, self.loads, place)
         worker.start()
         return worker
 
@@ -523,7 +542,7 @@ def _uvicorn_config(settings: ServerSettings, app: Any, **extra_options: Any) ->
         backlog=BACKLOG,
         timeout_keep_alive=KEPT,
         # a stopped worker answers pending requests within the time limit
-        timeout_graceful_shutdown=ceil(settings.timeout),
+        timeout_graceful_shutdown=math.ceil(settings.timeout),
         timeout_worker_healthcheck=SILENCE,
         **extra_options,
     )

@@ -71,7 +71,11 @@ def test_judge_and_compare_agree_on_few_operations(served, change, operations, e
 
 
 #: Samples of operations that cannot be judged.
-UNUSABLE = {"zero": [0.0, 5.0, 5.1, 5.2], "negative": [-5.0] * 4, "infinite": [5.0, 5.1, np.inf]}
+UNUSABLE = {
+    "zero": [0.0, 5.0, 5.1, 5.2, 9.0],
+    "negative": [-9.0, -5.1, -5.0, -4.9, -4.8],
+    "infinite": [5.0, 5.1, 5.2, 5.3, 9.0, np.inf],
+}
 
 
 def with_unusable(results, kinds, factor=1.0):

@@ -171,9 +171,9 @@ def test_a_change_of_the_whole_run_makes_operations_unsure(compared, tmp_path):
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", whole=1.06, seed=1)
     code, answer, _ = compared(before, after, "--fail-on-regression")
     assert (code, set(outcomes(answer).values())) == (0, {"unsure"})
-    assert ", the run 5.9 % slower; runs differ by 7" in answer["verdicts"][0]["reason"]
+    assert ", the run 6.0 % slower; runs differ by 8" in answer["verdicts"][0]["reason"]
     assert answer["whole_run"] == {"m": pytest.approx(-0.06, abs=0.01)}
-    assert any(note.startswith("the whole run got 5.9 % worse") for note in answer["notes"])
+    assert any(note.startswith("the whole run got 6.0 % worse") for note in answer["notes"])
     beyond = run_file(tmp_path / "far.json", whole=1.4, seed=1)
     code, answer, _ = compared(before, beyond, "--fail-on-regression")
     assert (code, set(outcomes(answer).values())) == (1, {"regression"})

@@ -6,13 +6,15 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from http import HTTPStatus
+from http.client import HTTPConnection
 
 import httpx
 import psutil
 import pytest
 
-from serving.http.server import stop_handshakes
+from serving.http.server import MOST_WAITS, PATIENCE, UNRESPONSIVE, stop_handshakes
 from tests.system.conftest import MLFLOW_WARNINGS, PROGRAM, Listening, wait_until
 from tests.system.serving.load import BODY, Load
 from tests.system.serving.registry import NAME, registry_in, truncate, with_a_feature_of_tomorrow
@@ -228,6 +230,24 @@ def test_workers_share_connections_also_with_one_that_was_stopped(model_director
             os.kill(stopped, signal.SIGCONT)
             wait_until(lambda: connections_by_worker(server)[0] >= 6, 10)
     assert load.failed == []
+
+
+def test_no_connection_waits_for_a_worker_that_hangs(model_directory):
+    with serving("--model", str(model_directory), "--workers", "2") as server, ExitStack() as opened:
+        wait_until(lambda: both_workers_accept(server))
+        hanging = min(server.children("spawn_main"))
+        os.kill(hanging, signal.SIGSTOP)
+        opened.callback(os.kill, hanging, signal.SIGCONT)
+        # the other worker has more connections
+        opened.enter_context(server.connect())
+        opened.enter_context(server.connect())
+        time.sleep(UNRESPONSIVE + 0.5)
+        began, number = time.perf_counter(), 100
+        for _ in range(number):
+            with closing(HTTPConnection(server.url.removeprefix("http://"), timeout=10)) as connection:
+                connection.request("GET", "/healthz")
+                assert connection.getresponse().status == HTTPStatus.OK
+        assert time.perf_counter() - began < number * MOST_WAITS * PATIENCE / 2
 
 
 def test_a_process_without_file_descriptors_serves_again_later(model_directory):
