@@ -43,8 +43,7 @@ from data.tables.files import write_text
 from features.comparisons.summaries import MAD
 from serving.cli import run_command
 from serving.comparisons.compare.acknowledging import head_commit
-from serving.comparisons.compare.command import CompareRequest
-from serving.comparisons.compare.reading import VARIABLE, run_files
+from serving.comparisons.compare.command import VARIABLE, CompareRequest, run_files
 from serving.comparisons.compare.rows import ComparedSides
 from serving.comparisons.model import Judge, load_judge
 

@@ -8,13 +8,15 @@ import numpy as np
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift
 from serving.comparisons.timelines.assembled import (
+    Change,
     HeatMap,
     TimelineOperation,
     TimelineReport,
     TimelineVersion,
+    group_changes,
+    operation_state,
 )
 from serving.comparisons.timelines.judged import OperationMarks
-from serving.comparisons.timelines.states import Change, group_changes, operation_state
 
 JVM = "compiler compress crypto.aes derby mpegaudio scimark.fft scimark.lu serial sunflow xml"
 #: Benchmarks and their operations.

@@ -33,6 +33,6 @@ PLUGIN = FamilyPlugin(
         deferred_function("serving.comparisons.labels.endpoints:count_new_labels"),
     ),
     commands=add_commands,
-    labels=deferred_function("serving.comparisons.labels.command:counts"),
+    labels=deferred_function("serving.comparisons.labels.review:counts"),
     describe_cases=deferred_function("serving.comparisons.mistakes:describe_measurements"),
 )

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from data.comparisons.sides import Floats
 from features.comparisons.run_shifts import DOUBTED, RunShifts
 from serving.comparisons.explain.features import percent
 from serving.comparisons.explain.sentences import Direction, describe_change
 from training.evaluation.thresholds import DecisionThresholds
 
-Floats = NDArray[np.float64]
 #: Largest logarithm of a ratio that is reported.
 _FARTHEST = 20.0
 #: Smaller changes of a whole run are not mentioned.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 from data.comparisons import formats, posted
@@ -61,22 +59,23 @@ def judge_source(
     else:
         named, versions = posted.named_sides(comparisons), partial(posted.version_ranges, comparisons)
     judgement = judge_sides(named, served, notes=problems.notes, base_rate=base_rate or None)
+
+    def write_xml() -> bytes:
+        from data.comparisons.formats.comparison_xml import with_status
+        from serving.comparisons.xml.report import as_xml, verdict_xml_bytes
+
+        if kind == "comparison-xml" and source.is_file():
+            return with_status(source, judgement.verdict_by_id, written=verdict_xml_bytes(judgement))
+        return as_xml(judgement, read_tables())
+
     printable = PrintableJudgement(
         judgement.count_verdicts("fail"),
         lambda: render.table_lines(
             judgement, versions(), explain=bool(explain) or wanted.shown == "markdown"
         ),
         lambda: render.as_json(judgement, explain=bool(explain)),
-        lambda: resolve_name("serving.comparisons.xml.report:as_xml")(judgement, read_tables()),
+        write_xml,
     )
-    if kind == "comparison-xml" and source.is_file():
-        from data.comparisons.formats.comparison_xml import with_status
-        from serving.comparisons.xml.report import verdict_xml_bytes
-
-        printable = replace(
-            printable,
-            xml=lambda: with_status(source, judgement.verdict_by_id, written=verdict_xml_bytes(judgement)),
-        )
     if wanted.shown == "xml":
         print_notes(problems.notes)
     status = write_judgement(printable, wanted)

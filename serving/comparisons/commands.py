@@ -6,11 +6,13 @@ import os
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from data.stage import prepare_command
+from serving.comparisons.labels.commands import Labels
+from serving.comparisons.labels.commands import group as labels_group
 from serving.options import (
     AsJson,
     Better,
@@ -23,7 +25,7 @@ from serving.options import (
 )
 
 if TYPE_CHECKING:
-    from serving.comparisons.compare.reading import ConfirmationRuns
+    from serving.comparisons.compare.command import ConfirmationRuns
 
 
 def _parse_percentage(text: str, *, zero: bool) -> float:
@@ -65,7 +67,6 @@ def _check_costs(text: str) -> str:
 MinEffectSize = Annotated[
     float | None,
     typer.Option(
-        "--min-effect-size",
         metavar="PERCENT",
         parser=_share,
         help="Smallest relative change of a median that may be called a regression. none: any change."
@@ -75,28 +76,17 @@ MinEffectSize = Annotated[
 Direction = Annotated[
     Better | None,
     typer.Option(
-        "--better",
-        help="Whether lower or higher values are better, if the input does not state it. Default: higher.",
+        help="Whether lower or higher values are better, if the input does not state it. Default: higher."
     ),
 ]
 From = Annotated[
     str | None,
     typer.Option("--from", metavar="FORMAT", help="Format of the input. Default: detected from its content."),
 ]
-Retrospective = Annotated[
-    bool | None,
-    typer.Option(
-        "--retrospective",
-        help="Judge with the champion of the retrospective models, a second kind of models, which also use"
-        " results of versions after the target, if the input has any. Has no effect with --model, and in"
-        " `trace` and `shadow`.",
-    ),
-]
 
 MaxFalseNegativeRate = Annotated[
     float | None,
     _percentage(
-        "--max-false-negative-rate",
         help="Largest share of the regressions that may get the verdict pass. none: no limit."
         " Default: that of the model, or none if only --max-false-positive-rate is given.",
     ),
@@ -104,7 +94,6 @@ MaxFalseNegativeRate = Annotated[
 MaxFalsePositiveRate = Annotated[
     float | None,
     _percentage(
-        "--max-false-positive-rate",
         help="Largest share of the comparisons without a regression that may get the verdict fail. none: no"
         " limit. Default: that of the model, or none if only --max-false-negative-rate is given.",
     ),
@@ -112,7 +101,6 @@ MaxFalsePositiveRate = Annotated[
 Costs = Annotated[
     str | None,
     typer.Option(
-        "--costs",
         metavar="FN:FP:REVIEW",
         parser=_check_costs,
         help="Relative costs of a missed regression, a false alarm and a person's review, such as 100:10:1."
@@ -123,35 +111,10 @@ Costs = Annotated[
 BaseRate = Annotated[
     float | None,
     typer.Option(
-        "--base-rate",
         metavar="PERCENT|estimate",
         parser=_parse_base_rate,
         help="Share of regressions among the comparisons; corrects probabilities and thresholds."
         " estimate: from the comparisons, without labels. Default: that of the training data.",
-    ),
-]
-ServedBaseRate = Annotated[
-    float | None,
-    _percentage(
-        "--base-rate",
-        help="Share of regressions among the comparisons to come; corrects probabilities and thresholds."
-        " Default: that of the training data (no correction).",
-    ),
-]
-FailOnUnsure = Annotated[
-    bool | None,
-    typer.Option(
-        "--fail-on-unsure",
-        help="Exit with 1 if any verdict is unsure. Has no effect in `trace` and `shadow`.",
-    ),
-]
-Explain = Annotated[
-    bool | None,
-    typer.Option(
-        "--why",
-        "--explain",
-        help="Also output the evidence, the nearest labelled comparisons and the smallest change that would"
-        " flip the verdict; in JSON also the attributions (the features' shares in the verdict).",
     ),
 ]
 #: Options of `serving.comparisons.model.load_judge`, for ``perfjudge serve``, by the names of its parameters.
@@ -160,7 +123,13 @@ DECIDING = {
     "max_false_negative_rate": MaxFalseNegativeRate,
     "max_false_positive_rate": MaxFalsePositiveRate,
     "costs": Costs,
-    "base_rate": ServedBaseRate,
+    "base_rate": Annotated[
+        float | None,
+        _percentage(
+            help="Share of regressions among the comparisons to come; corrects probabilities and thresholds."
+            " Default: that of the training data (no correction).",
+        ),
+    ],
 }
 #: Options of ``perfjudge judge``.
 JUDGING = {
@@ -168,40 +137,50 @@ JUDGING = {
     "from_": From,
     **DECIDING,
     "base_rate": BaseRate,
-    "fail_on_unsure": FailOnUnsure,
-    "retrospective": Retrospective,
-    "explain": Explain,
+    "fail_on_unsure": Annotated[
+        bool | None,
+        typer.Option(
+            "--fail-on-unsure",
+            help="Exit with 1 if any verdict is unsure. Has no effect in `trace` and `shadow`.",
+        ),
+    ],
+    "retrospective": Annotated[
+        bool | None,
+        typer.Option(
+            "--retrospective",
+            help="Judge with the champion of the retrospective models, a second kind of models, which also"
+            " use results of versions after the target, if the input has any. Has no effect with --model, and"
+            " in `trace` and `shadow`.",
+        ),
+    ],
+    "explain": Annotated[
+        bool | None,
+        typer.Option(
+            "--why",
+            "--explain",
+            help="Also output the evidence, the nearest labelled comparisons and the smallest change that"
+            " would flip the verdict; in JSON also the attributions (the features' shares in the verdict).",
+        ),
+    ],
 }
 
-Labels = Annotated[
-    str | None,
-    typer.Option(
-        "--labels",
-        metavar="URL",
-        envvar="PERFJUDGE_LABELS",
-        help="Database of labels: sqlite:///FILE or postgresql://USER@HOST/DATABASE."
-        " Default: labels.db in the clone of perfjudge if it runs from one, else in the working directory.",
-    ),
-]
-Comparisons = Annotated[
-    str | None,
-    typer.Option(
-        "--comparisons",
-        metavar="SOURCE",
-        help="Comparisons to label, in any supported format. Default: the input of the last `dvc repro`.",
-    ),
-]
-LabelRate = Annotated[
-    int | None,
-    typer.Option(
-        "--label-rate",
-        min=1,
-        metavar="N",
-        help="Largest number of labels per person and minute. Default: 240.",
-    ),
-]
 #: Options of ``perfjudge serve``.
-SERVING = {"labels": Labels, "comparisons": Comparisons, "label_rate": LabelRate}
+SERVING = {
+    "labels": Labels,
+    "comparisons": Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="Comparisons to label, in any supported format. Default: the input of the last `dvc repro`.",
+        ),
+    ],
+    "label_rate": Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Largest number of labels per person and minute. Default: 240."
+        ),
+    ],
+}
 
 
 def compare(  # noqa: PLR0917 - typer hands options over by name
@@ -217,20 +196,15 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     ] = None,
     base: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--base", metavar="FILE", help="Results of the baseline, instead of BASELINE; may be repeated."
-        ),
+        typer.Option(metavar="FILE", help="Results of the baseline, instead of BASELINE; may be repeated."),
     ] = None,
     target: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--target", metavar="FILE", help="Results of the target, instead of TARGET; may be repeated."
-        ),
+        typer.Option(metavar="FILE", help="Results of the target, instead of TARGET; may be repeated."),
     ] = None,
     history: Annotated[
         list[Path] | None,
         typer.Option(
-            "--history",
             metavar="DIR",
             help="Directory of earlier runs of the baseline's branch, used to estimate between-run variation."
             " File names must sort from the oldest to the newest run.",
@@ -239,7 +213,6 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     match: Annotated[
         list[str] | None,
         typer.Option(
-            "--match",
             metavar="BASE=NEW",
             help="Compare operation NEW of the target with operation BASE of the baseline; may be repeated."
             " Without TARGET, both operations are in one file.",
@@ -278,7 +251,6 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     between_run_variation: Annotated[
         float,
         typer.Option(
-            "--between-run-variation",
             metavar="PERCENT",
             parser=_share,
             help="Relative standard deviation between runs of one build, assumed if the data are too few to"
@@ -289,7 +261,6 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     confirm: Annotated[
         int,
         typer.Option(
-            "--confirm",
             min=0,
             max=100,
             metavar="N",
@@ -299,19 +270,17 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     confirm_base: Annotated[
         str | None,
         typer.Option(
-            "--confirm-base",
             metavar="BASE_COMMAND",
             help="Command that measures the baseline again, alternating with the command after --.",
         ),
     ] = None,
     confirm_timeout: Annotated[
         float,
-        typer.Option("--confirm-timeout", min=0.1, metavar="SECONDS", help="Time limit of a run of COMMAND."),
+        typer.Option(min=0.1, metavar="SECONDS", help="Time limit of a run of COMMAND."),
     ] = 3600.0,
     acknowledged: Annotated[
         Path | None,
         typer.Option(
-            "--acknowledged",
             metavar="FILE",
             help="File that lists known regressions (excused until a date, version or commit), unstable"
             " operations (always excused) and intended changes (excused in the comparison whose target is the"
@@ -322,7 +291,6 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     commit: Annotated[
         str | None,
         typer.Option(
-            "--commit",
             metavar="COMMIT",
             help="Commit of the target, to find the entries of --acknowledged that apply. Default: the"
             " checked-out commit.",
@@ -331,7 +299,6 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     base_commit: Annotated[
         str | None,
         typer.Option(
-            "--base-commit",
             metavar="COMMIT",
             help="Commit of the baseline. Intended changes of --acknowledged that it contains are not"
             " excused; history before them is ignored.",
@@ -347,20 +314,13 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
     markdown: Annotated[
         Path | None,
-        typer.Option(
-            "--markdown", metavar="FILE", help="Also write a comment for a pull request, in Markdown."
-        ),
+        typer.Option(metavar="FILE", help="Also write a comment for a pull request, in Markdown."),
     ] = None,
-    junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML.")
-    ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json-file", metavar="FILE", help="Also write JSON.")
-    ] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML.")] = None,
+    json_file: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JSON.")] = None,
     html: Annotated[
         Path | None,
         typer.Option(
-            "--html",
             metavar="FILE",
             help="Also write an HTML page with table, box plots and the comment of --markdown.",
         ),
@@ -376,9 +336,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     ] = False,
     name: Annotated[
         str,
-        typer.Option(
-            "--name", metavar="NAME", help="Name that distinguishes several comments of one pull request."
-        ),
+        typer.Option(metavar="NAME", help="Name that distinguishes several comments of one pull request."),
     ] = "",
 ) -> int:
     """Compare two result files, or two sets of runs. --match pairs operations with different names.
@@ -399,7 +357,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
 
     prepare_command()
     from serving.comparisons.compare.acknowledging import read_acknowledged
-    from serving.comparisons.compare.command import CompareRequest, Outputs, compare_runs
+    from serving.comparisons.compare.command import CompareRequest, compare_runs
     from serving.comparisons.model import load_judge
 
     form = form_of("json" if as_json else shown, output, get_args(Format))
@@ -427,23 +385,24 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         commits=(base_commit, commit),
         matched=match or (),
     )
-    outputs = Outputs(
-        shown=form,
-        output=output,
+    failing = {"regression": fail_on_regression, "missing": fail_on_missing, "unsure": fail_on_unsure}
+    return compare_runs(
+        comparing,
+        form,
+        output,
+        [kind for kind, fails in failing.items() if fails],
         files={"markdown": markdown, "junit": junit, "json": json_file, "html": html},
         annotations=annotations,
         step_summary=step_summary,
         name=name,
         explain=explain,
     )
-    failing = {"regression": fail_on_regression, "missing": fail_on_missing, "unsure": fail_on_unsure}
-    return compare_runs(comparing, outputs, [kind for kind, fails in failing.items() if fails])
 
 
 def _confirmation_runs(
     times: int, command: list[str], baseline: str | None, seconds: float
 ) -> ConfirmationRuns:
-    from serving.comparisons.compare.reading import ConfirmationRuns
+    from serving.comparisons.compare.command import ConfirmationRuns
 
     if not times:
         if command:
@@ -462,136 +421,6 @@ def _confirmation_runs(
     return ConfirmationRuns(times, tuple(command), tuple(base_command), seconds)
 
 
-group = typer.Typer(help="Select, import, export and check labels of comparisons.", no_args_is_help=True)
-Source = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Comparisons in any supported format, labelled or not.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Most = Annotated[int, typer.Option("--number", "-n", min=1, metavar="N", help="Maximum number of rows.")]
-
-
-@group.command("next")
-def labels_next(  # noqa: PLR0917 - typer hands options over by name
-    source: Source,
-    number: Most = 20,
-    model: Model = None,
-    keep_going: KeepGoing = False,
-    as_json: Json = False,
-    output: Output = None,
-) -> int:
-    """List the comparisons whose labels would improve a model most.
-
-    A model fitted to the labels in the data determines the order if both pass and fail occur; else --model
-    or the champion does; if there is no model, a rank statistic of the samples. The column probability is
-    always from --model or the champion; it is empty if there is neither. With -o, a CSV file to fill in is
-    written. Save it as labels.csv in the directory of the data, so that the labels are read with the data.
-    """
-    from serving.answering import form_of
-    from serving.comparisons.labels.command import give_next
-
-    form_of("csv", output, ("csv",))
-    return give_next(source, number, model, keep_going=keep_going, as_json=as_json, output=output)
-
-
-@group.command("suspects")
-def labels_suspects(
-    project: Annotated[
-        Path, typer.Argument(metavar="PROJECT", help="Directory of the project, after `dvc repro`.")
-    ] = Path(),
-    number: Most = 20,
-    as_json: Json = False,
-) -> int:
-    """List doubtful labels, the most doubtful first.
-
-    Labels that out-of-fold predictions contradict come first, then labels of comparisons on which
-    annotators disagree; --number limits both together. Each row names the annotators of the comparison (if
-    one person settled a disagreement, only that one) and the reasons for the doubt. The command fails if
-    `dvc repro` has not run.
-    """
-    from serving.comparisons.labels.command import give_suspects
-
-    return give_suspects(project, number, as_json=as_json)
-
-
-@group.command("people")
-def labels_people(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA", help="Comparisons that several people labelled, in any supported format."
-        ),
-    ],
-    keep_going: KeepGoing = False,
-    as_json: Json = False,
-) -> int:
-    """Estimate sensitivity and specificity of annotators. Comparisons on which they disagree are listed."""
-    from serving.comparisons.labels.command import give_people
-
-    return give_people(source, keep_going=keep_going, as_json=as_json)
-
-
-@group.command("import")
-def labels_import(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SOURCE", help="Comparisons in any supported format, or labels in a CSV file."
-        ),
-    ],
-    labels: Labels = None,
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Annotator of labels that name none.")
-    ] = None,
-    keep_going: KeepGoing = False,
-    as_json: Json = False,
-) -> int:
-    """Add labels of a file or directory to the database. Labels that it already has are skipped.
-
-    Labels without an annotator are skipped unless --by names one.
-    """
-    from serving.comparisons.labels.command import import_labels
-
-    return import_labels(source, labels, by, keep_going=keep_going, as_json=as_json)
-
-
-@group.command("export")
-def labels_export(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="Output file or directory.")],
-    labels: Labels = None,
-    comparisons: Annotated[
-        Path | None,
-        typer.Option(
-            "--comparisons",
-            metavar="SOURCE",
-            help="Comparisons whose labels are written, in any supported format. Default: the input of the"
-            " last `dvc repro`; with --format csv, all labels of the database.",
-        ),
-    ] = None,
-    form: Annotated[
-        Literal["csv", "xml", "tables"] | None,
-        typer.Option(
-            "--format",
-            help="csv: labels only, to be placed next to the data as labels.csv; xml: comparisons with"
-            " labels, in one XML file; tables: like xml, but Parquet files in a"
-            " directory. Default: by the suffix of -o, else csv.",
-        ),
-    ] = None,
-) -> int:
-    """Write the last label of each person for each comparison. Withdrawn labels are not written.
-
-    An existing file is replaced, except a CSV file with labels that the database lacks: import it first.
-    With --format xml or tables, comparisons without a label in the database are written with their label in
-    the data of --comparisons.
-    """
-    from serving.answering import form_of
-    from serving.comparisons.labels.command import export_labels
-
-    if form != "tables":
-        formats: tuple[Literal["csv", "xml"], ...] = ("csv", "xml")
-        form = form_of(form, output, formats)
-    return export_labels(labels, comparisons, form, output)
-
-
 def timelines(  # noqa: PLR0917 - typer hands options over by name
     rules: Annotated[list[Path], typer.Argument(metavar="RULES.xml", help="XML files that select results.")],
     results: Annotated[Path, typer.Argument(metavar="RESULTS_DIR", help="Directory of result files.")],
@@ -599,22 +428,18 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
     model: Model = None,
     server: Annotated[
         str | None,
-        typer.Option(
-            "--server", metavar="URL", help="URL of a perfjudge server that judges instead of a local model."
-        ),
+        typer.Option(metavar="URL", help="URL of a perfjudge server that judges instead of a local model."),
     ] = None,
     base_rate: BaseRate = None,
     better: Annotated[
         Better | None,
         typer.Option(
-            "--better",
             help="Whether lower or higher values are better, if results do not state it. Default: higher.",
         ),
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
-            "--metric",
             metavar="NAME",
             help="Metric to read from files with several. Default: the first metric other than a duration.",
         ),
@@ -649,5 +474,5 @@ def timelines(  # noqa: PLR0917 - typer hands options over by name
 def add_commands(app: typer.Typer) -> None:
     """Add the commands ``compare``, ``labels`` (a group) and ``timelines`` to `app`."""
     app.command()(compare)
-    app.add_typer(group, name="labels")
+    app.add_typer(labels_group, name="labels")
     app.command()(timelines)

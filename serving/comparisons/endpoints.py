@@ -1,22 +1,30 @@
-"""The endpoints of comparisons and their model; answers of ``/v1/comparisons/judge`` in JSON or XML."""
+"""The endpoints of comparisons and their model: verdicts in JSON or XML, and uploaded files of results."""
 
 from __future__ import annotations
 
 import json
+import re
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
 
+from pydantic import Field, PlainValidator
+
+from data.comparisons.params import Measure
 from data.comparisons.posted import named_sides
-from data.comparisons.request import EXAMPLE, JudgeRequest, read_request
-from data.errors import InputError, MalformedError, ModelError, RepeatedError
+from data.comparisons.request import EXAMPLE, JudgeRequest, RequestPart, read_request
+from data.errors import InputError, MalformedError, ModelError, RepeatedError, escape_invisible
 from data.tables.problems import Problems
 from data.tables.xml_stream import Document, WholeDocument
 from serving.comparisons import MODEL, render
-from serving.comparisons.compare.uploads import PATH as COMPARE_PATH
-from serving.comparisons.compare.uploads import UploadedResults, answer_files
+from serving.comparisons.compare.command import CompareRequest
+from serving.comparisons.compare.rows import ComparedSides, as_comment, as_compare_json, as_fragment
 from serving.comparisons.guarantees import decided_answer, guarantee_answer
 from serving.comparisons.judge import Judgement, judge_sides, judge_tables
 from serving.comparisons.model import Judge, load_judge, registered_name, retrospective_name, with_policy
@@ -30,9 +38,10 @@ from serving.http.bodies import (
     limit_json_parts,
     limit_occurrences,
     parse_json,
+    request_of,
     result_or_error,
 )
-from serving.http.schemas import RefusedError
+from serving.http.schemas import Better, RefusedError, example_config
 from serving.plugins import MEBIBYTE, Endpoint, Loader, Opinion, OpinionReaders
 from training.evaluation.thresholds import VerdictCosts
 
@@ -71,13 +80,10 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     the other requests.
     """
     requests = [result_or_error(partial(_read_body, body)) for body in bodies]
-    answers: dict[int, Answered | Exception] = {}
-    readable: dict[int, JudgeRequest] = {}
-    for row, request in enumerate(requests):
-        if isinstance(request, Exception):
-            answers[row] = request
-        else:
-            readable[row] = request
+    readable = {row: request for row, request in enumerate(requests) if not isinstance(request, Exception)}
+    answers: dict[int, Answered | Exception] = {
+        row: request for row, request in enumerate(requests) if isinstance(request, Exception)
+    }
     for explain in (False, True):
         # requests with their own decision policy are judged separately
         usual = {row: request for row, request in readable.items() if not _has_policy(request)}
@@ -102,11 +108,10 @@ def _answer_request(request: JudgeRequest, served: Judge) -> Answered:
 
 
 def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
-    posted = request.costs
+    posted, named = request.costs, named_sides(request.comparisons)
     costs = None
     if posted is not None:
         costs = VerdictCosts(posted.false_negative, posted.false_positive, posted.review)
-    named = named_sides(request.comparisons)
     try:
         served = with_policy(served, request.max_false_negative_rate, request.max_false_positive_rate, costs)
         if request.base_rate is not None:
@@ -135,13 +140,15 @@ def _read_body(body: bytes) -> JudgeRequest:
 def _json_answer(judgement: Judgement, *, explain: bool, model: str | None = None) -> Answered:
     flipped = len(judgement) <= render.FLIPPED
     content = render.as_json(judgement, explain=explain, flipped=flipped, model=model)
-    return _answered(content.encode(), judgement, JSON, {})
+    return _answered(content.encode(), judgement)
 
 
-def _answered(content: bytes, judgement: Judgement, media_type: str, headers: Mapping[str, str]) -> Answered:
+def _answered(
+    content: bytes, judgement: Judgement, media_type: str = JSON, headers: Mapping[str, str] | None = None
+) -> Answered:
     n_out_of_distribution = int(judgement.out_of_distribution().sum())
     vectors = judgement.model_vectors
-    return Answered(content, judgement, media_type, headers, vectors, n_out_of_distribution)
+    return Answered(content, judgement, media_type, headers or {}, vectors, n_out_of_distribution)
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
@@ -174,6 +181,131 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
     return _answered(content, judgement, "application/xml", headers)
 
 
+PATH = "/v1/comparisons/compare"
+#: Most files of one side.
+MOST_FILES = 1000
+#: Most bytes of a name in a file system.
+_LONGEST_NAME = 255
+
+
+def _decode_name(name: object) -> str:
+    """Return the name of a file; ValueError unless it is the name of a new file inside any directory."""
+    if not isinstance(name, str) or not re.fullmatch(r"[^/\\\x00-\x1f\x7f\ud800-\udfff]+", name):
+        raise ValueError("is not the name of a file, without directories")
+    if name in {".", ".."} or len(name.encode()) > _LONGEST_NAME:
+        raise ValueError(f"is not the name of a file, of up to {_LONGEST_NAME} bytes")
+    return name
+
+
+def _decode_content(text: object) -> bytes:
+    try:
+        return b64decode(text, validate=True)  # type: ignore[arg-type] # anything but text is a TypeError
+    except (TypeError, ValueError):
+        raise ValueError("is not base64") from None
+
+
+_Name = Annotated[str, Field(max_length=_LONGEST_NAME, pattern=r"^[^/\\\x00-\x1f\x7f]+$")]
+_Base64 = Annotated[
+    str, Field(pattern="^([A-Za-z0-9+/]{4})*", json_schema_extra={"contentEncoding": "base64"})
+]
+
+
+class ResultFile(RequestPart):
+    """A file of results, in any format of ``perfjudge compare``."""
+
+    name: Annotated[str, PlainValidator(_decode_name, json_schema_input_type=_Name)] = Field(
+        description="Without directories; it is the version of the results if the content names none."
+    )
+    content: Annotated[bytes, PlainValidator(_decode_content, json_schema_input_type=_Base64)] = Field(
+        description="Content of the file, in base64."
+    )
+
+
+_Files = Annotated[list[ResultFile], Field(max_length=MOST_FILES)]
+
+
+class UploadedResults(RequestPart):
+    """Files of results of two sides, and how to compare them."""
+
+    model_config = example_config("serving.comparisons.compare")
+
+    baseline: Annotated[list[ResultFile], Field(min_length=1, max_length=MOST_FILES)] = Field(
+        description="Results before the change; several files are several runs."
+    )
+    target: _Files = Field(
+        default=[],
+        description="Results after the change; if empty, the two commands of a hyperfine file are compared.",
+    )
+    history: _Files = Field(
+        default=[],
+        description="Earlier runs of the baseline's branch, oldest first, or one file of versions.",
+    )
+    better: Better | None = Field(
+        default=None, description="Better values, where the files do not say; null: higher."
+    )
+    forms: list[Literal["markdown", "html"]] = Field(
+        default=[],
+        description="Additional forms of the answer: a comment for a pull request, a part of a page.",
+    )
+
+
+def answer_files(body: bytes, served: Judge) -> Answered:
+    """Return an answer with the JSON of ``perfjudge compare --json`` on the files of a JSON request.
+
+    Forms that the request lists are added to the object as texts, ``markdown`` and ``html``. The file of
+    acknowledgements of the server's directory is not read. Raises RefusedError with status 400 if the body is
+    not JSON, 413 if it has more than 1,000,000 lists, objects and keys, 422 if it is not a valid request;
+    InputError with the message of ``perfjudge compare`` if the files cannot be read or compared; ModelError
+    if the model computes a number that is not finite.
+    """
+    uploaded = request_of(body, UploadedResults)
+    compared = compare_uploads(uploaded, served)
+    content = json.loads(as_compare_json(compared))
+    for form in uploaded.forms:
+        text = as_comment(compared, "") if form == "markdown" else as_fragment(compared, "")
+        content[form] = escape_invisible(text)
+    return _answered(json.dumps(content, allow_nan=False).encode(), compared.weighed.judgement)
+
+
+def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
+    """Return the result of ``perfjudge compare`` on uploaded files, without a file of acknowledgements.
+
+    In messages, a file is ``baseline/NAME``, ``target/NAME`` or ``history/NAME``; the temporary copies are
+    deleted. InputError if a file cannot be read, or the sides have nothing in common or cannot be compared;
+    ModelError if the model computes a number that is not finite.
+    """
+    with TemporaryDirectory(prefix="perfjudge-") as scratch:
+
+        def without_scratch(text: str) -> str:
+            return re.sub(rf"{re.escape(scratch)}/(\w+)/\d+/", r"\1/", text)
+
+        baseline, target, history = (
+            _write_files(Path(scratch, side), getattr(uploaded, side))
+            for side in ("baseline", "target", "history")
+        )
+        measure = Measure(better=uploaded.better)
+        comparing = CompareRequest(
+            baseline=baseline, target=target, history=history, served=served, measure=measure
+        )
+        try:
+            compared = comparing.compare_sides()
+        except InputError as exc:
+            raise InputError(without_scratch(str(exc))) from exc
+    sides = (without_scratch(compared.sides[0]), without_scratch(compared.sides[1]))
+    return replace(compared, sides=sides, notes=tuple(map(without_scratch, compared.notes)))
+
+
+def _write_files(directory: Path, uploaded: Sequence[ResultFile]) -> list[Path]:
+    """Write each file into a new directory of its own, since names may occur twice; return their paths."""
+    paths = []
+    for number, file in enumerate(uploaded):
+        path = directory / str(number) / file.name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(file.content)
+        paths.append(path)
+    return paths
+
+
 def comparison_endpoints() -> Sequence[Endpoint]:
     """Return the endpoints ``/v1/comparisons/judge`` (JSON, XML) and ``/v1/comparisons/compare`` (JSON)."""
     return [
@@ -194,7 +326,7 @@ def comparison_endpoints() -> Sequence[Endpoint]:
             shadow=OpinionReaders(_champion_opinions, _challenger_opinions),
         ),
         Endpoint(
-            COMPARE_PATH,
+            PATH,
             "compare_results",
             "Compare files of results of two sides; the answer equals that of ``perfjudge compare --json``.",
             UploadedResults,

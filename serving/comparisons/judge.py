@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.pair import number_with_noun
-from data.comparisons.sides import NamedSides, Sides
+from data.comparisons.sides import Ints, NamedSides, Sides
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import invalid_reasons as problems_of
 from features.comparisons.between_run_variation import ASSUMED
@@ -31,7 +31,6 @@ from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
 from training.evaluation.thresholds import below_min_effect, verdicts_with_minimum
 
-Ints = NDArray[np.int64]
 #: Smaller changes have one significant digit, others one decimal.
 _ONE_DECIMAL = 1e-3
 #: Number of reasons of a verdict.

@@ -26,7 +26,7 @@ from serving.comparisons.charts import (
 )
 from serving.comparisons.evaluated import EvaluatedComparisons
 from serving.comparisons.explain.features import describe_feature
-from serving.comparisons.labels.command import doubtful_labels
+from serving.comparisons.labels.review import doubtful_labels
 from serving.comparisons.mistakes import causes_of_mistakes, mistake_chart, worst_mistakes
 from serving.reports.chart_marks import HoverArea
 from serving.reports.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, percent, plain_number, with_noun

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.config import JsonDict
+from pydantic import BaseModel, Field
 
+from data.comparisons.pair import Side
+from data.comparisons.params import FeatureSet
+from serving.comparisons.compare.weighing import Outcome
 from serving.comparisons.guarantees import DecidedAnswer, GuaranteeAnswer
-from serving.http.schemas import ModelAnswer, ServedModel
+from serving.comparisons.judge import DecidedBy
+from serving.http.schemas import ModelAnswer, ServedModel, example_config
+from serving.reports.verdict_lines import Answer
 from training.comparisons.base_rate import BaseRate
+from training.estimators.answering import Unit
 
 
 class ReasonAnswer(BaseModel):
@@ -60,7 +63,7 @@ class VerdictAnswer(BaseModel):
     comparison_id: str
     benchmark: str
     operation: str
-    verdict: Literal["pass", "fail", "unsure", "invalid"]
+    verdict: Answer
     probability: float | None = Field(
         description="Probability of a regression; null if the verdict is invalid."
     )
@@ -68,7 +71,7 @@ class VerdictAnswer(BaseModel):
     unsure_from: float = Field(description="Smallest probability with the verdict unsure or fail.")
     reason: str = Field(description="Why, in one sentence of at most 15 words.")
     invalid_reason: str | None
-    decided_by: Literal["model", "min_effect_size", "between_run_variation", "validity"]
+    decided_by: DecidedBy
     remarks: list[str] = Field(
         description="Remarks: excluded outliers; versions after the target that the model ignores or misses."
     )
@@ -107,22 +110,17 @@ class VerdictAnswer(BaseModel):
 class JudgeModel(ModelAnswer):
     """The model that gave the verdicts."""
 
-    contribution_unit: Literal["log-odds", "probability"]
+    contribution_unit: Unit
     min_effect_size: float | None = Field(
         default=None, description="Smallest change of a median that may fail, as a share of the baseline's."
     )
     decided: DecidedAnswer
 
 
-def _add_example(schema: JsonDict) -> None:
-    example = (files("serving.comparisons") / "answer.json").read_text(encoding="utf-8")
-    schema["examples"] = [json.loads(example)]
-
-
 class JudgeAnswer(BaseModel):
     """The verdicts, in the order of the comparisons."""
 
-    model_config = ConfigDict(json_schema_extra=_add_example)
+    model_config = example_config("serving.comparisons")
 
     model: JudgeModel
     verdicts: list[VerdictAnswer]
@@ -145,9 +143,7 @@ class ExcuseAnswer(BaseModel):
 class ComparedVerdict(VerdictAnswer):
     """The verdict on one operation of two sides."""
 
-    outcome: Literal[
-        "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
-    ]
+    outcome: Outcome
     model_verdict: str = Field(description="The verdict before between-run variation was considered.")
     machine: str
     unit: str = Field(description="Empty if unknown.")
@@ -167,7 +163,7 @@ class MissingAnswer(BaseModel):
     """A machine, an operation or a configuration that only one side has."""
 
     kind: Literal["machine", "operation", "configuration"]
-    only_in: Literal["baseline", "target"]
+    only_in: Side
     machine: str
     benchmark: str | None
     operation: str | None
@@ -194,14 +190,12 @@ class CompareAnswer(BaseModel):
 class ServedJudge(ServedModel):
     """A served model of comparisons, with the metadata of its card."""
 
-    contribution_unit: Literal["log-odds", "probability"]
+    contribution_unit: Unit
     threshold: float
     unsure_from: float = Field(description="Smallest probability with the verdict unsure or fail.")
     min_effect_size: float = Field(
         description="Smallest change of a median that may fail, as a share of the baseline's."
     )
-    set: Literal["thesis", "extended", "retrospective"] = Field(
-        description="Feature set; only retrospective uses versions after the target."
-    )
+    set: FeatureSet = Field(description="Feature set; only retrospective uses versions after the target.")
     decided: DecidedAnswer
     risk_guarantee: GuaranteeAnswer | None = Field(description="Risk guarantees; null if the model has none.")

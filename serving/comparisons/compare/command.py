@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from data.comparisons.pair import TwoRuns, matched_operations, number_with_noun
+from data.comparisons import formats
+from data.comparisons.formats import results_of_run
+from data.comparisons.formats.tools import TOOLS
+from data.comparisons.formats.tools.assembly import NO_MEASUREMENTS
+from data.comparisons.formats.tools.benchmark_json import ASV_MACHINE
+from data.comparisons.formats.tools.criterion import is_one_run
+from data.comparisons.pair import (
+    CONFIGURATION,
+    SIDES,
+    MatchedOperations,
+    NamedOperation,
+    TwoRuns,
+    list_names,
+    matched_operations,
+    number_with_noun,
+    paired_runs,
+    under_names_of,
+)
 from data.comparisons.params import Measure
-from data.comparisons.tables import version_ranges
+from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
+from data.measure.child import end_in_good_order, execute
 from data.tables.problems import Problems
 from features.comparisons.between_run_variation import ASSUMED
 from serving.answering import write_output
@@ -25,13 +49,13 @@ from serving.comparisons.compare.acknowledging import (
     Revision,
     head_commit,
 )
-from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, ConfirmationRuns, RunReader
 from serving.comparisons.compare.rows import (
     ComparedSides,
     append_step_summary,
     as_comment,
     as_compare_json,
     as_junit_xml,
+    as_page,
     as_table,
     compared_rows,
     github_annotations,
@@ -41,17 +65,251 @@ from serving.comparisons.model import Judge
 from serving.comparisons.xml.report import as_xml
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outputs:
-    """Forms and destinations of the answer."""
+@dataclass(frozen=True)
+class ComparedRun:
+    """The results of one run."""
 
-    shown: str  # table, json, xml, markdown or junit; to `output`, or to standard output
-    output: Path | None
-    files: Mapping[str, Path | None]  # additional files, by form
-    annotations: bool  # write GitHub's annotations to standard error
-    step_summary: bool  # append Markdown to the summary of GitHub's step
-    name: str  # distinguishes this comment from those of other comparisons
-    explain: bool  # a table has the details of rows that need attention
+    path: Path
+    version: str  # as in the file, or the name of the file
+    results: pd.DataFrame  # with the columns of ``RESULT_DTYPES``
+
+    @classmethod
+    def from_file(cls, path: Path, results: pd.DataFrame) -> ComparedRun:
+        """Return the run of the file `path`, with its version in the column ``version`` of `results`.
+
+        The version is the only one that `results` names, else the file's name without suffix.
+        """
+        names = results["version"].dropna().unique()
+        version = str(names[0]) if len(names) == 1 else path.stem
+        return cls(path, version, results.assign(version=version))
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """The runs of both sides, and earlier runs, oldest first; results of the target under matched names."""
+
+    baseline: tuple[ComparedRun, ...]
+    target: tuple[ComparedRun, ...]
+    earlier: tuple[ComparedRun, ...] = ()
+    matched: MatchedOperations = field(default_factory=MatchedOperations)
+
+    @property
+    def side_names(self) -> tuple[str, str]:
+        """The names of the two sides in messages: the first path of each, and the number of further ones."""
+        baseline, target = (
+            str(side[0].path) if len(side) == 1 else f"{side[0].path} and {len(side) - 1} more"
+            for side in (self.baseline, self.target)
+        )
+        return baseline, target
+
+    def pair_runs(self) -> TwoRuns:
+        """Return a comparison per operation of both sides, with earlier runs as their history.
+
+        Raises InputError if no operation is common, or its sides have opposite directions or incompatible
+        units.
+        """
+        baseline, target, earlier = (
+            [run.results for run in side] for side in (self.baseline, self.target, self.earlier)
+        )
+        return paired_runs(baseline, target, earlier, self.side_names)
+
+    def match_operations(
+        self, renamed: Mapping[NamedOperation, NamedOperation], note: Callable[[str], object]
+    ) -> ComparedRuns:
+        """Return a copy that compares operations of different names with each other.
+
+        `renamed`: maps (benchmark, operation) of the target to (benchmark, operation) of the baseline. If
+        both sides are the same files, no other operations are compared.
+        `note`: called with one line of text for each pair of operations.
+        """
+        same = {run.path.resolve() for run in self.baseline} == {run.path.resolve() for run in self.target}
+        matched = MatchedOperations(renamed, only=same)
+        for (_, new), (_, old) in renamed.items():
+            note(f'"{new}" of {self.side_names[1]} is compared with "{old}" of {self.side_names[0]}')
+        sides = ((self.baseline, matched.of_baseline), (self.target, matched.of_target))
+        baseline, target = (
+            tuple(replace(run, results=select(run.results)) for run in side) for side, select in sides
+        )
+        return replace(self, baseline=baseline, target=target, matched=matched)
+
+
+@dataclass(frozen=True)
+class RunReader:
+    """Reads runs with common settings."""
+
+    problems: Problems
+    measure: Measure
+    kind: str | None = None  # their format; None: detected from the content
+
+    def read_runs(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
+        """Return the runs of `paths`; a directory that is not itself a run holds one run per file.
+
+        Files are in natural order (9 before 10).
+        Raises InputError if a run cannot be read, or a directory is empty.
+        """
+        return tuple(
+            ComparedRun.from_file(path, results_of_run(path, self.problems, self.measure, self.kind))
+            for path in run_files(paths)
+        )
+
+    def read_history(self, paths: Sequence[Path], sides: Sequence[ComparedRun]) -> tuple[ComparedRun, ...]:
+        """Return the runs of `paths` like `read_runs`, without `sides`; a source gives a run per version.
+
+        Of a source with several versions, only those before the first version of `sides` are returned.
+        Raises InputError if a run cannot be read, or a directory is empty.
+        """
+        versions, files = {run.version for run in sides}, [run.path.resolve() for run in sides]
+        # a directory that is one run may have the file of a side
+        excluded = {place for file in files for place in (file, *file.parents)}
+        earlier: list[ComparedRun] = []
+        for path in run_files(paths):
+            runs = self._runs_of_versions(path)
+            if len(runs) > 1:
+                earlier += takewhile(lambda run: run.version not in versions, runs)
+            elif path.resolve() not in excluded:
+                earlier += runs
+        return tuple(earlier)
+
+    def two_commands(self, run: ComparedRun) -> dict[NamedOperation, NamedOperation]:
+        """Return ``{second: first}`` for the two commands of a hyperfine file; the first is the baseline.
+
+        Each is a pair of benchmark and operation.
+        Raises InputError if the run is of another format, or does not have exactly two commands.
+        """
+        kind = self.kind or formats.recognise_format(run.path)
+        operations = list(run.results[["benchmark", "operation"]].drop_duplicates().itertuples(False, None))
+        if kind == "hyperfine" and len(operations) == len(SIDES):
+            return {operations[1]: operations[0]}
+        names = [name for _, name in operations]
+        problem = (
+            f"is one run, of {number_with_noun(len(names), 'operation')} ({list_names(names)}); "
+            "expected TARGET, or --target FILE"
+        )
+        if len(names) > 1:
+            problem += f", or two operations of this file: --match {shlex.quote('='.join(names[:2]))}"
+        raise InputError(problem, file=run.path)
+
+    def _runs_of_versions(self, path: Path) -> Sequence[ComparedRun]:
+        kind = self.kind or formats.recognise_format(path)
+        if kind not in TOOLS or not TOOLS[kind].versions:
+            return self.read_runs([path])
+        chunks = formats.stream_tables(kind, [path], self.problems, measure=self.measure, chunk_rows=None)
+        results = ComparisonTables.join_tables(list(chunks)).results
+        return [ComparedRun.from_file(path, rows) for _, rows in results.groupby("order")]
+
+
+def run_files(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files and directories that are one run each; a missing path is yielded, too.
+
+    A file is itself a run, and so is a directory that has ``results.parquet``, or that asv or criterion
+    fills: asv's ``results`` or the directory of one machine in it, and ``target/criterion``. Any other
+    directory yields the files and directories in it, without hidden ones and files of `NO_MEASUREMENTS`, in
+    natural order (9 before 10); these are not searched further. InputError if there are none.
+    """
+
+    def natural_key(path: Path) -> list[tuple[int, str]]:
+        return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", path.name)]
+
+    for path in paths:
+        if not path.is_dir() or _is_one_source(path):
+            yield path
+            continue
+        runs = (file for file in path.iterdir() if file.name[0] != "." and file.name not in NO_MEASUREMENTS)
+        inside = sorted(runs, key=natural_key)
+        if not inside:
+            raise InputError("holds no run", file=path)
+        yield from inside
+
+
+def _is_one_source(directory: Path) -> bool:
+    if (directory / "results.parquet").exists():
+        return True
+    try:
+        kind = formats.recognise_format(directory)
+        if kind == "asv":
+            # other directories of asv's files hold a run per file
+            return (directory / ASV_MACHINE).exists() or formats.FORMATS[kind].matches_path(directory)
+        return kind == "criterion" and is_one_run(directory)
+    except InputError:
+        # reading the files explains the error
+        return False
+
+
+#: Placeholders of a command: the file to write, and the operations in doubt.
+OUTPUT, OPERATIONS = "{output}", "{operations}"
+#: The environment variable with the operations in doubt, one per line.
+VARIABLE = "PERFJUDGE_OPERATIONS"
+
+
+@dataclass(frozen=True)
+class ConfirmationRuns:
+    """Commands of confirmation runs, which must contain ``{output}``, their number and their time limit."""
+
+    times: int = 0
+    target: tuple[str, ...] = ()  # measures the target and writes `OUTPUT`
+    baseline: tuple[str, ...] = ()  # measures the baseline, alternating with the target; empty: none
+    seconds: float = 0.0  # time limit of one run
+
+    def __post_init__(self) -> None:
+        for command in filter(None, (self.target, self.baseline)):
+            if not any(OUTPUT in part for part in command):
+                problem = f"names no {OUTPUT}, where it is to write its results"
+                raise InputError(problem, place=_command_place(command))
+
+    def measure_again(
+        self,
+        number: int,
+        runs: ComparedRuns,
+        tables: ComparisonTables,
+        doubted: NDArray[np.bool_],
+        reader: RunReader,
+    ) -> ComparedRuns:
+        """Measure target and baseline once more, and return `runs` with the new runs at the end.
+
+        `number`: the number of this repetition, from 1.
+        `tables`: the comparisons; measurements of other configurations are dropped.
+        `doubted`: shape (n_comparisons,), true for comparisons that a command must measure.
+        Raises InputError if a command fails, exceeds its time limit, or measures no operation in doubt.
+        """
+        end_in_good_order()
+        doubtful = list(tables.comparisons.loc[doubted, ["benchmark", "operation"]].itertuples(False, None))
+        names = [operation for _, operation in doubtful]
+        target_names = [runs.matched.name_in_target(*operation) or operation[1] for operation in doubtful]
+        configurations = tables.results[CONFIGURATION].drop_duplicates()
+        sides = {
+            "target": (self.target, runs.target, runs.matched.of_target, target_names),
+            "baseline": (self.baseline, runs.baseline, runs.matched.of_baseline, names),
+        }
+        repeated: dict[str, Any] = {}
+        with TemporaryDirectory(prefix="perfjudge-") as directory:
+            for side, (command, measured, select, wanted) in sides.items():
+                if not command:
+                    continue
+                output = Path(directory, f"{side}-{number}{runs.target[0].path.suffix}")
+                operations = list(dict.fromkeys(wanted))
+                sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
+                _run_command(command, output, operations, self.seconds)
+                (run,) = reader.read_runs([output])
+                results = under_names_of(tables.results, select(run.results))
+                results = results.merge(configurations, on=CONFIGURATION)
+                if not results["operation"].isin(names).any():
+                    problem = f"measured none of the operations in doubt: {list_names(operations)}"
+                    raise InputError(problem, place=_command_place(command))
+                version = f"{measured[0].version}, again {number}"
+                repeated[side] = (*measured, ComparedRun(output, version, results.assign(version=version)))
+        return replace(runs, **repeated)
+
+
+def _command_place(command: Sequence[str]) -> str:
+    return f"the command {shlex.join(command)!r}"
+
+
+def _run_command(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
+    filled = [part.replace(OUTPUT, str(output)).replace(OPERATIONS, " ".join(operations)) for part in command]
+    place, environment = _command_place(command), {VARIABLE: "\n".join(operations)}
+    execute(filled, place, limit=seconds, environment=environment).require_success()
+    if not output.exists():
+        raise InputError(f"ended well, but wrote no {OUTPUT}", place=place)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,30 +398,47 @@ class CompareRequest:
         return judge_runs(pair.tables, self.served, self.assumed, (*reader.problems.notes, *pair.notes))
 
 
-def compare_runs(comparing: CompareRequest, outputs: Outputs, failing: Collection[str]) -> int:
-    """Compare both sides, write all `outputs`, and return 1 if the outcome of a row is in `failing`, else 0.
+def compare_runs(
+    comparing: CompareRequest,
+    form: str,
+    output: Path | None,
+    failing: Collection[str],
+    *,
+    files: Mapping[str, Path | None],
+    annotations: bool,
+    step_summary: bool,
+    name: str,
+    explain: bool,
+) -> int:
+    """Compare both sides, write all outputs, and return 1 if the outcome of a row is in `failing`, else 0.
 
-    `failing`: outcomes such as "regression"; "missing" stands for a machine, an operation or a configuration
-    that only one side has. The main output goes to ``outputs.output``, or to stdout if that is None.
+    `form`: table, json, xml, markdown or junit; written to `output`, or to stdout if that is None. `failing`:
+    outcomes such as "regression"; "missing" stands for a machine, an operation or a configuration that only
+    one side has. `files`: additional files, by form. `annotations`: write GitHub's annotations to stderr.
+    `step_summary`: append Markdown to the summary of GitHub's step. `name`: distinguishes this comment from
+    those of other comparisons. `explain`: a table has the details of rows that need attention.
     InputError after all outputs if every row is invalid; before them if an input cannot be read, the sides
     have nothing in common or cannot be compared, a confirmation command fails, the directory of an output
     does not exist, or the step summary cannot be written; OSError if another output cannot be written;
     ModelError if the model computes a number that is not finite.
     """
-    compared = comparing.compare_sides()
-    for form, path in outputs.files.items():
+    compared, terminal = comparing.compare_sides(), output is None and sys.stdout.isatty()
+    rendered: dict[str, Callable[[], str | bytes]] = {
+        "table": lambda: as_table(compared, terminal=terminal, explain=explain),
+        "json": lambda: as_compare_json(compared),
+        "xml": lambda: as_xml(compared.weighed.judgement, compared.tables),
+        "markdown": lambda: as_comment(compared, name),
+        "junit": lambda: as_junit_xml(compared),
+        "html": lambda: as_page(compared, name),
+    }
+    for file_form, path in files.items():
         if path is not None:
-            write_output(_render_form(compared, form, outputs.name), path)
-    if outputs.step_summary:
-        append_step_summary(as_comment(compared, outputs.name))
-    if outputs.annotations:
+            write_output(rendered[file_form](), path)
+    if step_summary:
+        append_step_summary(as_comment(compared, name))
+    if annotations:
         sys.stderr.writelines(github_annotations(compared))
-    terminal = outputs.output is None and sys.stdout.isatty()
-    if outputs.shown == "table":
-        content: str | bytes = as_table(compared, terminal=terminal, explain=outputs.explain)
-    else:
-        content = _render_form(compared, outputs.shown, outputs.name)
-    write_output(content, outputs.output, styled=terminal and outputs.shown == "table")
+    write_output(rendered[form](), output, styled=terminal and form == "table")
     if compared.outcome_counts.keys() == {"invalid"}:
         number = number_with_noun(len(compared.rows), "operation")
         first = compared.rows[0]
@@ -171,21 +446,6 @@ def compare_runs(comparing: CompareRequest, outputs: Outputs, failing: Collectio
         raise InputError(problem, file=" and ".join(compared.sides))
     present = {*compared.outcome_counts, *(["missing"] if compared.missing else [])}
     return 1 if present.intersection(failing) else 0
-
-
-def _render_form(compared: ComparedSides, form: str, name: str) -> str | bytes:
-    match form:
-        case "markdown":
-            return as_comment(compared, name)
-        case "junit":
-            return as_junit_xml(compared)
-        case "json":
-            return as_compare_json(compared)
-        case "html":
-            from serving.comparisons.compare.page import as_page
-
-            return as_page(compared, name)
-    return as_xml(compared.weighed.judgement, compared.tables)
 
 
 def _current_runs(

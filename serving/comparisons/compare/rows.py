@@ -1,4 +1,4 @@
-"""Rows of a comparison of two sides, as a table, Markdown, JUnit XML, JSON and annotations."""
+"""Rows of a comparison of two sides, as a table, Markdown, HTML, JUnit XML, JSON and annotations."""
 
 from __future__ import annotations
 
@@ -9,38 +9,48 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import groupby
+from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, NamedTuple
+
+import numpy as np
+from markupsafe import Markup
 
 from data.comparisons.pair import MatchedOperations, Missing, list_names, number_with_noun
 from data.comparisons.pair import describe_missing as missing_notes
-from data.comparisons.tables import OPERATION, ComparisonTables, comparison_units
+from data.comparisons.sides import Sides
+from data.comparisons.tables import ComparisonTables, comparison_units
 from data.comparisons.units import readable_unit
 from data.errors import InputError, escape_invisible, one_line
 from serving.comparisons import render
+from serving.comparisons.boxes import BoxDrawing
 from serving.comparisons.compare.acknowledging import Excuse
-from serving.comparisons.compare.weighing import (
-    AdjustedJudgement,
-    Outcome,
-    outcome_of,
-    outcomes_from_zero,
-)
+from serving.comparisons.compare.weighing import AdjustedJudgement, Outcome, outcome_of, outcomes_from_zero
 from serving.comparisons.explain.features import percent
-from serving.comparisons.explain.sentences import Direction, describe_change, direction_words
+from serving.comparisons.explain.sentences import describe_change
 from serving.comparisons.judge import Move, Verdict
 from serving.reports.text_tables import markdown_cell, markdown_line, rich_text, table_text
 from serving.reports.verdict_lines import Answer, VerdictLine, VerdictTable, as_junit
 
-#: Plural and terminal colour of the outcomes, in descending order of urgency.
-OUTCOMES: dict[Outcome, tuple[str, str]] = {
-    "regression": ("regressions", "red"),
-    "unsure": ("unsure", "magenta"),
-    "improvement": ("improvements", "cyan"),
-    "acknowledged": ("acknowledged", "yellow"),
-    "invalid": ("invalid", "yellow"),
-    "within_noise": ("within noise", "green"),
-    "unchanged": ("unchanged", "green"),
+
+class OutcomeForm(NamedTuple):
+    """How an outcome is shown."""
+
+    plural: str
+    colour: str  # in a terminal
+    answer: Answer  # in a test report
+    annotation: str  # its kind of GitHub annotation; empty: none
+
+
+#: In descending order of urgency.
+OUTCOMES: dict[Outcome, OutcomeForm] = {
+    "regression": OutcomeForm("regressions", "red", "fail", "error"),
+    "unsure": OutcomeForm("unsure", "magenta", "unsure", "warning"),
+    "improvement": OutcomeForm("improvements", "cyan", "pass", "notice"),
+    "acknowledged": OutcomeForm("acknowledged", "yellow", "fail", "notice"),
+    "invalid": OutcomeForm("invalid", "yellow", "invalid", ""),
+    "within_noise": OutcomeForm("within noise", "green", "pass", ""),
+    "unchanged": OutcomeForm("unchanged", "green", "pass", ""),
 }
 #: Outcomes that need no attention.
 QUIET: frozenset[Outcome] = frozenset({"within_noise", "unchanged"})
@@ -61,7 +71,6 @@ class ComparedRow:
     machine: str
     unit: str
     versions: str
-    direction: Direction
     move: Move | None  # the largest improvement of an improvement, else the worst change
     excuse: Excuse | None  # why it need not fail a build
     interval: tuple[float, float]  # of 95 %, of the change as a share (negative is worse); NaN if unknown
@@ -96,9 +105,16 @@ class ComparedRow:
         return before, after
 
     @property
+    def medians_text(self) -> str:
+        """Both `median_texts` with an arrow between them; empty if unknown."""
+        return " -> ".join(filter(None, self.median_texts))
+
+    @property
     def change_text(self) -> str:
         """The change of the median in percent and in words, such as ``7.1 % slower``; empty if unknown."""
-        return "" if self.move is None else describe_change(self.move.change, self.direction)
+        if self.move is None:
+            return ""
+        return describe_change(self.move.change, self.verdict.explanations.direction(self.verdict.row))
 
     @property
     def interval_text(self) -> str:
@@ -145,7 +161,7 @@ class ComparedSides:
     def summary(self) -> str:
         """The number of rows by outcome, such as ``2 regressions, 5 unchanged of 7 comparisons``."""
         counts = [
-            f"{number} {OUTCOMES[kind][0] if number > 1 else kind.replace('_', ' ')}"
+            f"{number} {OUTCOMES[kind].plural if number > 1 else kind.replace('_', ' ')}"
             for kind in OUTCOMES
             if (number := self.outcome_counts[kind])
         ]
@@ -195,13 +211,11 @@ def compared_rows(
     verdicts. `spans`: the versions of each comparison, such as ``v1 -> v2``. `excuses`: why a comparison need
     not fail a build, or None; one per comparison. `matched`: operations with another name in the target.
     """
-    better = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)["better"]
     columns = zip(comparison_units(tables), spans, tables.comparisons["machine"], strict=True)
     from_zero = outcomes_from_zero(tables)
     for row, (unit, span, machine) in enumerate(columns):
         verdict, excuse = weighed.judgement.verdicts[row], excuses[row]
-        is_lower = better[(verdict.benchmark, verdict.operation, machine)] == "lower"
-        outcome = from_zero.get(row) or outcome_of(verdict, row, weighed, acknowledged=excuse is not None)
+        outcome = from_zero.get(row) or outcome_of(verdict, row, weighed)
         if outcome == "regression" and excuse is not None:
             outcome = "acknowledged"
         yield ComparedRow(
@@ -211,7 +225,6 @@ def compared_rows(
             machine=machine,
             unit="" if unit == "unknown" else unit,
             versions=span,
-            direction=direction_words(unit, -1.0 if is_lower else 1.0),
             move=weighed.faster.get(row, verdict.moved),
             excuse=None if outcome in {"invalid", "improvement"} else excuse,
             interval=(float(weighed.changes.low[row]), float(weighed.changes.high[row])),
@@ -246,7 +259,7 @@ def as_comment(compared: ComparedSides, name: str) -> str:
     if quiet:
         table = _markdown_rows(compared, quiet, _LONGEST - sum(len(line) + 1 for line in lines))
         counts = ", ".join(
-            f"{compared.outcome_counts[kind]} {OUTCOMES[kind][0]}"
+            f"{compared.outcome_counts[kind]} {OUTCOMES[kind].plural}"
             for kind in OUTCOMES
             if kind in QUIET and compared.outcome_counts[kind]
         )
@@ -295,7 +308,7 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
     table = Table(*compared.headings, caption=caption)
     for row in compared.ordered_rows:
         outcome, *others = compared.row_cells(row).values()
-        table.add_row(rich_text(outcome, OUTCOMES[row.outcome][1]), *map(rich_text, others))
+        table.add_row(rich_text(outcome, OUTCOMES[row.outcome].colour), *map(rich_text, others))
     details = [
         f"{row.full_name}: {phrase}"
         for row in compared.ordered_rows
@@ -306,31 +319,23 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
     return table_text(table, terminal=terminal) + lines
 
 
-#: By outcome, the answer that a test report shows; "pass" for others.
-_ANSWERS: dict[Outcome, Answer] = {
-    "regression": "fail", "acknowledged": "fail", "unsure": "unsure", "invalid": "invalid",
-}  # fmt: skip
-
-
 def as_junit_xml(compared: ComparedSides) -> str:
     """Return JUnit XML: regressions fail; unsure, invalid and acknowledged rows are skipped; others pass.
 
     A suite per benchmark, sorted by name, has a case per row, regressions first.
     """
-    rows = []
-    for row in compared.ordered_rows:
-        verdict, medians = row.verdict, " -> ".join(filter(None, row.median_texts))
-        rows.append(
-            VerdictLine(
-                _ANSWERS.get(row.outcome, "pass"),
-                verdict.probability,
-                verdict.benchmark,
-                row.operation_names,
-                "; ".join(filter(None, (row.change_text, medians, row.configuration_text, row.reason))),
-                which=compared.distinguishing_names[verdict.comparison_id] or verdict.comparison_id,
-                excused="" if row.excuse is None else row.excuse.summary,
-            )
+    rows = [
+        VerdictLine(
+            OUTCOMES[row.outcome].answer,
+            row.verdict.probability,
+            row.verdict.benchmark,
+            row.operation_names,
+            "; ".join(filter(None, (row.change_text, row.medians_text, row.configuration_text, row.reason))),
+            which=compared.distinguishing_names[row.verdict.comparison_id] or row.verdict.comparison_id,
+            excused="" if row.excuse is None else row.excuse.summary,
         )
+        for row in compared.ordered_rows
+    ]
     headings, notes = ("benchmark", "operation", "reasons"), compared.notes
     return as_junit(VerdictTable(rows, headings, compared.summary, notes, notes))
 
@@ -375,13 +380,6 @@ def as_compare_json(compared: ComparedSides) -> str:
 _MOST = 10
 #: Environment variable with the path of the step's summary.
 _SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-_Kind = Literal["error", "warning", "notice"]
-_KINDS: dict[str, _Kind] = {
-    "regression": "error",
-    "unsure": "warning",
-    "improvement": "notice",
-    "acknowledged": "notice",
-}
 
 
 def github_annotations(compared: ComparedSides) -> Iterator[str]:
@@ -392,21 +390,19 @@ def github_annotations(compared: ComparedSides) -> Iterator[str]:
     change, the largest first. Other rows have none. Of more than 10 errors, 9 are yielded, then one with the
     number of the others; likewise of warnings and notices.
     """
-    annotations: list[tuple[_Kind, str, str]] = []
+    annotations: dict[str, list[str]] = {"error": [], "warning": [], "notice": []}
     for row in compared.ordered_rows:
-        if row.outcome in _KINDS:
-            message = "; ".join(filter(None, (" -> ".join(filter(None, row.median_texts)), row.reason)))
-            annotations.append(
-                (_KINDS[row.outcome], f"{row.outcome}: {row.full_name} {row.change_text}", message)
-            )
-    annotations += [("warning", "vanished", str(m)) for m in compared.missing if m.only_in == "baseline"]
-    annotations.sort(key=lambda annotation: ("error", "warning", "notice").index(annotation[0]))
-    for kind, group in groupby(annotations, key=lambda annotation: annotation[0]):
-        lines = list(group)
-        shown_lines = lines if len(lines) <= _MOST else lines[: _MOST - 1]
-        yield from (_annotation_line(*line) for line in shown_lines)
-        if len(shown_lines) < len(lines):
-            yield _annotation_line(kind, "perfjudge", f"and {len(lines) - len(shown_lines)} more")
+        if kind := OUTCOMES[row.outcome].annotation:
+            title = f"{row.outcome}: {row.full_name} {row.change_text}"
+            message = "; ".join(filter(None, (row.medians_text, row.reason)))
+            annotations[kind].append(_annotation_line(kind, title, message))
+    vanished = (str(missing) for missing in compared.missing if missing.only_in == "baseline")
+    annotations["warning"] += [_annotation_line("warning", "vanished", name) for name in vanished]
+    for kind, lines in annotations.items():
+        shown = lines if len(lines) <= _MOST else lines[: _MOST - 1]
+        yield from shown
+        if len(shown) < len(lines):
+            yield _annotation_line(kind, "perfjudge", f"and {len(lines) - len(shown)} more")
 
 
 def append_step_summary(text: str) -> None:
@@ -433,3 +429,63 @@ def _annotation_line(kind: str, title: str, message: str) -> str:
 
 def _escape_text(text: str) -> str:
     return "%0A".join(one_line(line).replace("%", "%25") for line in text.splitlines())
+
+
+#: Most operations whose box plots are drawn: those that need attention, then the largest changes.
+MOST_DRAWN = 200
+
+
+def as_fragment(compared: ComparedSides, name: str) -> str:
+    """Return HTML for inside an element: table, box plots of its first 200 rows, and a comment in Markdown.
+
+    As in `as_page`, regressions come first, and the comment is marked with `name`.
+    """
+    from serving.reports import rendering
+
+    return rendering.render("compare/answer.html", **_page_content(compared, name))
+
+
+def as_page(compared: ComparedSides, name: str) -> str:
+    """Return a self-contained HTML page: table, box plots of its first 200 rows, and a comment in Markdown.
+
+    Rows are sorted by outcome, regressions first, then by size of the change, the largest first. The comment,
+    to be copied into a pull request, is marked with `name`, by which the next comment of the same name
+    replaces it.
+    """
+    from serving.reports import rendering
+
+    copying = (files("serving.reports") / "templates/compare/copy.js").read_text(encoding="utf-8")
+    scripts = [rendering.report_script(), Markup(copying)]  # noqa: S704 - a file of ours
+    content = _page_content(compared, name)
+    return rendering.render(
+        "compare/page.html", scripts=scripts, policy=rendering.security_policy(scripts), **content
+    )
+
+
+def _page_content(compared: ComparedSides, name: str) -> dict[str, Any]:
+    headings = dict.fromkeys(["operation", *compared.headings])
+    rows = [{"row": row, "cells": headings | compared.row_cells(row)} for row in compared.ordered_rows]
+    return {
+        "compared": compared,
+        "headings": headings,
+        "rows": rows,
+        "drawn": list(_with_drawings(compared, rows[:MOST_DRAWN])),
+        "markdown": as_comment(compared, name),
+        "verdicts": render.judgement_summary(compared.weighed.judgement),
+    }
+
+
+def _with_drawings(compared: ComparedSides, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table with what the macro ``boxes`` needs, and details if they need attention."""
+    sides = Sides.from_tables(compared.tables)
+    position = {id(row): place for place, row in enumerate(compared.rows)}
+    for shown in rows:
+        # configurations are sorted by comparison
+        row = shown["row"]
+        first, stop = np.searchsorted(sides.comparison, position[id(row)] + np.arange(2)).tolist()
+        yield shown | {
+            "drawing": BoxDrawing.from_sides(sides, slice(first, stop)),
+            "unit": row.unit,
+            "better": "lower" if first < stop and sides.sign[first] < 0 else "higher",
+            "details": () if row.outcome in QUIET else row.verdict.details,
+        }

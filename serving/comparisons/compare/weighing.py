@@ -257,10 +257,10 @@ def outcomes_from_zero(tables: ComparisonTables) -> dict[int, Outcome]:
     return outcomes
 
 
-def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknowledged: bool) -> Outcome:
+def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement) -> Outcome:
     """Return the outcome of comparison `row`, given its adjusted `verdict`.
 
-    A fail is "regression", or "acknowledged" if `acknowledged`; "unsure" and "invalid" stay. A pass is
+    A fail is "regression"; "unsure" and "invalid" stay. A pass is
     "improvement" if `row` is a key of ``weighed.faster``. It is "unchanged" if the median of the worst
     configuration changed, either way, by less than the minimum effect size, no other configuration improved
     by that or more, and a slow-down of 5 % would be detected with a probability of 80 %. With a minimum of 0,
@@ -269,7 +269,7 @@ def outcome_of(verdict: Verdict, row: int, weighed: AdjustedJudgement, *, acknow
     """
     match verdict.verdict:
         case "fail":
-            return "acknowledged" if acknowledged else "regression"
+            return "regression"
         case "pass" if row in weighed.faster:
             return "improvement"
         case "pass":

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from data.comparisons.sides import Floats, Ints
 from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.counterfactuals import Decide, counterfactuals
 from serving.comparisons.explain.features import (
@@ -47,8 +48,6 @@ _SIMILAR, _OF_LARGER = 0.02, 0.5
 #: Comparisons per block, of counterfactuals and of all else.
 _FLIPS_BLOCK, _BLOCK = 4096, 1024
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 T = TypeVar("T")
 
 

@@ -18,10 +18,18 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from data.comparisons.labels.label_store import LabelStore, StoredLabel, UnreachableError
+from data.comparisons.sides import Ints
 from serving.comparisons.boxes import BoxDrawing, ChangeCell, change_cells
 from serving.comparisons.judge import Verdict
-from serving.comparisons.labelling.offered import Ints, OfferedReport
-from serving.comparisons.labelling.pool import HIDDEN, GivenVote, LabelOrder, LabelPool, Reader, StoredLabels
+from serving.comparisons.labelling.pool import (
+    HIDDEN,
+    GivenVote,
+    LabelOrder,
+    LabelPool,
+    OfferedReport,
+    Reader,
+    StoredLabels,
+)
 from serving.comparisons.labels import endpoints
 from serving.http.authentication import request_token
 from serving.http.browser_pages import page_response

@@ -19,13 +19,16 @@ from numpy.typing import ArrayLike
 
 from data.errors import escape_invisible
 from serving.comparisons.timelines.assembled import (
+    URGENT,
+    Change,
+    ChangeGroup,
     HeatMap,
+    OperationState,
     TimelineOperation,
     TimelineReport,
     TimelineVersion,
 )
 from serving.comparisons.timelines.judged import FAIL, UNSURE
-from serving.comparisons.timelines.states import URGENT, Change, ChangeGroup, OperationState
 from serving.reports.charts import percent, with_noun
 from serving.reports.rendering import render, security_policy
 

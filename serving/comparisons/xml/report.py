@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from data.comparisons.formats.comparison_xml import (
     ATTRIBUTES,
@@ -23,7 +22,7 @@ from data.comparisons.formats.comparison_xml import (
     UUIDS,
     VERDICT,
 )
-from data.comparisons.sides import Samples, Sides
+from data.comparisons.sides import Floats, Samples, Sides
 from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.errors import escape_invisible_xml
@@ -41,8 +40,6 @@ _REPORT = ("machine", "baseline_from", "baseline_to", "target_from", "target_to"
 _LABEL_COLUMNS = ("status", "annotator", "labelled_by", "labelled_at")
 #: Most samples in one element, because parsers bound the length of attributes.
 _SAMPLES_PER_ELEMENT = 10_000
-
-Floats = NDArray[np.float64]
 
 
 def verdict_elements(judgement: Judgement, *, flipped: bool = True) -> list[Any]:

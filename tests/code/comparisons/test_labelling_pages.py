@@ -25,8 +25,13 @@ from serving.comparisons import render
 from serving.comparisons.boxes import BoxDrawing, ChangeCell, change_cells, format_number
 from serving.comparisons.judge import judge_sides
 from serving.comparisons.labelling import pages
-from serving.comparisons.labelling.offered import OfferedComparisons, keep_nearby_versions, key_of
-from serving.comparisons.labelling.pool import Background, StoredLabels
+from serving.comparisons.labelling.pool import (
+    Background,
+    OfferedComparisons,
+    StoredLabels,
+    keep_nearby_versions,
+    key_of,
+)
 from serving.http.api import create_app
 from serving.http.authentication import add_token
 from serving.http.settings import ServerSettings

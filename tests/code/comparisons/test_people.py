@@ -15,8 +15,8 @@ from data.errors import InputError
 from data.tables.specs import with_dtypes
 from serving.cli import run_command
 from serving.comparisons.evaluated import consensus_rule
-from serving.comparisons.labels import command
-from serving.comparisons.labels.command import LabelCandidates
+from serving.comparisons.labels import commands, review
+from serving.comparisons.labels.review import LabelCandidates
 from tests.code.comparisons.inputs import comparison_row, rows
 
 
@@ -203,7 +203,7 @@ def test_without_a_project_the_consensus_is_the_majority(tmp_path, monkeypatch):
 
 
 def test_a_review_without_doubtful_labels_says_so(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(command, "suspected_labels", lambda *_: [])
-    monkeypatch.setattr(command.EvaluatedComparisons, "read", lambda _: MagicMock())
-    command.give_suspects(tmp_path, 20, as_json=False)
+    monkeypatch.setattr(review, "suspected_labels", lambda *_: [])
+    monkeypatch.setattr(review.EvaluatedComparisons, "read", lambda _: MagicMock())
+    commands.labels_suspects(tmp_path)
     assert "0 labels to look at again" in capsys.readouterr().out

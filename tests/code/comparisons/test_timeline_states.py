@@ -4,8 +4,8 @@ import pytest
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from features.comparisons.lasting_changes import Shift, find_lasting_changes
 from features.comparisons.newest_change import newest_change
+from serving.comparisons.timelines.assembled import Change, group_changes, operation_state
 from serving.comparisons.timelines.judged import MARK, OperationMarks
-from serving.comparisons.timelines.states import Change, group_changes, operation_state
 
 ALTERNATING = np.where(np.arange(20) % 2 == 0, 1.001, 0.999)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from data.errors import escape_invisible
 from serving.comparisons.timelines import page
-from serving.comparisons.timelines.states import Change
+from serving.comparisons.timelines.assembled import Change
 from tests.timeline_reports import heat, renamed, simulated, versions, with_operations
 
 SPACE = "\N{NO-BREAK SPACE}"

@@ -18,8 +18,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 from data.comparisons.labels.database import LABELS
 from data.comparisons.labels.label_store import LabelStore
 from data.comparisons.tables import ComparisonTables
-from serving.comparisons.labelling.offered import key_of
-from serving.comparisons.labels.command import LabelCandidates
+from serving.comparisons.labelling.pool import key_of
+from serving.comparisons.labels.review import LabelCandidates
 from serving.comparisons.model import load_judge
 from tests.comparison_rows import compared, result
 from tests.system.browsing import faults

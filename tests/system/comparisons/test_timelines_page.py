@@ -10,8 +10,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from serving.comparisons.timelines.assembled import Change
 from serving.comparisons.timelines.page import describe_now, index_page, list_report, timeline_page
-from serving.comparisons.timelines.states import Change
 from tests.system.browsing import faults, requested, widen
 from tests.timeline_reports import heat, named, renamed, simulated, versions
 
