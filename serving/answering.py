@@ -95,16 +95,10 @@ def plugin_for_source(source: Path) -> FamilyPlugin:
 
     The latter is ``comparisons``. A missing or unreadable source raises no error here.
     """
-    fallback = None
-    for plugin in all_plugins():
-        if plugin.judging is None:
-            continue
-        if plugin.judging.recognised is None:
-            fallback = plugin
-        elif plugin.judging.recognised(source):
-            return plugin
-    assert fallback is not None
-    return fallback
+    by_recogniser = {plugin.judging.recognised: plugin for plugin in all_plugins() if plugin.judging}
+    fallback = by_recogniser.pop(None)
+    recognised = (plugin for is_theirs, plugin in by_recogniser.items() if is_theirs and is_theirs(source))
+    return next(recognised, fallback)
 
 
 def refuse_other_options(option_names: Collection[str], chosen: Judging | Importing, source: Path) -> None:
@@ -140,15 +134,14 @@ def write_judgement(judgement: PrintableJudgement, wanted: OutputOptions) -> int
     writing fails; KeyError for an unknown form.
     """
     styled = wanted.shown == "table" and wanted.output is None and sys.stdout.isatty()
-    if wanted.shown == "json":
-        content: str | bytes = judgement.json()
-    elif wanted.shown == "xml":
-        content = judgement.xml()
-    elif styled:
-        content = as_plain(judgement.lines(), terminal=True)
-    else:
-        content = _TABLES[wanted.shown](judgement.lines())
-    write_output(content, wanted.output, styled=styled)
+    write: Mapping[str, Callable[[], str | bytes]] = {
+        "json": judgement.json,
+        "xml": judgement.xml,
+        "table": lambda: as_plain(judgement.lines(), terminal=styled),
+        "markdown": lambda: as_markdown(judgement.lines()),
+        "junit": lambda: as_junit(judgement.lines()),
+    }
+    write_output(write[wanted.shown](), wanted.output, styled=styled)
     return 1 if wanted.fail_on_regression and judgement.fails else 0
 
 
@@ -160,13 +153,11 @@ def form_of(requested: Form | None, output: Path | None, forms: Sequence[Form]) 
     include `requested` (if None: include none of `forms`); so ``.yaml`` and ``.parquet`` are always errors.
     InputError, too, if the directory of `output` does not exist.
     """
-    if output is None:
-        return requested or forms[0]
-    _require_directory(output)
-    suffix_forms = FORMS_BY_SUFFIX.get(output.suffix.lower())
-    if suffix_forms is None:
-        return requested or forms[0]
     wanted = [requested] if requested else forms
+    if output is None:
+        return wanted[0]
+    _require_directory(output)
+    suffix_forms = FORMS_BY_SUFFIX.get(output.suffix.lower(), wanted)
     for form in wanted:
         if form in suffix_forms:
             return form
@@ -197,9 +188,6 @@ def write_output(content: bytes | str, output: Path | None, *, styled: bool = Fa
         _require_directory(output)
         with replacing(output) as path:
             path.write_bytes(content)
-
-
-_TABLES = {"table": as_plain, "markdown": as_markdown, "junit": as_junit}
 
 
 def import_sources(

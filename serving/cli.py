@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -26,7 +27,7 @@ from serving.options import (
     Shown,
     add_options,
 )
-from serving.plugins import all_pages, all_plugins, served_models
+from serving.plugins import Options, all_pages, all_plugins, served_models
 from serving.promotion.commands import add_commands as add_promotion
 
 #: Exit code if output was closed early: 128 and SIGPIPE, as a shell reports it for other programs.
@@ -40,19 +41,17 @@ app = typer.Typer(
 )
 
 
-_judging: dict[str, Any] = {}
-_importing: dict[str, Any] = {}
-for _plugin in all_plugins():
-    if _plugin.judging is not None:
-        _judging |= _plugin.judging.options
-    if _plugin.importing is not None:
-        _importing |= _plugin.importing.options
+def _joined(parts: Iterable[Options]) -> dict[str, Any]:
+    return {name: option for options in parts for name, option in options.items()}
+
+
+_judging = _joined(plugin.judging.options for plugin in all_plugins() if plugin.judging)
+_importing = _joined(plugin.importing.options for plugin in all_plugins() if plugin.importing)
 _serving: dict[str, Any] = {}
 for _model in served_models():
     _option = typer.Option(f"--{_model.key.replace('_', '-')}", metavar="PATH|URI", help=_model.says)
     _serving[_model.key] = Annotated[str | None, _option]
-for _part in (*(model.params for model in served_models()), *(part.options for part in all_pages())):
-    _serving |= _part
+_serving |= _joined(model.params for model in served_models()) | _joined(part.options for part in all_pages())
 
 
 def _print_version(wanted: bool) -> None:
@@ -190,9 +189,7 @@ def serve(  # noqa: PLR0917 - typer passes options by name
 @app.command()
 def token(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token's holder, for the log.")],
-    tokens: Annotated[
-        Path, typer.Option("--tokens", metavar="FILE", help="Token file, to which a line is added.")
-    ],
+    tokens: Annotated[Path, typer.Option(metavar="FILE", help="Token file, to which a line is added.")],
     scopes: Annotated[
         Literal["read", "label", "read,label"],
         typer.Option(help="label: storing labels; read: all other requests; read,label: all requests."),

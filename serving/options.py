@@ -16,7 +16,6 @@ Format = Literal["table", "json", "xml", "markdown", "junit"]
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model",
         metavar="PATH|URI",
         help="models:/name@alias, models:/name/version or a directory with model.skops and card.json."
         " Default: the champion.",
@@ -36,8 +35,7 @@ KeepGoing = Annotated[
     bool, typer.Option("--keep-going", help="Skip faulty parts of the input, and report them on stderr.")
 ]
 Seed = Annotated[
-    int | None,
-    typer.Option("--seed", min=0, max=2**32 - 1, metavar="N", help="Random seed. Default: 20261121."),
+    int | None, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Random seed. Default: 20261121.")
 ]
 Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Output directory.")]
 

@@ -197,9 +197,7 @@ def answer_online(body: bytes, online: Online | None) -> Answered:
     except InputError as exc:
         prediction = OnlineAnswer(
             model=PROGRESS if online is None else online.ref.model_answer,
-            impact=None,
-            low=None,
-            high=None,
+            **dict.fromkeys(("impact", "low", "high")),
             confidence=CONFIDENCE if online is None else online.model.card.confidence,
             sampled_seconds=0.0,
             attributions=[],

@@ -21,7 +21,6 @@ PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Machine = Annotated[
     str | None,
     typer.Option(
-        "--machine",
         metavar="M",
         help="Machine of the co-runs, one that the model knows. Default: the only one that it knows.",
     ),
@@ -46,7 +45,7 @@ Whole = Annotated[
 
 @group.command("static")
 def corun_static(  # noqa: PLR0917 - typer hands options over by name
-    task: Annotated[str, typer.Option("--task", metavar="A", help="Task whose slow-down is predicted.")],
+    task: Annotated[str, typer.Option(metavar="A", help="Task whose slow-down is predicted.")],
     with_tasks: Annotated[list[str], typer.Option("--with", metavar="B", help="Co-runner; may be repeated.")],
     more: Annotated[
         list[str] | None, typer.Argument(metavar="C", help="More co-runners, in addition to those of --with.")
@@ -127,12 +126,10 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     ],
     solo: Annotated[
         Path,
-        typer.Option(
-            "--solo", metavar="FILE", help="Output of `perf stat -I 200 -x,` (or -j) for a whole solo run."
-        ),
+        typer.Option(metavar="FILE", help="Output of `perf stat -I 200 -x,` (or -j) for a whole solo run."),
     ],
     interval: Annotated[
-        float, typer.Option("--interval", min=0.05, max=60.0, metavar="S", help="Seconds between samples.")
+        float, typer.Option(min=0.05, max=60.0, metavar="S", help="Seconds between samples.")
     ] = 0.2,
     machine: Machine = None,
     model: Model = None,
@@ -158,10 +155,8 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
 
 @group.command("place")
 def corun_place(  # noqa: PLR0917 - typer hands options over by name
-    machines: Annotated[
-        int, typer.Option("--machines", metavar="N", help="Number of machines, all like --machine.")
-    ],
-    slots: Annotated[int, typer.Option("--slots", metavar="K", help="Largest number of tasks per machine.")],
+    machines: Annotated[int, typer.Option(metavar="N", help="Number of machines, all like --machine.")],
+    slots: Annotated[int, typer.Option(metavar="K", help="Largest number of tasks per machine.")],
     tasks: Annotated[
         list[str] | None,
         typer.Argument(
@@ -194,9 +189,7 @@ def corun_measure(
     plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="Output of `corun place --json`.")],
     suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="Suite that defines the tasks.")],
     output: Directory,
-    repetitions: Annotated[
-        int, typer.Option("--repetitions", min=1, metavar="N", help="Runs per placement.")
-    ] = 1,
+    repetitions: Annotated[int, typer.Option(min=1, metavar="N", help="Runs per placement.")] = 1,
 ) -> int:
     """Run the best, worst and five random placements from `place`. Compare their run times.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -62,15 +62,13 @@ def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
 
 def _read_static(directory: Path, version: Version) -> Static:
     # read later by its version, so that card and model belong together
-    def read_later(read: Callable[[Path], TrainedImpact]) -> Callable[[], TrainedImpact]:
-        def read_version() -> TrainedImpact:
-            with locate_model(static_name, version) as (files, _):
-                return read(files)
-
-        return cache(read_version)
+    def read_version(read: Callable[[Path], TrainedImpact]) -> TrainedImpact:
+        with locate_model(static_name, version) as (files, _):
+            return read(files)
 
     card, known_tasks = ImpactCard.read(directory), KnownTasks.read(directory)
-    quick, load = read_later(TrainedImpact.read_quick), read_later(TrainedImpact.read)
+    quick = cache(partial(read_version, TrainedImpact.read_quick))
+    load = cache(partial(read_version, TrainedImpact.read))
     return Static(card, known_tasks, IMPACTS.make_ref(directory, version, card), quick, load)
 
 

@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,9 +105,12 @@ def _sample_task(
         if not _is_pid(target):
             os.kill(pid, signal.SIGCONT)
         lines, going = 0, True
-        interrupted = stack.enter_context(_noted_interrupt())
+        # Ctrl-C is noted instead of raised, also while an answer is computed
+        interrupts: list[int] = []
+        previous = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+        stack.callback(signal.signal, signal.SIGINT, previous)
         try:
-            while going and not interrupted():
+            while going and not interrupts:
                 going = not select.select([ended], [], [], interval / 2)[0]
                 text = _whole_lines(counting.output)
                 if text.count("\n") > lines and going:
@@ -116,17 +119,6 @@ def _sample_task(
         except KeyboardInterrupt:
             pass
         yield counting.stop_counting(), not going
-
-
-@contextmanager
-def _noted_interrupt() -> Iterator[Callable[[], bool]]:
-    """Note Ctrl-C instead of raising it, also while an answer is computed; yield whether it was pressed."""
-    noted: list[int] = []
-    previous = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
-    try:
-        yield lambda: bool(noted)
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def _whole_lines(path: Path) -> str:

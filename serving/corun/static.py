@@ -177,10 +177,8 @@ def _predict_resolved(coruns: Sequence[_ResolvedCorun], static: Static) -> list[
         (corun.task, part, source) for corun in coruns for part in corun.parts for source in corun.sources
     ]
     placed = Placed(*map(list, zip(*rows, strict=True)))
-    features, named = (
-        static.known_tasks.corun_features(placed, static.card.features),
-        Named.from_placed(placed),
-    )
+    features = static.known_tasks.corun_features(placed, static.card.features)
+    named = Named.from_placed(placed)
     by_row = static.predict_impacts(features, named)
     impacts, explained, start = [], [], 0
     for corun in coruns:
@@ -272,27 +270,6 @@ def _quote_names(names: Sequence[str]) -> str:
     return shorten_names([f'"{name}"' for name in names], 5)
 
 
-@dataclass(frozen=True)
-class _FeatureOwners:
-    """The rates and run times that the features of a model belong to, as attributions name them.
-
-    The last of `names`, "", is the run times of both sides; `positions`, shape (n_features,), is the number
-    of each feature's name; `column` is the number of a feature, by its name.
-    """
-
-    names: list[str]
-    positions: NDArray[np.intp]
-    column: dict[str, int]
-
-    @classmethod
-    def from_features(cls, features: Sequence[str], events: Collection[str]) -> _FeatureOwners:
-        """Return the owners of `features`; `events` are the counted events."""
-        by_feature = [_driver_of(name, events) for name in features]
-        names = [*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, by_feature)]), ""]
-        positions = np.array([names.index(owner) for owner in by_feature], np.intp)
-        return cls(names, positions, {name: column for column, name in enumerate(features)})
-
-
 def explain_coruns(
     coruns: Sequence[tuple[str, tuple[str, ...], str]], features: Floats, named: Named, static: Static
 ) -> list[tuple[ExplainedAnswer, list[ImpactShareAnswer]]]:
@@ -305,14 +282,16 @@ def explain_coruns(
     features (``others_rest, own_rest``); contributions of 0 are left out. ModelError if a contribution is not
     finite.
     """
-    card = static.card
-    owners = _FeatureOwners.from_features(card.features, frozenset(static.known_tasks.counted_events))
+    card, events = static.card, frozenset(static.known_tasks.counted_events)
+    by_feature = [_driver_of(name, events) for name in card.features]
+    drivers = [*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, by_feature)]), ""]
+    positions = np.array([drivers.index(driver) for driver in by_feature], np.intp)
     contrasts = [
         CorunContrast(
             features[row],
             static.known_tasks.usual_features(machine, len(corunners), card.features),
-            owners.positions,
-            len(owners.names),
+            positions,
+            len(drivers),
             named[np.array([row])],
         )
         for row, (_, corunners, machine) in enumerate(coruns)
@@ -320,7 +299,7 @@ def explain_coruns(
     with model_answering(card.model):
         shares = split_log_impacts(FittedImpact(static.quick().model, card.features), contrasts)
     return [
-        _explained_answer(corun, contrast, parts, owners, static)
+        _explained_answer(corun, contrast, parts, drivers, static)
         for corun, contrast, parts in zip(coruns, contrasts, shares, strict=True)
     ]
 
@@ -329,37 +308,34 @@ def _explained_answer(
     corun: tuple[str, tuple[str, ...], str],
     contrast: CorunContrast,
     parts: LogShares,
-    owners: _FeatureOwners,
+    drivers: Sequence[str],
     static: Static,
 ) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
-    _, corunners, machine = corun
-    numbers = parts.impact, parts.usual, parts.points_per_log_share
-    of_sides = parts.of_task.share, parts.of_corunners.share
-    require_finite(static.card.model, "contribution", numbers, of_sides, parts.shares)
-    shares = dict(zip(owners.names, parts.shares.tolist(), strict=True))
+    others, machine, features = list(corun[1]), corun[2], static.card.features
+    points_per_log_share = parts.points_per_log_share
+    evidence = {f"{OWN}{CORUNS}": parts.of_task, f"{OTHERS}{CORUNS}": parts.of_corunners}
+    numbers = parts.impact, parts.usual, points_per_log_share, *(side.share for side in evidence.values())
+    require_finite(static.card.model, "contribution", numbers, parts.shares)
+    shares = dict(zip(drivers, parts.shares.tolist(), strict=True))
     both_times = shares.pop("")
     for side in (OWN, OTHERS):
         shares[f"{side}{SECONDS}"] += both_times / 2
-    points_per_log_share = parts.points_per_log_share
+    shares |= {name: other.share for name, other in evidence.items()}
     points = {name: share * points_per_log_share for name, share in shares.items()}
-    evidence = {f"{OWN}{CORUNS}": parts.of_task, f"{OTHERS}{CORUNS}": parts.of_corunners}
-    points |= {name: other.share * points_per_log_share for name, other in evidence.items()}
     ranked = sorted(points, key=lambda name: (-abs(points[name]), name))
 
-    def impact_share(name: str) -> ImpactShareAnswer:
+    def seen_values(name: str) -> tuple[float, float]:
         if name in evidence:
-            value, typical = evidence[name].value, evidence[name].usual
-        else:
-            column = owners.column.get(name)
-            seen = (np.nan, np.nan) if column is None else (contrast.row[column], contrast.usual[column])
-            value, typical = map(float, seen)
-            if name.endswith(f"_{SECONDS}"):
-                # the features are logarithms of times
-                value, typical = float(np.exp(value)), float(np.exp(typical))
-        return _impact_share(name, value, typical, points[name], corunners)
+            return evidence[name].value, evidence[name].usual
+        if name not in features:
+            return np.nan, np.nan
+        column = features.index(name)
+        value, typical = contrast.row[column], contrast.usual[column]
+        # features of times are logarithms
+        return (np.exp(value), np.exp(typical)) if name.endswith(f"_{SECONDS}") else (value, typical)
 
     explanation = ExplainedAnswer(
-        corunners=list(corunners),
+        corunners=others,
         machine=machine,
         impact=float(np.exp(parts.impact)),
         model=f"{static.ref.name} {static.ref.version}",
@@ -367,12 +343,15 @@ def _explained_answer(
         own=_sum_of_side(OWN, points, points),
         others=_sum_of_side(OTHERS, points, points),
     )
-    listed = [impact_share(name) for name in ranked[:NAMED]]
-    listed += [
-        _impact_share(f"{side}{REST}", np.nan, np.nan, _sum_of_side(side, ranked[NAMED:], points), corunners)
-        for side in (OTHERS, OWN)
+    listed = {name: points[name] for name in ranked[:NAMED]}
+    listed |= {f"{side}{REST}": _sum_of_side(side, ranked[NAMED:], points) for side in (OTHERS, OWN)}
+    attributions = [
+        ImpactShareAnswer(feature=name, value=value, usual=usual, contribution=share, corunners=others)
+        for name, share in listed.items()
+        for value, usual in [seen_values(name)]
+        if share
     ]
-    return explanation, [driver for driver in listed if driver.contribution]
+    return explanation, attributions
 
 
 def strength_key(share: ImpactShareAnswer) -> tuple[bool, float, str]:
@@ -387,14 +366,6 @@ def _driver_of(column: str, events: Collection[str]) -> str:
             event = column.removeprefix(prefix)
             return f"{side}{event if event in events else SECONDS}"
     return ""
-
-
-def _impact_share(
-    feature: str, value: float, usual: float, contribution: float, corunners: Sequence[str]
-) -> ImpactShareAnswer:
-    return ImpactShareAnswer(
-        feature=feature, value=value, usual=usual, contribution=contribution, corunners=list(corunners)
-    )
 
 
 def _sum_of_side(side: str, names: Iterable[str], points: Mapping[str, float]) -> float:

@@ -25,12 +25,8 @@ FormatOption = Annotated[
         help="Output format; html is a self-contained page. Default: by the suffix of -o, else text.",
     ),
 ]
-Metric = Annotated[
-    str, typer.Option("--metric", metavar="NAME", help='Name of the metric in the column "value".')
-]
-Direction = Annotated[
-    Better, typer.Option("--better", help="Whether lower or higher values of the metric are better.")
-]
+Metric = Annotated[str, typer.Option(metavar="NAME", help='Name of the metric in the column "value".')]
+Direction = Annotated[Better, typer.Option(help="Whether lower or higher values of the metric are better.")]
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.fingerprints.page:page"),
     importing=Importing(
@@ -90,7 +86,6 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     machines: Annotated[
         Path | None,
         typer.Option(
-            "--machines",
             metavar="MACHINES",
             help="Speeds of machines, as MACHINES of `irup profile`. With this option, A and B are names of"
             " applications, or CSV files of values. Required for --metric, --better and --keep-going.",

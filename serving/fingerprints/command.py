@@ -6,13 +6,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path
 
 import data.fingerprints.formats as fingerprint_formats
 from data.errors import InputError, one_line
 from data.fingerprints.formats.typed_csv import RUNNING_TIME, ValueColumn
 from data.fingerprints.params import Fingerprints
-from data.tables.problems import Problems
+from data.tables.problems import SHOWN, Problems
 from serving.answering import print_skipped, write_output
 from serving.fingerprints import json as irup_json
 from serving.fingerprints import profile_bars as irup_page
@@ -71,11 +72,11 @@ def profile_machines(
     learned = infer_profile(data.measured, learning.section.profile, learning.seed)
     predictions = predict_unmeasured(data, learning) if predicting else ()
     if form == "json":
-        text = irup_json.file_text(learned, predictions, data.warnings)
+        text = irup_json.file_text(learned, predictions, data.warning_lines())
     else:
-        _print_warnings(data.first_warnings)
+        _print_warnings(data.warning_lines(SHOWN))
         if form == "html":
-            text = irup_page.profile_page(learned, predictions, data.warnings)
+            text = irup_page.profile_page(learned, predictions, data.warning_lines())
         else:
             text = irup_json.profile_text(learned, predictions, predicting=predicting)
     write_output(text.encode(), output)
@@ -103,7 +104,7 @@ def compare_profiles(
         sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]
     else:
         data = _read_applications(machines, [a, b], learning)
-        _print_warnings(dict.fromkeys(line for application in data for line in application.first_warnings))
+        _print_warnings(dict.fromkeys(chain.from_iterable(one.warning_lines(SHOWN) for one in data)))
         sides = [application.measured for application in data]
     common = [column for column in sides[0].columns if column in sides[1].columns]
     if not common:
@@ -194,7 +195,7 @@ def answer_irup(body: bytes) -> Answered:
     except InputError as exc:
         # too few machines or stressors, or no application
         return Answered.from_schema(nothing_learned(request, str(exc), warnings))
-    warnings += data.warnings
+    warnings += data.warning_lines()
     try:
         predictions = predict_unmeasured(data, learning)
     except InputError as exc:

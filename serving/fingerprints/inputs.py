@@ -44,24 +44,15 @@ class RequestedApplication:
     gaps: Mapping[str, Sequence[str]]
     decisions: FingerprintDecisions | None = None
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """All decisions, one per line."""
-        return self._decision_lines(sys.maxsize)
-
-    @property
-    def first_warnings(self) -> tuple[str, ...]:
-        """The first decisions of each kind, and the number of others."""
-        return self._decision_lines(SHOWN)
-
-    def _decision_lines(self, shown: int) -> tuple[str, ...]:
+    def warning_lines(self, shown: int = sys.maxsize) -> list[str]:
+        """Return warnings about the data: of excluded and of imputed data, the first `shown` of each kind."""
         decided = [] if self.decisions is None else self.decisions.explanation_lines(shown)
         lines = [line.removeprefix("warning: ") for line in decided]
         for machine, stressors in islice(self.gaps.items(), shown):
             lines.append(f'imputed on machine "{machine}": {shorten_names(stressors, shown)}')
         if len(self.gaps) > shown:
             lines.append(f"... and gaps of {len(self.gaps) - shown} more machines")
-        return tuple(lines)
+        return lines
 
 
 def read_machines(path: Path, *, keep_going: bool = False) -> Reading[FingerprintTables]:

@@ -60,13 +60,9 @@ def difference_lines(difference: ProfileDifference) -> str:
     stops = difference.stops_at
     above = f"change above {difference.tolerance:g} points"
     seed = f"the first {above} is at {stops}: not equivalent" if stops else f"no {above}: equivalent"
-    lines = [
-        f"{difference.a} -> {difference.b}: {summary}",
-        *difference.reasons,
-        f"the quiho paper's algorithm: {seed}",
-        "",
-    ]
-    return "\n".join([*lines, _changes_table(difference)])
+    first = f"{difference.a} -> {difference.b}: {summary}"
+    algorithm = f"the quiho paper's algorithm: {seed}"
+    return "\n".join([first, *difference.reasons, algorithm, "", _changes_table(difference)])
 
 
 def _ranking_table(profile: Profile) -> str:

@@ -7,10 +7,8 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import reduce
 from http import HTTPStatus
-from operator import or_
-from typing import Any
+from typing import Any, Union
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
@@ -148,16 +146,13 @@ def _add_endpoint(app: FastAPI, endpoint: Endpoint) -> None:
 
 
 def _add_state_endpoints(app: FastAPI) -> None:
-    entry: Any = reduce(
-        or_, dict.fromkeys(endpoint.loader.shape for endpoint in all_endpoints() if endpoint.loader)
-    )
+    entry: Any = Union[*(endpoint.loader.shape for endpoint in all_endpoints() if endpoint.loader)]
     listed = create_model("Models", __doc__="The served models.", models=(list[entry], ...))
 
     @app.get("/v1/models", response_model=listed)
     async def models() -> Any:
         """Return the served models."""
-        entries = [model.models_entry for model in app.state.models.values()]
-        return {"models": [entry for entry in entries if entry is not None]}
+        return {"models": [*filter(None, (model.models_entry for model in app.state.models.values()))]}
 
     @app.get("/healthz", response_model=Health)
     async def healthz() -> Any:
@@ -170,10 +165,8 @@ def _add_state_endpoints(app: FastAPI) -> None:
         for model in app.state.models.values():
             if model.eager and model.loaded_model is None:
                 await to_thread.run_sync(require_model, model)
-        entries = [model.readiness_entry for model in app.state.models.values()]
-        models = [entry for entry in entries if entry is not None]
-        messages = [describe_failure() for describe_failure in app.state.failure_checks]
-        load_failures = [message for message in messages if message is not None]
+        models = [*filter(None, (model.readiness_entry for model in app.state.models.values()))]
+        load_failures = [*filter(None, (find_failure() for find_failure in app.state.failure_checks))]
         healthy = not load_failures and all(model["load_failure"] is None for model in models)
         return {"status": "ok" if healthy else "degraded", "models": models, "load_failures": load_failures}
 

@@ -11,7 +11,7 @@ import secrets
 import socket
 import stat
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -65,7 +65,18 @@ def _read_token_file(path: Path) -> list[Token]:
             raise InputError("is not a regular file", file=path)
         if mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise InputError("others than its owner may write it; expected chmod go-w", file=path)
-        return list(_parse_tokens(path.read_text("utf-8", "replace"), path))
+        lines = path.read_text("utf-8", "replace").splitlines()
+    tokens: dict[str, Token] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            token = _parse_token(line.split())
+        except ValueError as exc:
+            raise InputError(str(exc), file=path, line=number) from exc
+        if tokens.setdefault(token.name, token) is not token:
+            raise InputError(f'"{token.name}" occurs twice', file=path, line=number)
+    return [*tokens.values()]
 
 
 def add_token(path: Path, name: str, scopes: str) -> str:
@@ -124,20 +135,6 @@ class Tokens:
         elif problem != self._problem:
             LOG.error("%s; nobody has access until this is mended", problem)
         self._problem = problem
-
-
-def _parse_tokens(text: str, path: Path) -> Iterator[Token]:
-    names: set[str] = set()
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip() and not line.lstrip().startswith("#"):
-            try:
-                token = _parse_token(line.split())
-            except ValueError as exc:
-                raise InputError(str(exc), file=path, line=number) from exc
-            if token.name in names:
-                raise InputError(f'"{token.name}" occurs twice', file=path, line=number)
-            names.add(token.name)
-            yield token
 
 
 def _parse_token(parts: list[str]) -> Token:
@@ -283,16 +280,11 @@ class Csrf:
         return hmac.new(key, _PURPOSE, "sha256").hexdigest()
 
     def _is_ours(self, host: str) -> bool:
-        try:
+        with suppress(ValueError):
             name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-        except ValueError:
-            return False
-        if name == "localhost" or name.endswith(".localhost") or name in (self._hosts or ()):
-            return True
-        try:
-            return ip_address(name).is_loopback
-        except ValueError:
-            return False
+            is_named = name in {"localhost", *(self._hosts or ())} or name.endswith(".localhost")
+            return is_named or ip_address(name).is_loopback
+        return False
 
 
 def _refuse_forged(problem: str) -> NoReturn:

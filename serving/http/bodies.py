@@ -99,27 +99,23 @@ def _unpack_gzip(body: bytes, limit: int) -> bytes:
 def _unpack_zstd(body: bytes, limit: int) -> bytes:
     import zstandard
 
+    unpacker, frames = zstandard.ZstdDecompressor(max_window_size=WINDOW), list[bytes]()
     try:
-        return _join_frames(body, limit, zstandard.ZstdDecompressor(max_window_size=WINDOW))
+        with unpacker.stream_reader(body, read_across_frames=True) as packed:
+            # a stream reader uses little memory, but does not report a truncated body; the second pass does
+            for _ in _limit_size(iter(partial(packed.read, CHUNK), b""), limit):
+                pass
+        while body:
+            if len(frames) == PARTS:
+                raise EOFError(f"it has more than {PARTS} parts")
+            frame = unpacker.decompressobj()
+            frames.append(frame.decompress(body))
+            if not frame.eof:
+                raise EOFError("it ends too early")
+            body = frame.unused_data
     except zstandard.ZstdError as exc:
         raise EOFError(str(exc)) from exc
-
-
-def _join_frames(body: bytes, limit: int, unpacker: Any) -> bytes:
-    with unpacker.stream_reader(body, read_across_frames=True) as packed:
-        # a stream reader uses little memory, but does not report a truncated body; the second pass does
-        for _ in _limit_size(iter(partial(packed.read, CHUNK), b""), limit):
-            pass
-    chunks: list[bytes] = []
-    while body:
-        if len(chunks) == PARTS:
-            raise EOFError(f"it has more than {PARTS} parts")
-        frame = unpacker.decompressobj()
-        chunks.append(frame.decompress(body))
-        if not frame.eof:
-            raise EOFError("it ends too early")
-        body = frame.unused_data
-    return b"".join(chunks)
+    return b"".join(frames)
 
 
 def _limit_size(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:

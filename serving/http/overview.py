@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -201,7 +202,8 @@ def add_start_page(app: FastAPI) -> None:
         return page_response(html, extra_sources={"connect-src": "'self'"})
 
     for family in FAMILIES:
-        app.get(f"/reports/{family}", include_in_schema=False, name=f"report_{family}")(_report_route(family))
+        add_route = app.get(f"/reports/{family}", include_in_schema=False, name=f"report_{family}")
+        add_route(partial(_family_report, family))
     _add_directions(app)
 
 
@@ -252,15 +254,12 @@ def _tracking_link() -> dict[str, str | None]:
     return {"url": None, "command": f"uv run mlflow ui --backend-store-uri {relative}"}
 
 
-def _report_route(family: str) -> Callable[[], Response]:
-    def family_report() -> Response:
-        try:
-            return report_response(FamilyPaths(family, project_root()).page.read_text(encoding="utf-8"))
-        except OSError as exc:
-            problem = f"there is no report yet; uv run dvc repro report@{family} writes it"
-            raise RefusedError(HTTPStatus.NOT_FOUND, problem) from exc
-
-    return family_report
+def _family_report(family: str) -> Response:
+    try:
+        return report_response(FamilyPaths(family, project_root()).page.read_text(encoding="utf-8"))
+    except OSError as exc:
+        problem = f"there is no report yet; uv run dvc repro report@{family} writes it"
+        raise RefusedError(HTTPStatus.NOT_FOUND, problem) from exc
 
 
 def _add_directions(app: FastAPI) -> None:

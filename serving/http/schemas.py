@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from importlib.resources import files
@@ -14,12 +13,9 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
     StringConstraints,
 )
 from pydantic.config import JsonDict
-from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -32,24 +28,6 @@ if TYPE_CHECKING:
 Better = Literal["lower", "higher"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-@dataclass(frozen=True)
-class OtherThan:
-    """Annotation of text that must not be one of the reserved `names`."""
-
-    names: tuple[str, ...]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return no_info_after_validator_function(self._check_name, handler(source))
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {**handler(core), "not": {"enum": sorted(self.names)}}
-
-    def _check_name(self, name: str) -> str:
-        if name in self.names:
-            raise ValueError("is taken; expected another name")
-        return name
 
 
 def example_config(package: str) -> ConfigDict:

@@ -13,7 +13,6 @@ from serving.plugins import FamilyPlugin, Importing, Judging, Registered, deferr
 Include = Annotated[
     list[str] | None,
     typer.Option(
-        "--include",
         metavar="PATTERN",
         help="Shell pattern of workloads to read, such as 'sort *'; may be repeated (matrices only).",
     ),
@@ -21,9 +20,7 @@ Include = Annotated[
 Exclude = Annotated[
     list[str] | None,
     typer.Option(
-        "--exclude",
-        metavar="PATTERN",
-        help="Shell pattern of workloads to skip; may be repeated (matrices only).",
+        metavar="PATTERN", help="Shell pattern of workloads to skip; may be repeated (matrices only)."
     ),
 ]
 group = typer.Typer(help="Train on matrices (counters of runs) larger than memory.", no_args_is_help=True)
@@ -69,7 +66,6 @@ def matrices_fit(
     trials: Annotated[
         int | None,
         typer.Option(
-            "--trials",
             min=0,
             metavar="N",
             help="Number of hyperparameter trials. Default: matrices.evaluate.n_trials of params.yaml.",
@@ -77,9 +73,7 @@ def matrices_fit(
     ] = None,
     work: Annotated[
         Path | None,
-        typer.Option(
-            "--work", metavar="DIR", help="Directory of temporary files. Default: the parent of --output."
-        ),
+        typer.Option(metavar="DIR", help="Directory of temporary files. Default: the parent of --output."),
     ] = None,
 ) -> int:
     """Train a model on runs labelled normal or abnormal, read in chunks. `judge --model DIR` uses it."""

@@ -103,10 +103,8 @@ def verdict_table(answer: MatricesAnswer) -> VerdictTable:
     notes = [f'note: pair "{pair.pair_id}": {note}' for pair in answer.verdicts for note in pair.notes]
     invalid_runs = [line for pair in answer.verdicts for line in _invalid_run_notes(pair)]
     all_notes = (*general, *_first_lines(notes, "notes"), *_first_lines(invalid_runs, "runs left out"))
-    headings = ("group", "pair", "reason")
-    return VerdictTable(
-        [*map(_verdict_line, answer.verdicts)], headings, verdict_summary(answer), all_notes, general
-    )
+    rows, summary = [*map(_verdict_line, answer.verdicts)], verdict_summary(answer)
+    return VerdictTable(rows, ("group", "pair", "reason"), summary, all_notes, general)
 
 
 def verdict_summary(answer: MatricesAnswer) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from http import HTTPStatus
@@ -224,8 +223,7 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
     if the body is not JSON, 422 if it is not a request, 413 if it has too many metrics, numbers or keys (see
     `require_bearable` and `parse_json`). ModelError if the model fails.
     """
-    request = _CheckedRequest.from_body(body)
-    return request.complete_answer(_judge_pairs(request.complete, served))
+    return _CheckedRequest.from_body(body).judge(served)
 
 
 def answer_matrices_batch(bodies: Sequence[bytes], served: Engine) -> list[Answered | Exception]:
@@ -234,24 +232,21 @@ def answer_matrices_batch(bodies: Sequence[bytes], served: Engine) -> list[Answe
     Requests are judged together if that changes none of their answers.
     """
     requests = [result_or_error(partial(_CheckedRequest.from_body, body)) for body in bodies]
+    answers: dict[int, Answered | Exception] = {}
     alike: dict[object, dict[int, _CheckedRequest]] = {}
     for number, request in enumerate(requests):
-        if not isinstance(request, Exception):
-            alike.setdefault(_causes(request.complete, served), {})[number] = request
-    answers: dict[int, Answered] = {}
-    for group in alike.values():
-        # pairs that the model cannot judge must not fail the other requests
-        with suppress(InputError, ModelError):
-            answers |= zip(group, _answer_together([*group.values()], served), strict=True)
-
-    def answer_request(number: int, request: _CheckedRequest | Exception) -> Answered | Exception:
         if isinstance(request, Exception):
-            return request
-        if number in answers:
-            return answers[number]
-        return result_or_error(lambda: request.complete_answer(_judge_pairs(request.complete, served)))
-
-    return [answer_request(*numbered) for numbered in enumerate(requests)]
+            answers[number] = request
+        else:
+            alike.setdefault(_causes(request.complete, served), {})[number] = request
+    for group in alike.values():
+        try:
+            answers |= zip(group, _answer_together([*group.values()], served), strict=True)
+        except (InputError, ModelError):
+            # pairs that the model cannot judge must not fail the other requests
+            for number, request in group.items():
+                answers[number] = result_or_error(partial(request.judge, served))
+    return [answers[number] for number in range(len(requests))]
 
 
 def _answer_together(requests: Sequence[_CheckedRequest], served: Engine) -> list[Answered]:
@@ -292,6 +287,15 @@ class _CheckedRequest:
             else:
                 complete.append(pair)
         return cls(len(request.pairs), request.model_copy(update={"pairs": complete}), invalid)
+
+    def judge(self, served: Engine) -> Answered:
+        """Return the answer; all pairs are invalid if the model cannot use their metrics."""
+        try:
+            judged = _judge_complete(self.complete, served)
+        except InputError as exc:
+            verdicts = [_invalid_verdict(pair, str(exc)) for pair in self.complete.pairs]
+            judged = MatricesAnswer(model=served.ref.model_answer, verdicts=verdicts, notes=[])
+        return self.complete_answer(judged)
 
     def complete_answer(self, judged: MatricesAnswer) -> Answered:
         """Return the answer with the verdicts on all pairs, in their order."""
@@ -356,15 +360,6 @@ def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opini
     numbers or keys; ModelError if the model fails.
     """
     return answer_opinions(media_type, answer_matrices(body, served).content)
-
-
-def _judge_pairs(request: MatricesRequest, served: Engine) -> MatricesAnswer:
-    """Judge complete pairs; all are invalid if the model cannot use their metrics."""
-    try:
-        return _judge_complete(request, served)
-    except InputError as exc:
-        verdicts = [_invalid_verdict(pair, str(exc)) for pair in request.pairs]
-        return MatricesAnswer(model=served.ref.model_answer, verdicts=verdicts, notes=[])
 
 
 def _judge_complete(request: MatricesRequest, served: Engine) -> MatricesAnswer:

@@ -18,7 +18,7 @@ from pydantic import (
 
 from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
 from data.tables.documents import JsonSection
-from serving.http.schemas import ModelAnswer, Name, OtherThan, ServedModel, example_config, finite_or_none
+from serving.http.schemas import ModelAnswer, Name, ServedModel, example_config, finite_or_none
 from serving.reports.verdict_lines import Answer, VerdictLine
 
 #: Maximal numbers of pairs in a request and of runs in one side.
@@ -26,7 +26,18 @@ PAIRS, RUNS = 1_000, 1_000
 Unit = Annotated[str, StringConstraints(max_length=40)]
 #: Impossible values pass: the rules of validity make their run invalid.
 Values = Annotated[list[float | None], Field(max_length=RUNS, fail_fast=True)]
-Metric = Annotated[Name, OtherThan((*RUN_TEXTS, *RUN_FLAGS))]
+_TAKEN = (*RUN_TEXTS, *RUN_FLAGS)
+
+
+def _require_free(name: str) -> str:
+    if name in _TAKEN:
+        raise ValueError("is taken; expected another name")
+    return name
+
+
+Metric = Annotated[
+    Name, AfterValidator(_require_free), Field(json_schema_extra={"not": {"enum": sorted(_TAKEN)}})
+]
 Run = Annotated[dict[Metric, float | None], Field(max_length=MOST_METRICS)]
 Median = Annotated[float | None, AfterValidator(finite_or_none)]
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from serving.promotion.decisions import PromotionDecision
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Registered name, such as regression-comparison.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, recorded with the change.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason, recorded with the change.")]
 By = Annotated[
-    str | None, typer.Option("--by", metavar="NAME", help="Person who decides. Default: the current user.")
+    str | None, typer.Option(metavar="NAME", help="Person who decides. Default: the current user.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

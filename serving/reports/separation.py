@@ -56,11 +56,9 @@ def join_names(names: Sequence[str], max_names: int = 4) -> str:
     The second form has the first `max_names` - 1 names and the number of the others (the example has six).
     IndexError if `names` is empty.
     """
-    shown = (
-        list(names)
-        if len(names) <= max_names
-        else [*names[: max_names - 1], f"{len(names) - max_names + 1} more"]
-    )
+    shown = list(names)
+    if len(names) > max_names:
+        shown[max_names - 1 :] = [f"{len(names) - max_names + 1} more"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
