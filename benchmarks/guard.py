@@ -25,7 +25,6 @@ import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -44,8 +43,7 @@ from features.comparisons.summaries import MAD
 from serving.cli import run_command
 from serving.comparisons.compare.acknowledging import head_commit
 from serving.comparisons.compare.command import VARIABLE, CompareRequest, run_files
-from serving.comparisons.compare.rows import ComparedSides
-from serving.comparisons.model import Judge, load_judge
+from serving.comparisons.model import load_judge
 
 HISTORY = Path("benchmarks/history")
 #: Samples of an operation in a run (of a command, which takes seconds, one in `RARELY`), and the milliseconds
@@ -144,7 +142,7 @@ def check_speed(history: Path, *, add: bool) -> int:
         for attempt in range(ATTEMPTS):
             name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}" + (f"{COMMIT}{commit[:8]}" if commit else "")
             run = Path(scratch) / f"{name}.json"
-            if _measure_code(Path(), run).returncode:
+            if _measure_code(Path(), run):
                 return BAD_INPUT
             if add and not attempt:
                 history.mkdir(parents=True, exist_ok=True)
@@ -179,9 +177,9 @@ def recent_runs(runs: Sequence[Path]) -> list[Path]:
     return [*runs[commits.index(commits[often[-1]]) if often else 0 :]]
 
 
-def _measure_code(directory: Path, run: Path) -> subprocess.CompletedProcess[bytes]:
+def _measure_code(directory: Path, run: Path) -> int:
     command = [sys.executable, "-m", "benchmarks.guard", "--measure", str(run.absolute())]
-    return subprocess.run(command, cwd=directory, check=False)
+    return subprocess.call(command, cwd=directory)
 
 
 def _measure_commit(version: str, directory: Path) -> list[Path]:
@@ -191,12 +189,12 @@ def _measure_commit(version: str, directory: Path) -> list[Path]:
     """
     archive, run = directory.with_suffix(".tar"), directory.with_name(f"{version}.json")
     if not directory.exists():
-        if subprocess.run(["git", "archive", "-o", archive, version], check=False).returncode:
+        if subprocess.call(["git", "archive", "-o", archive, version]):
             return []
         with tarfile.open(archive) as files:
             files.extractall(directory, filter="data")
         shutil.copytree("benchmarks", directory / "benchmarks", dirs_exist_ok=True)
-    return [] if _measure_code(directory, run).returncode else [run]
+    return [] if _measure_code(directory, run) else [run]
 
 
 def _machine_of(run: Path) -> str:
@@ -209,10 +207,14 @@ def write_page(history: Path) -> None:
     machine = _machine_of(newest)
     runs = [*(run for run in runs if _machine_of(run) == machine), newest]
     levels = [_levels_of(run) for run in runs]
-    judged = [
-        _compare([*recent_runs(runs[:at]), runs[at]])
-        for at in range(max(LEAST, len(runs) - SHOWN), len(runs))
-    ]
+    with TemporaryDirectory() as scratch:
+        model = str(write_model("logistic", Path(scratch)))
+        judge = load_judge(model, min_effect_size=SMALLEST / 100)
+    judged = []
+    for at in range(max(LEAST, len(runs) - SHOWN), len(runs)):
+        *earlier, baseline = recent_runs(runs[:at])
+        sides = {"baseline": [baseline], "target": [runs[at]], "history": earlier}
+        judged.append(CompareRequest(**sides, served=judge).compare_sides())
     detectable = {row.full_name: row.detectable for row in judged[-1].rows} if judged else {}
     rows = []
     for name, level in levels[-1].items():
@@ -243,19 +245,6 @@ def _levels_of(run: Path) -> dict[str, float]:
     return rows.groupby("name", sort=False)["value"].median().to_dict()
 
 
-def _compare(runs: Sequence[Path]) -> ComparedSides:
-    """Return the verdicts on the last run, compared with the run before and the others as its history."""
-    return CompareRequest(
-        baseline=runs[-2:-1], target=runs[-1:], history=runs[:-2], served=_small_judge()
-    ).compare_sides()
-
-
-@cache
-def _small_judge() -> Judge:
-    with TemporaryDirectory() as scratch:
-        return load_judge(str(write_model("logistic", Path(scratch))), min_effect_size=SMALLEST / 100)
-
-
 def _draw_levels(values: NDArray[np.float64]) -> str:
     bars = "▁▂▃▄▅▆▇"
     heights = np.rint((values / np.nanmedian(values) - 0.8) / 0.4 * (len(bars) - 1)).clip(0, len(bars) - 1)
@@ -264,9 +253,8 @@ def _draw_levels(values: NDArray[np.float64]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.guard", description=__doc__.partition("\n")[0]
-    )
+    summary = __doc__.partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.guard", description=summary)
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="DIR", help="folder of earlier runs")
     parser.add_argument("--add", action="store_true", help="add the run to the folder of earlier runs")
     parser.add_argument(

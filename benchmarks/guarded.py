@@ -28,11 +28,10 @@ from benchmarks.timelines import RULES, DrawnResults
 from data.comparisons import formats
 from data.comparisons.sides import Sides
 from data.comparisons.stages import validate_comparisons
-from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
+from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.corun.tables import CorunTables
 from data.matrices.tables import MatrixTables
 from data.tables.problems import Problems
-from data.tables.specs import with_dtypes
 from features.comparisons.featurize import training_tables
 from features.comparisons.vectors import FEATURES, feature_vectors
 from serving.cli import run_command
@@ -61,8 +60,8 @@ JUDGED, FEATURIZED, BATCH, SINGLE, EXPLAINED, MEGABYTES = 2000, 12_000, 500, 10,
 WORKLOADS = 6
 #: Parameters of the impact model, smaller than those of the champion.
 _IMPACT = {"trees": 60, "forest": 10, "depth": 4, "rate": 0.1, "leaf": 1, "columns": 0.4, "rates": True}
-_REF, _DIGEST, _CONFIDENCE = ModelRef("guard", "1", "benchmark"), "0" * 64, 0.9
-_WIDTHS = {"half_widths": {"2": 0.1}, "confidence": _CONFIDENCE}
+_REF, _DIGEST = ModelRef("guard", "1", "benchmark"), "0" * 64
+_CARD = {"data_digest": _DIGEST, "seed": 1, "half_widths": {"2": 0.1}, "confidence": 0.9}
 Work = Callable[[], object]
 #: Of synthetic comparisons: numbers of threads, samples a side, earlier versions, share of slower targets.
 THREADS, REPETITIONS, BUILDS, SLOWER_SHARE = (1, 4), 5, 5, 0.2
@@ -70,24 +69,20 @@ THREADS, REPETITIONS, BUILDS, SLOWER_SHARE = (1, 4), 5, 5, 0.2
 
 def draw_comparisons(comparisons: int, seed: int = 0) -> tuple[ComparisonTables, np.ndarray]:
     """Return random comparisons of two configurations, and flags of those whose target is slower."""
-    rng = np.random.default_rng(seed)
+    rng, builder, threads = np.random.default_rng(seed), Builder(), np.array(THREADS)
     slower = rng.random(comparisons) < SLOWER_SHARE
-    rows = pd.MultiIndex.from_product(
-        [range(comparisons), THREADS, (0, 1), range(REPETITIONS)], names=["row", "threads", "order", "k"]
-    ).to_frame(index=False)
-    name = np.array([f"operation-{row}" for row in range(comparisons)], dtype=object)
-    factor = np.where(slower[rows["row"]] & (rows["order"] == 1), 0.85, 1.0)
-    value = 1000.0 * rows["threads"] * rng.normal(1, 0.02, len(rows)) * factor
-    shared = {"benchmark": "synthetic", "machine": "m"}
-    results = rows[["threads", "order"]].assign(
-        operation=name[rows["row"]], value=value, better="higher", stat=None, measured_at=None, **shared
+    values = (
+        1000.0 * threads[:, None, None] * rng.normal(1, 0.02, (comparisons, len(threads), 2, REPETITIONS))
     )
-    orders = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
-    comparison_frame = pd.DataFrame({"comparison_id": name, "operation": name}).assign(**shared, **orders)
-    nobody = ComparisonTables.from_rows([], [], []).labels
-    return ComparisonTables(
-        with_dtypes(results, RESULT_DTYPES), with_dtypes(comparison_frame, COMPARISON_DTYPES), nobody
-    ), slower
+    values[slower, :, 1] *= 0.85
+    for row, configurations in enumerate(values.tolist()):
+        name = f"operation-{row}"
+        builder.comparisons.append((name, "synthetic", name, "m", 0, 0, 1, 1, None, None, None))
+        for number, versions in zip(THREADS, configurations, strict=True):
+            series = Series(None, None, "synthetic", name, "m", None, "higher", number)
+            for order, samples in enumerate(versions):
+                builder.results.add_values(series, order, None, samples)
+    return builder.take_tables(), slower
 
 
 def write_model(name: str, directory: Path) -> Path:
@@ -168,10 +163,7 @@ class Inputs:
         columns = table.model_features("contention")
         fitted = ImpactRecipe("contention", _IMPACT, columns, 0.03, 1, table.rate_features).fit(table.frame)
         names = {name: tuple(sorted(table.frame[name[:-1]].unique())) for name in ("machines", "tasks")}
-        card = ImpactCard(
-            model="contention", features=fitted.columns, params=_IMPACT, data_digest=_DIGEST, seed=1, **names,
-            **_WIDTHS,
-        )  # fmt: skip
+        card = ImpactCard(model="contention", features=fitted.columns, params=_IMPACT, **names, **_CARD)
         TrainedImpact(fitted.model, card).write(directory)
         KnownTasks(tables.tasks, tables.hosts).write(directory)
         return load_static(str(directory))
@@ -186,19 +178,12 @@ class Inputs:
         card = OnlineCard(
             model="xgboost", events=model.events, seconds=2.0, blind_half_width=0.2,
             coefficients=tuple(map(tuple, model.coefficients.tolist())),
-            machines=tuple(table.frame["machine"].unique()), data_digest=_DIGEST, seed=1, **_WIDTHS,
+            machines=tuple(table.frame["machine"].unique()), **_CARD,
         )  # fmt: skip
         return Served(TrainedOnline(model, card), _REF)
 
 
-def judging(inputs: Inputs) -> Work:
-    """Return a function that judges synthetic comparisons in tables, without explanations."""
-    tables, _ = draw_comparisons(JUDGED)
-    return partial(judge_tables, tables, inputs.judge)
-
-
 def featurizing(_: Inputs) -> Work:
-    """Return a function that computes the vectors of synthetic comparisons."""
     sides = Sides.from_tables(draw_comparisons(FEATURIZED)[0])
     # a copy has nothing cached
     return lambda: feature_vectors(replace(sides))
@@ -237,22 +222,12 @@ def reading(name: str, inputs: Inputs) -> Work:
 
 def single_comparisons(inputs: Inputs) -> Work:
     """Return a function that answers requests of one comparison, one after the other."""
-    bodies = [_comparisons_body([row]) for row in range(SINGLE)]
+    bodies = [json.dumps({"comparisons": [comparison_json(row)]}).encode() for row in range(SINGLE)]
     return lambda: [answer_many([body], inputs.judge) for body in bodies]
 
 
-def batch(inputs: Inputs) -> Work:
-    """Return a function that answers a request of many comparisons."""
-    return partial(answer_json, _comparisons_body(range(BATCH)), inputs.judge)
-
-
-def explained(inputs: Inputs) -> Work:
-    """Return a function that answers a request with all explanations, counterfactuals included."""
-    return partial(answer_json, _comparisons_body(range(EXPLAINED), explain=True), inputs.judge)
-
-
-def _comparisons_body(rows: range | list[int], **options: bool) -> bytes:
-    return json.dumps({"comparisons": [comparison_json(row) for row in rows], **options}).encode()
+def request_body(number: int, **options: bool) -> bytes:
+    return json.dumps({"comparisons": [comparison_json(row) for row in range(number)], **options}).encode()
 
 
 def family_requests(path: str, number: int, answer: Callable[[bytes], object], inputs: Inputs) -> Work:
@@ -273,14 +248,18 @@ def command(arguments: list[str], inputs: Inputs) -> Work:
 
 #: What prepares each operation, by benchmark and operation.
 OPERATIONS: dict[tuple[str, str], Callable[[Inputs], Work]] = {
-    ("comparisons", "judging"): judging,
+    ("comparisons", "judging"): lambda inputs: partial(
+        judge_tables, draw_comparisons(JUDGED)[0], inputs.judge
+    ),
     ("comparisons", "features"): featurizing,
     ("comparisons", "validate-featurize"): training_stages,
     ("comparisons", "timelines"): timelines,
     **{("formats", name): partial(reading, name) for name in ("lnt", "perf-stat", "pytest-benchmark")},
     ("http", "one-comparison"): single_comparisons,
-    ("http", "batch"): batch,
-    ("http", "explained"): explained,
+    ("http", "batch"): lambda inputs: partial(answer_json, request_body(BATCH), inputs.judge),
+    ("http", "explained"): lambda inputs: partial(
+        answer_json, request_body(EXPLAINED, explain=True), inputs.judge
+    ),
     ("http", "matrices"): lambda inputs: family_requests(
         "/v1/matrices/judge", 2, partial(answer_matrices, served=inputs.engine), inputs
     ),

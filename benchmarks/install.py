@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 
-from benchmarks.table import Table, free_port, load_note, publish, run_measured
+from benchmarks.table import Table, load_note, publish, run_measured
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "docs" / "samples"
@@ -34,14 +34,14 @@ def build_wheel(directory: Path) -> Path:
     return wheel
 
 
-def install_wheel(wheel: Path, environment: Path, extra: str = "") -> Path:
+def install_wheel(wheel: Path, environment: Path) -> Path:
     """Install a wheel in a new environment with the locked versions; return its folder of programs."""
     constraints = environment.with_suffix(".txt")
     export = ["uv", "export", "--quiet", "--frozen", "--all-extras", "--no-emit-workspace", "--no-hashes"]
     subprocess.run([*export, "--output-file", constraints], cwd=ROOT, check=True)
     subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, environment], check=True)
     target = ["--python", environment / "bin" / "python", "--constraints", constraints]
-    subprocess.run(["uv", "pip", "install", "--quiet", *target, f"{wheel}{extra}"], check=True)
+    subprocess.run(["uv", "pip", "install", "--quiet", *target, wheel], check=True)
     return environment / "bin"
 
 
@@ -55,8 +55,8 @@ def seconds_until_healthy(program: Path) -> float:
     """Start a server, and return the seconds until it answers ``/healthz``."""
     from benchmarks.serving import running_server
 
-    port, begin = free_port(), time.perf_counter()
-    with running_server([program, "serve", "--port", port], f"http://127.0.0.1:{port}/healthz", 0.01):
+    begin = time.perf_counter()
+    with running_server(program, "serve", path="/healthz", pause=0.01):
         return time.perf_counter() - begin
 
 

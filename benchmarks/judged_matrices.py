@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 
+from benchmarks.serving import pair_bodies
 from benchmarks.table import PERFJUDGE, SEED, Table, load_note, publish, shortest_time
 from data.comparisons.sides import Floats
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide_validity
 from features.matrices.forms import Removal
 from serving.matrices.request import answer_matrices, judge_tables
-from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 from serving.models import ModelRef, Served
 from training.matrices.engine.engine import Engine, Odds, find_attributions
 from training.matrices.engine.shape import make_test_rows
@@ -86,7 +86,7 @@ def time_rows(model: str, examples: MatrixExamples) -> Iterator[tuple[object, ..
     unflagged = examples.measured.without_flags()
     names, pair_ids = unflagged.pair_sides.names, unflagged.runs["pair_id"]
     singles = [unflagged.select_runs((pair_ids == name).to_numpy(bool)) for name in names[:SINGLY]]
-    bodies = [request_body(single) for single in singles]
+    bodies = [body.encode() for body in pair_bodies(unflagged, unflagged.all_metrics, SINGLY)]
     batch = unflagged.select_runs(unflagged.pair_sides.pair < BATCH)
     pairs = len(batch.pair_sides.names)
 
@@ -107,18 +107,6 @@ def time_rows(model: str, examples: MatrixExamples) -> Iterator[tuple[object, ..
         (f"perfjudge judge, of {len(names)} from cold", run_command, len(names)),
     ):
         yield model, what, 1e3 * shortest_time(work, 2) / count
-
-
-def request_body(tables: MatrixTables) -> bytes:
-    """Return the request to judge the pair in `tables`, with the metrics that have no missing value."""
-    runs, sides = tables.runs, {}
-    for side, side_runs in runs.groupby("side"):
-        values = side_runs[tables.all_metrics]
-        columns = {name: values[name].tolist() for name in values if values[name].notna().all()}
-        sides[side] = Matrix(version=side_runs["version"].iloc[0], metrics=columns)
-    named = runs.iloc[0][["pair_id", "workload", "group"]].to_dict()
-    pair = Pair(**named, machine="m", baseline=sides["baseline"], target=sides["target"])
-    return MatricesRequest(pairs=[pair]).model_dump_json(exclude_none=True).encode()
 
 
 def failing_pairs(model: str, part: FoldPart) -> tuple[Removal, Odds, float]:
@@ -177,15 +165,11 @@ def main() -> None:
         "Pass: verdicts that turn.",
         "Most defects move dozens of metrics, so that few verdicts turn without five.",
     ]
-    speed_columns, title = (
-        {"model": "", "what": "", "a pair, ms": ".2f"},
-        "How long verdicts on matrices take",
-    )
+    speed_columns = {"model": "", "what": "", "a pair, ms": ".2f"}
     fall_columns |= {f"pass without {NAMED}": ".0%"}
-    fall_title = "What is left of verdicts without their drivers"
     tables = [
-        Table(title, speed_columns, times, speed_notes),
-        Table(fall_title, fall_columns, falls, fall_notes),
+        Table("How long verdicts on matrices take", speed_columns, times, speed_notes),
+        Table("What is left of verdicts without their drivers", fall_columns, falls, fall_notes),
     ]
     publish("judged-matrices", tables)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -24,10 +25,18 @@ from typing import Any, NamedTuple
 import pandas as pd
 import psutil
 
-from benchmarks.table import PERFJUDGE, Table, free_port, load_note, publish, require_program, time_call
+from benchmarks.table import (
+    PERFJUDGE,
+    Table,
+    load_note,
+    program_environment,
+    publish,
+    require_program,
+    time_call,
+)
 from data.comparisons.tables import ComparisonTables
 from data.corun.tables import SAMPLE_DTYPES
-from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY
+from data.matrices.tables import SIDES, MatrixTables
 from training.comparisons.family import FeatureTable
 from training.comparisons.stored import ReadyModel, TrainedModel
 from training.estimators.catalogue import CATALOGUE, build_pipeline, without_sampler
@@ -38,7 +47,6 @@ CONNECTIONS = 16
 SECONDS, ROUNDS = 8, 3
 #: Requests sent while the memory is measured, and comparisons of a batch request.
 MEMORY, BATCH = 100_000, 10_000
-JSON = {"Content-Type": "application/json"}
 #: Trees of the largest forest, and the folder of the trained models.
 TREES, _MODELS = 500, Path("models/comparisons")
 #: Seconds of co-run samples in an online request.
@@ -90,13 +98,9 @@ class LoadTest(NamedTuple):
 
 
 def run_load_test(
-    url: str,
-    bodies: Sequence[str] = (),
-    connections: int = CONNECTIONS,
-    seconds: int = SECONDS,
-    process: int | None = None,
+    url: str, bodies: Sequence[str] = (), seconds: int = SECONDS, process: int | None = None
 ) -> LoadTest:
-    """Send the bodies in turn over `connections` connections; without bodies, send GET requests.
+    """Send the bodies in turn over `CONNECTIONS` connections; without bodies, send GET requests.
 
     `process`: the server, whose processor time is measured.
     """
@@ -105,7 +109,7 @@ def run_load_test(
         script, lines = Path(scratch) / "load.lua", Path(scratch) / "bodies"
         script.write_text(_SCRIPT, encoding="utf-8")
         lines.write_text("".join(f"{body}\n" for body in bodies), encoding="utf-8")
-        options = f"-t1 -c{connections} -d{seconds} --timeout 60".split()
+        options = f"-t1 -c{CONNECTIONS} -d{seconds} --timeout 60".split()
         command = ["wrk", *options, "-s", str(script), url, "--", str(lines)]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     spent = 0.0 if process is None else processor_seconds(process) - before
@@ -113,53 +117,45 @@ def run_load_test(
 
 
 def processor_seconds(process: int) -> float:
-    """Return the user and system time that a process and its group have taken so far."""
-    seconds = 0.0
-    for member in psutil.process_iter():
-        # another process may end meanwhile
-        with suppress(psutil.Error, ProcessLookupError):
-            if os.getpgid(member.pid) == process:
-                times = member.cpu_times()
-                seconds += times.user + times.system
-    return seconds
+    """Return the user and system time that a process and its children have taken so far."""
+    server = psutil.Process(process)
+    times = [member.cpu_times() for member in (server, *server.children(recursive=True))]
+    return sum(spent.user + spent.system for spent in times)
 
 
 @contextmanager
-def running_server(command: Sequence[object], url: str, pause: float = 0.2) -> Iterator[int]:
-    """Run a server while the block lasts; yield its process id as soon as `url` answers.
+def running_server(*command: object, path: str = "/readyz", pause: float = 0.2) -> Iterator[tuple[str, int]]:
+    """Run a server at a free port while the block lasts; yield address and process id once `path` answers.
 
     `pause`: the seconds between two questions.
     """
     # MLflow finds uvicorn by PATH and starts it through a shell, so the whole process group is ended
-    around = {**os.environ, "PATH": f"{PERFJUDGE.parent}:{os.environ['PATH']}"}
-    process_options: dict[str, Any] = {"env": around, "start_new_session": True}
+    process_options: dict[str, Any] = {"env": program_environment(), "start_new_session": True}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    arguments, url = [*map(str, command), "--port", str(port)], f"http://127.0.0.1:{port}"
     with (
         tempfile.TemporaryFile() as log,
-        subprocess.Popen([*map(str, command)], stdout=log, stderr=log, **process_options) as server,
+        subprocess.Popen(arguments, stdout=log, stderr=log, **process_options) as server,
     ):
         try:
-            while not _is_answering(url):
+            while True:
+                with suppress(OSError), urllib.request.urlopen(url + path, timeout=5):  # noqa: S310 - ours
+                    break
                 if server.poll() is not None:
                     log.seek(0)
                     raise SystemExit(log.read().decode())
                 time.sleep(pause)
-            yield server.pid
+            yield url, server.pid
         finally:
             os.killpg(server.pid, signal.SIGTERM)
 
 
-def _is_answering(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own address
-            return True
-    except OSError:
-        return False
-
-
-def post_body(url: str, body: bytes) -> bytes:
-    request = urllib.request.Request(url, body, JSON)  # noqa: S310 - our own address
+def post_body(url: str, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, body, headers)  # noqa: S310 - our own address
     with urllib.request.urlopen(request, timeout=600) as answer:  # noqa: S310
-        return bytes(answer.read())
+        answer.read()
 
 
 def shipped_comparisons() -> list[dict[str, Any]]:
@@ -192,18 +188,18 @@ def family_bodies(tables: Path = Path("data/interim")) -> dict[str, list[str]]:
 
     `tables` has a folder of shipped tables per family.
     """
+    matrices = MatrixTables.read(tables / "matrices")
     return {
-        "/v1/matrices/judge": list(_pair_bodies(tables / "matrices", 20)),
+        "/v1/matrices/judge": list(pair_bodies(matrices, matrices.raw_metrics, 20)),
         "/v1/corun/static": list(_corun_bodies(tables / "corun")),
         "/v1/corun/online": list(_online_bodies(tables / "corun", 20)),
         "/v1/irup": list(_profile_bodies(tables / "fingerprints")),
     }
 
 
-def _pair_bodies(tables: Path, count: int) -> Iterator[str]:
-    runs = pd.read_parquet(tables / "matrices.parquet")
-    metrics = [name for name in runs.columns if name not in RUN_DTYPES and not name.startswith(SUMMARY)]
-    for pair_id, rows in list(runs[runs["pair_id"].notna()].groupby("pair_id"))[:count]:
+def pair_bodies(tables: MatrixTables, metrics: Sequence[str], count: int) -> Iterator[str]:
+    """Yield a request for each of the first `count` pairs in `tables`, with these metrics."""
+    for pair_id, rows in list(tables.runs.dropna(subset="pair_id").groupby("pair_id"))[:count]:
         pair = {"pair_id": pair_id, **rows.iloc[0][["workload", "group", "machine"]].to_dict()}
         for side in SIDES:
             columns = _column_lists(rows.loc[rows["side"] == side, metrics])
@@ -259,10 +255,7 @@ def model_rows(bodies: Sequence[str]) -> Iterator[tuple[object, ...]]:
     with tempfile.TemporaryDirectory() as directory:
         large = write_large_forest(Path(directory))
         for model in (*sorted(_MODELS.iterdir()), large):
-            port = free_port()
-            url = f"http://127.0.0.1:{port}"
-            command = [str(PERFJUDGE), "serve", "--port", str(port), "--model", str(model)]
-            with running_server(command, f"{url}/readyz") as process:
+            with running_server(PERFJUDGE, "serve", "--model", model) as (url, process):
                 measure = partial(run_load_test, seconds=SECONDS // 2, process=process)
                 results = run_rounds(
                     {
@@ -290,17 +283,14 @@ def write_large_forest(directory: Path) -> Path:
     return directory
 
 
-def resident_memory(process: int) -> float:
-    return float(psutil.Process(process).memory_info().rss / 2**20)
-
-
 def memory_rows(process: int, url: str, bodies: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    """Send `MEMORY` requests, and yield a row with the resident memory after each fifth of them."""
-    n_sent = 0
+    """Yield a row with the resident memory, then send `MEMORY` requests, and yield one after each fifth."""
+    n_sent, memory = 0, psutil.Process(process).memory_info
+    yield "memory with all models, MB", memory().rss / 2**20
     for part in range(1, 6):
         while n_sent < part * MEMORY / 5:
             n_sent += run_load_test(url, bodies, seconds=2).answers
-        yield f"memory after {n_sent:,} requests, MB", resident_memory(process)
+        yield f"memory after {n_sent:,} requests, MB", memory().rss / 2**20
 
 
 def run_rounds(asks: Mapping[str, Callable[[], LoadTest]]) -> dict[str, LoadTest]:
@@ -314,9 +304,7 @@ def run_rounds(asks: Mapping[str, Callable[[], LoadTest]]) -> dict[str, LoadTest
 
 def measure_families(families: Mapping[str, Sequence[str]]) -> dict[str, LoadTest]:
     """Send the bodies of each path to a server of `WORKERS` processes, after a test that loads the models."""
-    port = free_port()
-    url, command = f"http://127.0.0.1:{port}", [str(PERFJUDGE), "serve", "--port", str(port)]
-    with running_server([*command, "--workers", str(WORKERS)], f"{url}/readyz") as process:
+    with running_server(PERFJUDGE, "serve", "--workers", WORKERS) as (url, process):
         results = {}
         for path, bodies in families.items():
             run_load_test(url + path, bodies)
@@ -326,20 +314,18 @@ def measure_families(families: Mapping[str, Sequence[str]]) -> dict[str, LoadTes
 
 def main() -> None:
     require_program("wrk")
-    ports = free_port(), free_port()
-    ours, theirs = (f"http://127.0.0.1:{port}" for port in ports)
     os.environ.setdefault("MLFLOW_TRACKING_URI", tracking_uri())
-    shipped, vectors, judge = shipped_comparisons(), rows_for_mlflow(), f"{ours}/v1/comparisons/judge"
+    shipped, vectors, families = shipped_comparisons(), rows_for_mlflow(), family_bodies()
     singles = [json.dumps({"comparisons": [entry]}) for entry in shipped]
     explained = [json.dumps({"comparisons": [entry], "explain": True}) for entry in shipped]
     batch = [{**shipped[n % len(shipped)], "comparison_id": f"{n}"} for n in range(BATCH)]
-    with ExitStack() as stack:
-        served = [str(PERFJUDGE), "serve", "--port", str(ports[0])]
-        process = stack.enter_context(running_server(served, f"{ours}/readyz"))
-        served = [sys.executable, "-m", "mlflow", "models", "serve", "--env-manager", "local"]
-        served += ["-m", f"models:/regression-comparison@{CHAMPION}", "--port", str(ports[1])]
-        mlflow_process = stack.enter_context(running_server(served, f"{theirs}/ping"))
-        measure = partial(run_load_test, process=process)
+    mlflow = (sys.executable, "-m", "mlflow", "models", "serve", "--env-manager", "local")
+    model = f"models:/regression-comparison@{CHAMPION}"
+    with (
+        running_server(PERFJUDGE, "serve") as (ours, process),
+        running_server(*mlflow, "-m", model, path="/ping") as (theirs, mlflow_process),
+    ):
+        measure, judge = partial(run_load_test, process=process), f"{ours}/v1/comparisons/judge"
         results = run_rounds(
             {
                 "perfjudge, /healthz": partial(measure, f"{ours}/healthz"),
@@ -352,20 +338,16 @@ def main() -> None:
         )
         body = json.dumps({"comparisons": batch}).encode()
         together = median(time_call(partial(post_body, judge, body))[0] for _ in range(5))
-        families = family_bodies()
         for path, bodies in families.items():
             # loads the model of the endpoint
             post_body(ours + path, bodies[0].encode())
-        memory = [
-            ("memory with all models, MB", resident_memory(process)),
-            *memory_rows(process, judge, singles),
-        ]
+        memory = [*memory_rows(process, judge, singles)]
     others = measure_families(families)
-    health, single, mlflow, _ = results.values()
+    health, single, vector, _ = results.values()
     measured = {"answers a second": ",.0f", "median, ms": ".2f", "p99, ms": ".2f"}
     columns = {"what": "", **measured, "share of /healthz": ".3f", "processor time, ms": ".2f", "failed": "d"}
     wanted = [
-        ("one comparison, times MLflow's throughput", single.per_second / mlflow.per_second, "at least 20"),
+        ("one comparison, times MLflow's throughput", single.per_second / vector.per_second, "at least 20"),
         ("one comparison, p99 in ms", single.p99, "under 15"),
         ("one comparison, share of /healthz", single.per_second / health.per_second, "at least 0.33"),
         (f"a batch of {BATCH:,} comparisons, s (median of 5)", together, "under 0.5"),
@@ -379,8 +361,8 @@ def main() -> None:
     answered = []
     for name, entry in {**results, **others}.items():
         share = entry.per_second / health.per_second
-        latencies = entry.p50, entry.p99
-        answered.append((name, entry.per_second, *latencies, share, entry.processor_time, entry.failed))
+        figures = entry.p50, entry.p99, share, entry.processor_time, entry.failed
+        answered.append((name, entry.per_second, *figures))
     notes = [
         f"{CONNECTIONS} connections, a process each, wrk on the same machine;",
         f"{SECONDS} s in turn, of {ROUNDS} the one of median throughput.",

@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -98,9 +97,9 @@ def shortest_time(work: Callable[[], object], rounds: int = 1) -> float:
     return min(time_call(work)[0] for _ in range(rounds))
 
 
-def median_run(run: Callable[[], Any], repeats: int = 3) -> Any:
-    """Call `run` `repeats` times, and return the result of median ``seconds``."""
-    return sorted((run() for _ in range(repeats)), key=lambda result: result.seconds)[repeats // 2]
+def median_run(run: Callable[[], Any]) -> Any:
+    """Call `run` three times, and return the result of median ``seconds``."""
+    return sorted((run() for _ in range(3)), key=lambda result: result.seconds)[1]
 
 
 def call_in_process(work: Callable[..., Result], *arguments: object) -> Result:
@@ -133,21 +132,20 @@ def run_measured(*command: object) -> ProcessCost:
     return ProcessCost(output, time.perf_counter() - start, computed, usage.ru_maxrss << 10)
 
 
-def repro_command(targets: Iterable[str] = (), **environment: str) -> tuple[list[str], dict[str, str]]:
+def program_environment(**variables: str) -> dict[str, str]:
+    """Return the environment of a command that finds this interpreter's programs first, with `variables`."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, **variables}
+
+
+def repro_command(targets: Iterable[str] = (), **variables: str) -> tuple[list[str], dict[str, str]]:
     """Return the ``dvc repro`` command with this interpreter's packages, and its environment."""
-    path = f"{PERFJUDGE.parent}{os.pathsep}{os.environ['PATH']}"
-    return [sys.executable, "-m", "dvc", "repro", *targets], {**os.environ, "PATH": path, **environment}
+    return [sys.executable, "-m", "dvc", "repro", *targets], program_environment(**variables)
 
 
 def read_figures(root: Path) -> dict[str, bytes]:
     """Return the content of each family's metrics.json and summary.json in `root`."""
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.glob("reports/*/*.json"))}
-
-
-def free_port() -> int:
-    """Return the number of a free TCP port."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def machine_line() -> str:
@@ -157,6 +155,7 @@ def machine_line() -> str:
     return f"{here['processor']}, {here['processors']} cores, {system}, Python {here['python']}"
 
 
-def load_note(before: float = _LOAD_AT_START) -> str:
-    """Return a note with this machine, and its load average before, by default at the start, and now."""
-    return f"{machine_line()}; load average {before:.1f} before and {os.getloadavg()[0]:.1f} after."
+def load_note() -> str:
+    """Return a note with this machine, and its load average at the start and now."""
+    now = os.getloadavg()[0]
+    return f"{machine_line()}; load average {_LOAD_AT_START:.1f} before and {now:.1f} after."

@@ -10,16 +10,14 @@ the rows of its questions are in `ANSWERS`.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
-from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,8 +58,6 @@ from data.tables.files import digest_of, write_text
 from data.tables.problems import Problems
 from features.comparisons.featurize import training_tables
 from features.comparisons.vectors import model_columns
-from serving.reports.chart_marks import Dots
-from serving.reports.charts import FAIL, PASS, styled_figure
 from training.comparisons.base_rate import estimate_base_rate
 from training.comparisons.decision import learn_decision
 from training.comparisons.family import RULES, Examples, FeatureTable
@@ -78,7 +74,7 @@ from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import NONE, drop_invalid_runs, pair_causes
 from training.matrices.evaluation import reference_methods
-from training.matrices.fitting import FoldPart, MatrixExamples
+from training.matrices.fitting import MatrixExamples
 from training.matrices.schemes import JOINED, Cell
 
 Flags = NDArray[np.bool_]
@@ -89,6 +85,7 @@ ANSWERS, ROWS = Path(".studies/transfer"), RESULTS / "transfer.csv"
 COLUMNS = (
     "family", "data", "held out", "cases", "figure", "ours", "plain entries", "reference", "goal", "reached",
 )  # fmt: skip
+WORST = "data", "held out", "figure", "worst cases"
 #: By picture: its caption.
 PICTURES = {
     "labels": "SAP HANA, trained on its labels: series of the most confident wrong verdicts",
@@ -158,24 +155,25 @@ class TransferRow(NamedTuple):
     @property
     def cells(self) -> dict[str, str]:
         """Texts of `COLUMNS`, and of the worst cases."""
-        mean = float(np.mean(self.ours)) if len(self.ours) else None
         form = ".2%" if "error" in self.figure and self.family != "comparisons" else ".3f"
 
         def text(value: float) -> str:
             return format(value, form).replace("%", " %")
 
-        spread = f" ± {text(float(np.std(self.ours)))}" if len(self.ours) > 1 else ""
-        entries = "; ".join(f"{name}: {text(value)}" for name, value in self.plain.items())
-        reference = f"{self.reference[0]}: {text(self.reference[1])}" if self.reference else ""
-        reached = "not in the data here"
-        if mean is not None:
+        def entries(named: Iterable[tuple[str, float]]) -> str:
+            return "; ".join(f"{name}: {text(value)}" for name, value in named)
+
+        ours, reached = "", "not in the data here"
+        if self.ours:
+            mean = float(np.mean(self.ours))
+            ours = f"{text(mean)} ± {text(np.std(self.ours))}" if len(self.ours) > 1 else text(mean)
             reached = "yes" if is_reached(self.goal, mean, self.reference and self.reference[1]) else "no"
         texts = (
-            *(self.family, self.data, self.held_out, str(self.cases), self.figure.replace("_", " ")),
-            "" if mean is None else f"{text(mean)}{spread}",
-            *(entries, reference, self.goal, reached),
+            *(self.family, self.data, self.held_out, str(self.cases), self.figure.replace("_", " "), ours),
+            *(entries(self.plain.items()), entries([self.reference] if self.reference else [])),
+            *(self.goal, reached),
         )
-        return dict(zip(COLUMNS, texts, strict=True)) | {"worst": "; ".join(self.worst)}
+        return dict(zip(COLUMNS, texts, strict=True)) | {"worst cases": "; ".join(self.worst)}
 
 
 def is_reached(goal: str, ours: float, reference: float | None) -> bool:
@@ -354,12 +352,8 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
         columns = {"0": before} | {size: chosen.loc[size] for size in ("25", "50", "100", "all")}
         pictures.draw_changes("first-labels", pd.DataFrame(columns))
     alone = accuracy.loc["random", "nothing"]
-    about = (
-        "comparisons",
-        "SAP HANA, trained on shipped data and a few labels that perfjudge selects",
-        test.held_out,
-        len(test.failed),
-    )
+    data = "SAP HANA, trained on shipped data and a few labels that perfjudge selects"
+    about = "comparisons", data, test.held_out, len(test.failed)
     for size, goal, reference, others in (
         ("50", "at least 0.005 more", "extra trees without these labels", before),
         ("100", "at most 0.003 less", "extra trees with all labels", chosen.loc["all"]),
@@ -374,24 +368,19 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
     yield TransferRow(*about, named, [min(changes.values())], {}, None, "at least -0.005", worst)
 
 
-#: The champion of the shipped measurement.
-OURS = Cell("xgboost-blend", JOINED)
-
-
 def cause_rows(part: Part) -> Iterator[TransferRow]:
     """Hold out causes of DBSherlock."""
     tables = read_tables(part.shared / "dbsherlock").without_flaws(Problems())
-    scored = CauseScores.measure(tables, part)
-    about = "matrices", "DBSherlock", "causes", len(scored.truth)
     targets = tables.runs[tables.runs["side"] == SIDES[1]]
     loaded = targets.groupby("pair_id")[TRANSACTIONS].max() > 0
-    idle = set(loaded.index[~loaded])
+    scored = CauseScores.measure(tables, part, idle=loaded.index[~loaded])
     if part.report:
-        scored.draw(idle)
+        pictures.draw_causes("dbsherlock", scored.pairs)
+    about = "matrices", "DBSherlock", "causes", len(scored.pairs)
     for figure, goal in (("average_precision", "at least 0.97"), ("balanced_accuracy", "at least 0.93")):
         ours, plain = scored.figures(figure)
         reference = "plain XGBoost", plain["plain XGBoost"]
-        yield TransferRow(*about, figure, ours, plain, reference, goal, scored.worst(idle))
+        yield TransferRow(*about, figure, ours, plain, reference, goal, scored.worst)
     about = "matrices", "DBSherlock", "compound causes", 0
     for figure, goal in (("balanced accuracy", "at least 0.97"), ("average precision", "at least 0.995")):
         yield TransferRow(*about, figure, [], {}, None, goal)
@@ -399,70 +388,65 @@ def cause_rows(part: Part) -> Iterator[TransferRow]:
 
 def shipped_cause_rows(part: Part) -> Iterator[TransferRow]:
     """Hold out causes of the shipped matrices."""
-    scored = CauseScores.measure(MatrixTables.read(SHIPPED), part)
-    methods = reference_methods(scored.fold.test, scored.truth)
-    by_rule = {
-        f"{method.name} (best threshold on these pairs)": score_verdicts(
-            scored.truth.to_numpy(bool), (method.score >= method.threshold).to_numpy(bool), None
-        ).balanced_accuracy
-        for method in methods
-        if "largest" in method.name
-    }
+    scored = CauseScores.measure(MatrixTables.read(Path("data/raw/matrices")), part)
+    abnormal, by_rule = scored.pairs["abnormal"], {}
+    for method in reference_methods(scored.test, abnormal):
+        if "largest" in method.name:
+            judged = (method.score >= method.threshold).to_numpy(bool)
+            scores = score_verdicts(abnormal.to_numpy(bool), judged, None)
+            by_rule[f"{method.name} (best threshold on these pairs)"] = scores.balanced_accuracy
     ours, plain = scored.figures("balanced_accuracy")
-    about = "matrices", "shipped matrices", "causes", len(scored.truth), "balanced accuracy"
+    about = "matrices", "shipped matrices", "causes", len(abnormal), "balanced accuracy"
     best = max(by_rule.items(), key=lambda named: named[1])
-    yield TransferRow(*about, ours, plain | by_rule, best, "at least 0.96", scored.worst(set()))
-
-
-SHIPPED = Path("data/raw/matrices")
+    yield TransferRow(*about, ours, plain | by_rule, best, "at least 0.96", scored.worst)
 
 
 @dataclass(frozen=True)
 class CauseScores:
-    """The judges' verdicts on pairs of held-out causes, a table per seed, and the truth by ``pair_id``."""
+    """The judges' verdicts on pairs of held-out causes, a table per seed.
 
-    fold: FoldPart
-    truth: pd.Series
-    causes: Mapping[str, str]
+    `pairs` has by ``pair_id`` the means of our ``probability`` and ``threshold``, the truth ``abnormal``, the
+    ``cause`` of the pair or its test case, ``idle``, and ``wrong``: how far ours are beyond the threshold.
+    """
+
+    test: MatrixTables
+    pairs: pd.DataFrame
     verdicts: Mapping[str, Sequence[pd.DataFrame]]
 
     @classmethod
-    def measure(cls, tables: MatrixTables, part: Part) -> CauseScores:
-        examples = MatrixExamples.from_tables(
-            tables, decide_validity(tables, Matrices().checks.max_missing_fraction), ""
-        )
+    def measure(cls, tables: MatrixTables, part: Part, idle: Sequence[str] | pd.Index = ()) -> CauseScores:
+        decisions = decide_validity(tables, Matrices().checks.max_missing_fraction)
+        examples = MatrixExamples.from_tables(tables, decisions, "")
         causes = pair_causes(examples.tables)
-        fold = split_causes(examples, causes, part)
-        truth = examples.pairs.set_index("pair_id")["abnormal"].loc[fold.test.runs["pair_id"].unique()]
-        verdicts = {name: [judge(fold, seed) for seed in part.seeds] for name, judge in CAUSE_JUDGES.items()}
-        return cls(fold, truth, causes, verdicts)
+        train, test = split_causes(examples, causes, part)
+        verdicts = {
+            name: [judge(train, test, seed) for seed in part.seeds] for name, judge in CAUSE_JUDGES.items()
+        }
+        workloads = test.runs.drop_duplicates("pair_id").set_index("pair_id")["workload"]
+        by_workload = {workloads.get(pair): cause for pair, cause in causes.items()}
+        ours = pd.concat(verdicts["ours"]).groupby("pair_id")[["probability", "threshold"]].mean()
+        pairs = ours.loc[workloads.index].assign(
+            abnormal=examples.pairs.set_index("pair_id")["abnormal"],
+            cause=[causes.get(pair) or by_workload.get(case, "none") for pair, case in workloads.items()],
+            idle=workloads.index.isin(idle),
+        )
+        beyond = pairs["probability"] - pairs["threshold"]
+        pairs["wrong"] = np.where(pairs["abnormal"], -beyond, beyond)
+        return cls(test, pairs, verdicts)
 
     def figures(self, name: str) -> tuple[list[float], dict[str, float]]:
         """Return a score of ours by seed, and the means of the plain entries."""
-        values = {judge: [self._score(one, name) for one in some] for judge, some in self.verdicts.items()}
+        failed, values = self.pairs["abnormal"].to_numpy(bool), {}
+        for judge, tables in self.verdicts.items():
+            of_pairs = [table.set_index("pair_id").loc[self.pairs.index] for table in tables]
+            sides = ((table["judged"].to_numpy(bool), table["probability"].to_numpy()) for table in of_pairs)
+            values[judge] = [float(getattr(score_verdicts(failed, *side), name)) for side in sides]
         return values.pop("ours"), {judge: float(np.mean(some)) for judge, some in values.items()}
 
-    def _score(self, verdicts: pd.DataFrame, name: str) -> float:
-        judged = verdicts.set_index("pair_id").loc[self.truth.index]
-        failed, probability = self.truth.to_numpy(bool), judged["probability"].to_numpy(np.float64)
-        return float(getattr(score_verdicts(failed, judged["judged"].to_numpy(bool), probability), name))
-
     @cached_property
-    def table(self) -> pd.DataFrame:
-        """Pairs with truth, cause of the pair or its test case, and how far ours are beyond the threshold."""
-        every = pd.concat(self.verdicts["ours"]).groupby("pair_id")[["probability", "threshold"]].mean()
-        workloads = self.fold.test.runs.drop_duplicates("pair_id").set_index("pair_id")["workload"]
-        by_workload = {workloads.get(pair): cause for pair, cause in self.causes.items()}
-        table = every.loc[self.truth.index].assign(abnormal=self.truth)
-        table["cause"] = [
-            self.causes.get(pair) or by_workload.get(workloads[pair], "none") for pair in table.index
-        ]
-        beyond = table["probability"] - table["threshold"]
-        return table.assign(wrong=np.where(table["abnormal"], -beyond, beyond))
-
-    def worst(self, idle: set[str]) -> list[str]:
-        """Count wrong verdicts by cause, and name the most confident ones; idle targets are marked."""
-        table = self.table.sort_values("wrong", ascending=False)
+    def worst(self) -> list[str]:
+        """The most wrong verdicts: their numbers by cause, and the most confident ones."""
+        table = self.pairs.sort_values("wrong", ascending=False)
         wrong = table[table["wrong"] > 0]
         counts = wrong.groupby(["cause", "abnormal"]).size().sort_values(ascending=False).head(SHOWN)
         named = [
@@ -470,44 +454,16 @@ class CauseScores:
             for (cause, abnormal), count in counts.items()
         ]
         cases = [
-            f"{pair} ({'abnormal' if row.abnormal else 'normal'}{', idle' if pair in idle else ''}, "
+            f"{row.Index} ({'abnormal' if row.abnormal else 'normal'}{', idle' if row.idle else ''}, "
             f"probability {row.probability:.2f})"
-            for pair, row in wrong.head(SHOWN).iterrows()
+            for row in wrong.head(SHOWN).itertuples()
         ]
         return [*named, *cases]
 
-    def draw(self, idle: set[str]) -> None:
-        """Draw the probability of every pair by cause."""
-        table, noise = self.table, np.random.default_rng(SEED)
-        names = sorted(table["cause"].unique())
-        is_idle = table.index.isin([*idle])
-        with styled_figure(8.4, 1.4 + 0.8 * len(names)) as figure:
-            axes = figure.subplots()
-            for name, rows, colour, marker in (
-                ("normal", ~table["abnormal"] & ~is_idle, PASS, "o"),
-                ("abnormal", table["abnormal"] & ~is_idle, FAIL, "o"),
-                ("normal, idle", ~table["abnormal"] & is_idle, PASS, "s"),
-                ("abnormal, idle", table["abnormal"] & is_idle, FAIL, "s"),
-            ):
-                if not rows.any():
-                    continue
-                shown = table[rows]
-                lane = [names.index(cause) for cause in shown["cause"]]
-                y = np.array(lane) + 0.3 * (~shown["abnormal"]) + noise.uniform(-0.1, 0.1, len(shown))
-                Dots(shown["probability"], y, name, fill=colour, marker=marker, alpha=0.7).draw(axes)
-            axes.axvline(table["threshold"].mean(), linewidth=0.9, linestyle=":", color="black")
-            axes.set(
-                yticks=range(len(names)),
-                yticklabels=names,
-                xlabel="probability of abnormal; dotted: threshold",
-            )
-            figure.legend(loc="outside upper center", ncols=4, fontsize=8.5)
-            figure.savefig(
-                pictures.IMAGES / "transfer-dbsherlock.svg", facecolor="white", metadata={"Date": None}
-            )
 
-
-def split_causes(examples: MatrixExamples, causes: Mapping[str, str], part: Part) -> FoldPart:
+def split_causes(
+    examples: MatrixExamples, causes: Mapping[str, str], part: Part
+) -> tuple[MatrixTables, MatrixTables]:
     """Divide pairs so that no cause and no test case is on both sides; a test case follows its causes."""
     pairs = examples.pairs
     cause = pairs["pair_id"].map(causes).fillna(NONE)
@@ -517,27 +473,26 @@ def split_causes(examples: MatrixExamples, causes: Mapping[str, str], part: Part
     test_cases = free_tested | {name for name, some in own.items() if some & tested}
     train_cases = free_learned | {name for name, some in own.items() if some and some <= learned}
     in_test = pairs["workload"].isin(test_cases) & (~pairs["abnormal"] | cause.isin(tested))
-    in_train = pairs["workload"].isin(train_cases)
-    runs = examples.tables.runs
-    test = examples.runs_to_judge(pd.Index(pairs["pair_id"][in_test]))
-    scored, known = runs["pair_id"].isin(pairs["pair_id"]), runs["pair_id"].isin(pairs["pair_id"][in_train])
-    train = examples.tables.select_runs(
-        (known | (~scored & runs["workload"].isin(train_cases))).to_numpy(bool)
-    )
-    return FoldPart(0, train, test, examples.truth_of_runs().loc[test.runs["run_id"]])
+    in_train = examples.tables.runs["workload"].isin(train_cases)
+    train = examples.tables.select_runs(in_train.to_numpy(bool))
+    return train, examples.runs_to_judge(pd.Index(pairs["pair_id"][in_test]))
 
 
-def _judge_by_engine(part: FoldPart, seed: int) -> pd.DataFrame:
+def _judge_by_engine(train: MatrixTables, test: MatrixTables, seed: int) -> pd.DataFrame:
     how = Matrices()
     alarms = Alarms(how.decide.max_false_positive_rate or EVEN, how.decide.confidence)
-    judged = Engine(OURS, how.evaluate.n_trials, seed, alarms=alarms).fit(part.train).judge_pairs(part.test)
+    # the champion of the shipped measurement
+    engine = Engine(Cell("xgboost-blend", JOINED), how.evaluate.n_trials, seed, alarms=alarms)
+    judged = engine.fit(train).judge_pairs(test)
     return judged.assign(judged=judged["abnormal"])
 
 
-def _judge_by_classifier(build: Callable[..., Any], part: FoldPart, seed: int) -> pd.DataFrame:
+def _judge_by_classifier(
+    build: Callable[..., Any], train: MatrixTables, test: MatrixTables, seed: int
+) -> pd.DataFrame:
     """Judge with an untuned classifier on the medians of both sides and their difference."""
-    train = drop_invalid_runs(part.train)
-    (x, pairs), (x_test, names) = (_side_medians(side, train.raw_metrics) for side in (train, part.test))
+    train = drop_invalid_runs(train)
+    (x, pairs), (x_test, names) = (_side_medians(side, train.raw_metrics) for side in (train, test))
     y = train.runs.groupby("pair_id")["abnormal"].any().reindex(pairs).astype(int)
     probability = build(random_state=seed).fit(x, y).predict_proba(x_test)[:, 1]
     return pd.DataFrame({"pair_id": names, "probability": probability, "judged": probability >= EVEN})
@@ -560,7 +515,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "plain forest": RandomForestClassifier,
     "plain logistic": _plain_logistic,
 }
-CAUSE_JUDGES: dict[str, Callable[[FoldPart, int], pd.DataFrame]] = {
+CAUSE_JUDGES: dict[str, Callable[[MatrixTables, MatrixTables, int], pd.DataFrame]] = {
     "ours": _judge_by_engine,
     **{name: partial(_judge_by_classifier, build) for name, build in PLAIN.items()},
 }
@@ -568,36 +523,29 @@ CAUSE_JUDGES: dict[str, Callable[[FoldPart, int], pd.DataFrame]] = {
 
 def online_rows(part: Part) -> Iterator[TransferRow]:
     """Answer after 10 s of shipped co-runs, and of simulated ones whose phases come once."""
-    sources = {
-        "shipped co-runs, online, 10 s": ("half of the tasks", progress.shipped_cases(10.0, whole=True)),
-        "simulated co-runs, online, 10 s": (
-            "programs that do not repeat their phases",
-            progress.simulated_cases(10.0, 8, recurring=False, whole=True),
-        ),
-    }  # fmt: skip
-    for data, (held_out, cases) in sources.items():
+    simulated = progress.simulated_cases(10.0, 8, recurring=False, whole=True)
+    for source, held_out, cases in (
+        ("shipped", "half of the tasks", progress.shipped_cases(10.0, whole=True)),
+        ("simulated", "programs that do not repeat their phases", simulated),
+    ):
         known = [*cases]
         ours, ratio = progress.score_rows((), known)
-        error = [abs(case.answer.impact / case.truth - 1) for case in known]
-        low = sum(case.answer.impact < 0.95 * case.truth for case in known)
+        answers = [(case.truth, case.answer.impact, case.answer.low, case.answer.high) for case in known]
+        table = pd.DataFrame(answers, columns=["truth", "value", "low", "high"])
+        error = (table["value"] / table["truth"] - 1).abs().to_numpy()
+        low = (table["value"] < 0.95 * table["truth"]).sum()
         worst = [
-            f"{low} of {sum(one > 0.05 for one in error)} errors above 5 % are too low",  # noqa: PLR2004
+            f"{low} of {(error > 0.05).sum()} errors above 5 % are too low",  # noqa: PLR2004
             *(
-                f"true {known[row].truth:.3f}, said {known[row].answer.impact:.3f}, "
-                f"{known[row].answer.low:.3f} to {known[row].answer.high:.3f}"
-                for row in np.argsort(error)[::-1][:SHOWN]
+                f"true {row.truth:.3f}, said {row.value:.3f}, {row.low:.3f} to {row.high:.3f}"
+                for row in table.iloc[np.argsort(error)[::-1][:SHOWN]].itertuples()
             ),
         ]
-        if part.report and data.startswith("simulated"):
-            answers = [(case.truth, case.answer.impact, case.answer.low, case.answer.high) for case in known]
-            table = pd.DataFrame(answers, columns=["truth", "value", "low", "high"])
+        if part.report and source == "simulated":
             pictures.draw_intervals("online", table)
-        about, plain = (
-            ("corun", data, held_out, len(known)),
-            {"slow-down until then as the prediction": ratio[2]},
-        )
-        within = TransferRow(*about, "within 5 %", [ours[2]], plain, None, "at least 0.857", worst)
-        yield within
+        about = "corun", f"{source} co-runs, online, 10 s", held_out, len(known)
+        plain = {"slow-down until then as the prediction": ratio[2]}
+        yield TransferRow(*about, "within 5 %", [ours[2]], plain, None, "at least 0.857", worst)
         yield TransferRow(*about, "coverage of 90 % intervals", [ours[5]], {}, None, "at least 0.9", worst)
 
 
@@ -605,10 +553,8 @@ def pitot_rows(part: Part) -> Iterator[TransferRow]:
     """Hold out pairs, families and devices of pitot."""
     table = table_of(select_engines(pitot.read_tables(part.shared / "pitot"), AHEAD_OF_TIME))
     families = table.frame["families"].str.split("+")
-    learned, tested = part.split_names(sorted({name for names in families for name in names}))
-    by_family = tuple(
-        np.flatnonzero([some.issuperset(names) for names in families]) for some in (learned, tested)
-    )
+    sides = part.split_names(sorted({name for names in families for name in names}))
+    by_family = tuple(np.flatnonzero([side.issuperset(names) for names in families]) for side in sides)
     panels = {}
     for held_out, rows, goal in (
         ("pairs", part.split_rows(table.frame["families"]), "at most 0.65 times"),
@@ -618,51 +564,51 @@ def pitot_rows(part: Part) -> Iterator[TransferRow]:
         row, panels[held_out] = impact_row(part, ("pitot", held_out), table, rows, goal)
         yield row
     if part.report:
-        pictures.draw_errors("pitot", panels, "plain XGBoost")
+        pictures.draw_errors("pitot", panels)
 
 
 def spec_rows(part: Part) -> Iterator[TransferRow]:
     """Hold out pairs of SPEC programs, on both machines and on one."""
     table = table_of(spec_corun.read_tables(part.shared / "spec-corun"))
-    pairs = table.frame["families"]
-    for held_out, groups in {
-        "pairs": pairs,
-        "pairs on one machine, perhaps known from the other": table.frame["machine"] + pairs,
-    }.items():
+    pairs, known = table.frame["families"], "pairs on one machine, perhaps known from the other"
+    for held_out, groups in (("pairs", pairs), (known, table.frame["machine"] + pairs)):
         rows = part.split_rows(groups)
         yield impact_row(part, ("SPEC CPU2017", held_out), table, rows, "at most 0.9 times")[0]
 
 
 def impact_row(
     part: Part, about: tuple[str, str], table: ImpactTable, rows: tuple[Rows, Rows], goal: str
-) -> tuple[TransferRow, tuple[Floats, Floats]]:
+) -> tuple[TransferRow, pd.DataFrame]:
     """Return the row of mean errors of impacts, and the errors of ours and the plain XGBoost by group."""
     (train, test), truth, errors = rows, table.frame["impact"].to_numpy(np.float64), {}
+    models, seeds = {"ours": "contention", "plain XGBoost": "xgboost"}, part.seeds
     # a forest, and five seeds, take too long on the hundreds of events of pitot
-    others, seeds = ("xgboost", "random-forest"), part.seeds
     if about[0] == "pitot":
-        others, seeds = others[:1], seeds[:1]
-    for model in ("contention", *others):
+        seeds = seeds[:1]
+    else:
+        models["plain forest"] = "random-forest"
+    for name, model in models.items():
         fitted = (recipe_of(table, model, seed).fit(table.frame.iloc[train]) for seed in seeds)
-        errors[model] = [np.abs(one.predict(table.frame.iloc[test]) / truth[test] - 1) for one in fitted]
-    names = {"xgboost": "plain XGBoost", "random-forest": "plain forest"}
-    plain = {names[model]: float(np.mean(errors[model])) for model in others}
+        errors[name] = [np.abs(one.predict(table.frame.iloc[test]) / truth[test] - 1) for one in fitted]
+    plain = {name: float(np.mean(of_seeds)) for name, of_seeds in errors.items() if name != "ours"}
     plain["constant"] = float(np.abs(np.median(truth[train]) / truth[test] - 1).mean())
-    by_case = {"ours": np.mean(errors["contention"], axis=0), "plain": np.mean(errors["xgboost"], axis=0)}
-    key = "device" if about[1] == "devices" else "families"
-    by_group = table.frame.iloc[test].assign(**by_case).groupby(key)[["ours", "plain"]].mean()
-    largest = np.argsort(-by_case["ours"])[: max(len(test) // 20, 1)]
-    few, of_plain = by_case["ours"][largest], by_case["plain"][largest].mean()
+    means = {name: np.mean(of_seeds, axis=0) for name, of_seeds in errors.items()}
+    by_case, both = table.frame.iloc[test].assign(**means), ["ours", "plain XGBoost"]
+    by_group = by_case.groupby("device" if about[1] == "devices" else "families")[both].mean()
+    largest = by_case.nlargest(max(len(test) // 20, 1), "ours")[both]
+    share, (few, of_plain) = largest["ours"].sum() / by_case["ours"].sum(), largest.mean()
+    n_better = (by_group["ours"] < by_group["plain XGBoost"]).sum()
     worst = [
-        f"the 5 % of cases with the largest errors have {few.sum() / by_case['ours'].sum():.0%} of the error",
-        f"there, ours is {few.mean():.1%} and that of the plain XGBoost {of_plain:.1%}",
-        f"ours is better for {(by_group['ours'] < by_group['plain']).sum()} of {len(by_group)} {about[1]}",
+        f"the 5 % of cases with the largest errors have {share:.0%} of the error",
+        f"there, ours is {few:.1%} and that of the plain XGBoost {of_plain:.1%}",
+        f"ours is better for {n_better} of {len(by_group)} {about[1]}",
         *(f"{name} {error:.1%}" for name, error in by_group["ours"].nlargest(SHOWN).items()),
     ]
-    ours = [float(np.mean(some)) for some in errors["contention"]]
+    ours = [float(np.mean(of_seed)) for of_seed in errors["ours"]]
     reference = "plain XGBoost", plain["plain XGBoost"]
-    row = TransferRow("corun", *about, len(test), "mean error", ours, plain, reference, goal, worst)
-    return row, (by_group["ours"].to_numpy(), by_group["plain"].to_numpy())
+    return TransferRow(
+        "corun", *about, len(test), "mean error", ours, plain, reference, goal, worst
+    ), by_group
 
 
 #: Applications of Spare Cores.
@@ -705,9 +651,9 @@ def cpu_rows(part: Part) -> Iterator[TransferRow]:
         row = TransferRow(*about, [float(np.median(errors))], plain, reference, "at most 0.8 times", worst)
         yield row
         if row.cells["reached"] == "no":
-            panels[application] = by_cpu["ours"].to_numpy(), by_cpu["plain forest"].to_numpy()
+            panels[application] = by_cpu
     if part.report and panels:
-        pictures.draw_errors("cpus", panels, "plain forest")
+        pictures.draw_errors("cpus", panels)
 
 
 QUESTIONS: dict[str, Callable[[Part], Iterator[TransferRow]]] = {
@@ -738,12 +684,10 @@ def answer(name: str, part: Part) -> list[dict[str, str]]:
     """Return the cells of a question's rows, computed or as kept by an earlier run of the same code."""
     layers = ("data", "features", "training", "benchmarks")
     code = digest_of(*sorted(path for layer in layers for path in (ROOT / layer).rglob("*.py")))
-    path, key = ANSWERS / f"{name}-{'report' if part.report else 'choose'}.json", f"{part.seed} {code}"
-    if path.is_file() and (kept := json.loads(path.read_text("utf-8")))["key"] == key:
-        return list(kept["rows"])
-    rows = [row.cells for row in QUESTIONS[name](part)]
-    write_text(path, json.dumps({"key": key, "rows": rows}))
-    return rows
+    path = ANSWERS / f"{name}-{'report' if part.report else 'choose'}-{code}.json"
+    if not path.is_file():
+        write_text(path, json.dumps([row.cells for row in QUESTIONS[name](part)]))
+    return list(json.loads(path.read_text("utf-8")))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -755,9 +699,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("shared", type=Path, help="where the public data sets lie")
     parser.add_argument("--only", choices=QUESTIONS, nargs="+", default=list(QUESTIONS))
     parser.add_argument("--part", choices=("report", "choose"), default="report")
-    parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args(arguments)
-    part = Part(options.shared, options.seed, options.part == "report")
+    part = Part(options.shared, report=options.part == "report")
     rows, failures = list[dict[str, str]](), list[str]()
     for question in options.only:
         try:
@@ -767,23 +710,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Exception as exc:  # noqa: BLE001 - other questions took minutes
             failures.append(f"{question} failed: {type(exc).__name__}: {exc}\n")
     dry = bool(failures) or options.only != list(QUESTIONS) or not part.report
-    reached = sum(row["reached"] == "yes" for row in rows)
-    notes = f"- Seed {options.seed}. {reached} of {len(rows)} goals are reached.{NOTES}- {machine_line()}"
-    cells = [[row[name] for name in COLUMNS] for row in rows]
-    unreached = [
-        [row["data"], row["held out"], row["figure"], row["worst"]] for row in rows if row["reached"] == "no"
-    ]
-    cases = dict.fromkeys(("data", "held out", "figure", "worst cases"), "")
+    table = pd.DataFrame(rows, columns=[*COLUMNS, WORST[-1]])
+    cells, unreached = table[[*COLUMNS]], table.loc[table["reached"] == "no", [*WORST]]
+    reached = (table["reached"] == "yes").sum()
+    notes = f"- Seed {SEED}. {reached} of {len(rows)} goals are reached.{NOTES}- {machine_line()}"
+    title = "The worst cases of goals that are not reached"
     tables = [
-        Table("Accuracy on data of others", dict.fromkeys(COLUMNS, ""), cells, notes),
-        Table("The worst cases of goals that are not reached", cases, unreached, PICTURE_NOTE),
+        Table("Accuracy on data of others", dict.fromkeys(COLUMNS, ""), cells.to_numpy(), notes),
+        Table(title, dict.fromkeys(WORST, ""), unreached.to_numpy(), PICTURE_NOTE),
     ]
     publish("transfer", tables, dry=dry)
     if not dry:
-        text = StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([COLUMNS, *cells])
-        write_text(ROWS, text.getvalue())
+        write_text(ROWS, cells.to_csv(index=False, lineterminator="\n"))
         shutil.rmtree(ANSWERS)
     sys.stderr.writelines(failures)
     return int(bool(failures))

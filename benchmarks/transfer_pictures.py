@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from benchmarks.table import SEED
 from data.comparisons.tables import ComparisonTables
+from serving.reports.chart_marks import Dots
 from serving.reports.charts import FAIL, GRID, INK, MUTED, PASS, styled_figure
 
 IMAGES = Path("docs/images")
@@ -78,6 +80,25 @@ def draw_changes(name: str, accuracy: pd.DataFrame) -> None:
         axes.legend(fontsize=7.5)
 
 
+def draw_causes(name: str, pairs: pd.DataFrame) -> None:
+    """Draw the probability of every pair by cause.
+
+    `pairs` has ``probability, threshold, cause`` and the flags ``abnormal, idle``.
+    """
+    names, noise = sorted(pairs["cause"].unique()), np.random.default_rng(SEED)
+    with _saved(name, (8.4, 1.4 + 0.8 * len(names))) as ((axes,),):
+        for (idle, abnormal), shown in pairs.groupby(["idle", "abnormal"]):
+            label = f"{'abnormal' if abnormal else 'normal'}{', idle' if idle else ''}"
+            lane = np.array([names.index(cause) for cause in shown["cause"]]) + 0.3 * (not abnormal)
+            y, marker = lane + noise.uniform(-0.1, 0.1, len(shown)), "s" if idle else "o"
+            fill = FAIL if abnormal else PASS
+            Dots(shown["probability"], y, label, fill=fill, marker=marker, alpha=0.7).draw(axes)
+        axes.axvline(pairs["threshold"].mean(), linewidth=0.9, linestyle=":", color="black")
+        axes.set(yticks=range(len(names)), yticklabels=names)
+        axes.set_xlabel("probability of abnormal; dotted: threshold")
+        axes.figure.legend(loc="outside upper center", ncols=4, fontsize=8.5)
+
+
 def draw_intervals(name: str, cases: pd.DataFrame) -> None:
     """Draw predicted impacts with their intervals, and the true ones, sorted by the true impact.
 
@@ -94,15 +115,16 @@ def draw_intervals(name: str, cases: pd.DataFrame) -> None:
         axes.legend(fontsize=7.5, ncols=4)
 
 
-def draw_errors(name: str, panels: Mapping[str, tuple[ArrayLike, ArrayLike]], plain: str) -> None:
-    """Draw for each group of cases our mean error against that of the `plain` model, a panel per data set.
+def draw_errors(name: str, panels: Mapping[str, pd.DataFrame]) -> None:
+    """Draw for each group of cases our mean error against that of a plain model, a panel per data set.
 
-    `panels` has our errors and the plain ones, as shares. Below the diagonal, ours are smaller. The groups
-    with the five largest errors of ours have numbers, 1 for the largest.
+    `panels` has tables with two columns: our errors and those of the model that names the column, as shares.
+    Below the diagonal, ours are smaller. The groups with the five largest errors of ours have numbers, 1 for
+    the largest.
     """
     with _saved(name, (8.4, 3.9), 1, len(panels)) as (row,):
-        for axes, (title, (ours, others)) in zip(row, panels.items(), strict=True):
-            y, x = (np.maximum(100 * np.asarray(some, float), 0.01) for some in (ours, others))
+        for axes, (title, errors) in zip(row, panels.items(), strict=True):
+            y, x = np.maximum(100 * errors.to_numpy().T, 0.01)
             span = np.array([min(x.min(), y.min()) * 0.8, max(x.max(), y.max()) * 1.25])
             axes.plot(span, span, color=GRID, linewidth=1)
             axes.loglog(x, y, ".", color=PASS, markersize=3 if len(x) > 100 else 5, alpha=0.6)  # noqa: PLR2004
@@ -114,4 +136,4 @@ def draw_errors(name: str, panels: Mapping[str, tuple[ArrayLike, ArrayLike]], pl
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_formatter("{x:g}")
                 axis.set_minor_formatter("")
-            axes.set(xlim=span, ylim=span, xlabel=f"error of {plain} (%)", ylabel="our error (%)")
+            axes.set(xlim=span, ylim=span, xlabel=f"error of {errors.columns[1]} (%)", ylabel="our error (%)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -16,7 +16,7 @@ import typer
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from benchmarks.drift import BUILD_LEVEL, COMPARISON_LEVEL
+from benchmarks.drift import level_of_best_test
 from benchmarks.measured_pairs.measure import HERE, HISTORY, TOOLS
 from benchmarks.table import Table
 from data.comparisons.formats import results_of_run
@@ -44,7 +44,7 @@ class MeasuredRuns:
         """Return the runs in a ZIP archive of `benchmarks.measured_pairs.measure.pack_results`."""
         with TemporaryDirectory() as folder, ZipFile(path) as archive:
             archive.extractall(folder)
-            runs = {file.stem: results_of_run(file) for file in sorted(Path(folder).iterdir())}
+            runs = {file.stem: _read_run(file) for file in sorted(Path(folder).iterdir())}
         slower = {name: run for name, run in runs.items() if name.startswith("slower")}
         unchanged = [run for name, run in runs.items() if name.startswith("unchanged")]
         return cls(unchanged, [*slower.values()], [name.split("-", 2)[2] for name in slower])
@@ -52,23 +52,22 @@ class MeasuredRuns:
     @cached_property
     def operations(self) -> list[str]:
         """Names of the operations, in the order of `is_slower` and of verdicts."""
-        return [short_name(name) for name in _levels(self.unchanged[0]).index]
+        return [*_levels(self.unchanged[0]).index]
 
     @property
     def is_slower(self) -> Booleans:
         """Which operation is slower in each slower run, shape (n_pairs, n_operations)."""
         return np.array([[name == slower for name in self.operations] for slower in self.slower_operations])
 
-    def pairs(self, *, with_slower: bool) -> Iterator[tuple[list[pd.DataFrame], pd.DataFrame, pd.DataFrame]]:
-        """Yield ten earlier runs, the baseline and the target of each pair."""
-        for place in range(HISTORY + 1, len(self.unchanged)):
-            target = self.slower[place - HISTORY - 1] if with_slower else self.unchanged[place]
-            yield [*self.unchanged[place - HISTORY - 1 : place - 1]], self.unchanged[place - 1], target
+    def targets(self, *, with_slower: bool) -> Sequence[pd.DataFrame]:
+        """Return the targets of the pairs; the baseline of each is the unchanged run before it."""
+        return self.slower if with_slower else self.unchanged[HISTORY + 1 :]
 
 
-def short_name(operation: str) -> str:
-    """Return the operation's name without that of the test."""
-    return operation.rpartition("[")[2].removesuffix("]")
+def _read_run(file: Path) -> pd.DataFrame:
+    """Return the results of a run; an operation has its name without that of the test."""
+    run = results_of_run(file)
+    return run.assign(operation=run["operation"].str.extract(r"(\w+)\]?$", expand=False))
 
 
 def _levels(run: pd.DataFrame) -> pd.Series:
@@ -78,11 +77,11 @@ def _levels(run: pd.DataFrame) -> pd.Series:
 def verdicts_of(runs: MeasuredRuns, served: Judge, *, history: bool, with_slower: bool) -> NDArray[np.str_]:
     """Return the verdicts of `compare`, shape (n_pairs, n_operations)."""
     rows = []
-    for earlier, baseline, target in runs.pairs(with_slower=with_slower):
-        tables = paired_runs([baseline], [target], earlier if history else []).tables
+    for at, target in enumerate(runs.targets(with_slower=with_slower), HISTORY):
+        earlier = runs.unchanged[at - HISTORY : at] if history else []
+        tables = paired_runs([runs.unchanged[at]], [target], earlier).tables
         answers = judge_runs(tables, served, ASSUMED).judgement.answers
-        order = [short_name(name) for name in tables.comparisons["operation"]]
-        rows.append(pd.Series(answers, order)[runs.operations].to_numpy(str))
+        rows.append(pd.Series(answers, tables.comparisons["operation"])[runs.operations].to_numpy(str))
     return np.array(rows)
 
 
@@ -92,24 +91,20 @@ def best_test(runs: MeasuredRuns, *, history: bool) -> tuple[float, float]:
     The test knows the true spread of each operation's shifts between unchanged runs. It is the better one of
     shifts with and without that of the whole run, from the baseline alone or with earlier runs.
     """
-    level = min(COMPARISON_LEVEL, 1 - (1 - BUILD_LEVEL) ** (1 / len(runs.operations)))
-    results = []
-    for number in (1, HISTORY + 1)[: 1 + history]:
-        for is_centred in (False, True):
-            same, slow = (_shifts(runs, number, is_centred, with_slower=change) for change in (False, True))
-            limit = norm.isf(level) * np.sqrt((same**2).mean(axis=0))
-            results.append((float((slow > limit)[runs.is_slower].mean()), float((same > limit).mean())))
+    results, z = [], norm.isf(level_of_best_test(len(runs.operations)))
+    for number, is_centred in product((1, HISTORY + 1)[: 1 + history], (False, True)):
+        same, slow = (_shifts(runs, number, is_centred, with_slower=change) for change in (False, True))
+        limit = z * np.sqrt((same**2).mean(axis=0))
+        results.append((float((slow > limit)[runs.is_slower].mean()), float((same > limit).mean())))
     return max(results)
 
 
 def _shifts(runs: MeasuredRuns, number: int, is_centred: bool, *, with_slower: bool) -> Floats:
     """Return the shifts against the mean of `number` runs, shape (n_pairs, n_operations)."""
-    rows = []
-    for earlier, baseline, target in runs.pairs(with_slower=with_slower):
-        before = [_levels(run) for run in [*earlier, baseline][-number:]]
-        shift = _levels(target) - np.mean(before, axis=0)
-        rows.append(shift - shift.median() if is_centred else shift)
-    return np.array(rows)
+    levels = np.array([_levels(run) for run in runs.unchanged])
+    before = [levels[end - number : end].mean(axis=0) for end in range(HISTORY + 1, len(levels))]
+    shifts = np.array([_levels(run) for run in runs.targets(with_slower=with_slower)]) - before
+    return shifts - np.median(shifts, axis=1, keepdims=True) if is_centred else shifts
 
 
 def rates(runs: MeasuredRuns, served: Judge, *, history: bool) -> list[object]:

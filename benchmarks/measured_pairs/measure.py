@@ -20,6 +20,7 @@ from rich.progress import track
 from benchmarks.measured_pairs.operations import operations
 
 HERE = Path(__file__).parent
+SUITE = HERE / "operations.py"
 TOOLS = ("pytest-benchmark", "pyperf")
 HISTORY, PAIRS = 10, 30
 
@@ -46,10 +47,10 @@ def measure(tool: str, slower: str, path: Path) -> None:
     written.unlink(missing_ok=True)
     if tool == "pyperf":
         passed_on = ["--inherit-environ", "SLOWER,PYTHONPATH", "--quiet"]
-        command = [HERE / "suite_pyperf.py", *passed_on, "-o", written]
+        command = [SUITE, *passed_on, "-o", written]
     else:
         unconfigured = ["-q", "-c", os.devnull, "--rootdir", HERE, "-p", "no:cacheprovider"]
-        command = ["-m", "pytest", HERE / "suite_pytest.py", *unconfigured, "--benchmark-json", written]
+        command = ["-m", "pytest", SUITE, *unconfigured, "--benchmark-json", written]
     environment = {**os.environ, "SLOWER": slower, "PYTHONHASHSEED": "0", "PYTHONPATH": str(HERE.parents[1])}
     subprocess.run([sys.executable, *command], env=environment, check=True, stdout=subprocess.DEVNULL)
     written.rename(path)

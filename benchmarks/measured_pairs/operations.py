@@ -1,6 +1,7 @@
 """Operations of the standard library that are measured, each a number of equal units of work.
 
 The operation that the environment variable ``SLOWER`` names does 27 units instead of 25: it is 8 % slower.
+The module is a suite of pytest-benchmark, and as a program one of pyperf; ``measure.py`` runs both.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ from copy import deepcopy
 from decimal import Decimal
 from functools import partial
 from operator import itemgetter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+    from pytest_benchmark.fixture import BenchmarkFixture
 
 UNITS, UNITS_IF_SLOWER = 25, 27
 
@@ -69,15 +75,28 @@ words_of_digits = [f"{number}.25" for number in range(120)]
 
 def operations() -> Mapping[str, Callable[[], None]]:
     """Return each operation as a function that does its units of work."""
-    return {name: partial(repeat, unit, units(name)) for name, unit in units_of_work().items()}
-
-
-def units(name: str) -> int:
-    """Return the number of units that the operation `name` does in this run."""
-    return UNITS_IF_SLOWER if name == os.environ.get("SLOWER") else UNITS
+    numbers = {os.environ.get("SLOWER"): UNITS_IF_SLOWER}
+    return {name: partial(repeat, unit, numbers.get(name, UNITS)) for name, unit in units_of_work().items()}
 
 
 def repeat(unit: Callable[[], object], number: int) -> None:
     """Do `number` units of work."""
     for _ in range(number):
         unit()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("name", operations())
+
+
+def test_operation(name: str, benchmark: BenchmarkFixture) -> None:
+    """Measure one operation 40 times."""
+    benchmark.pedantic(operations()[name], rounds=40, iterations=4, warmup_rounds=2)
+
+
+if __name__ == "__main__":
+    import pyperf
+
+    runner = pyperf.Runner(processes=4, values=4, warmups=1, min_time=0.01)
+    for name, function in operations().items():
+        runner.bench_func(name, function)

@@ -92,8 +92,9 @@ class Origin(NamedTuple):
 
 def footer(name: str, root: Path = ROOT) -> str:
     """Return the paragraph that ends a page: day, commit, digest, data set, held-out part and seed."""
-    commit = _git(root, "rev-parse", "--short", "HEAD").stdout.strip() or "unknown"
-    written = f"Written on {datetime.now(UTC):%Y-%m-%d} from commit `{commit}`."
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
+    written = f"Written on {datetime.now(UTC):%Y-%m-%d} from commit `{commit or 'unknown'}`."
     for page in PAGES:
         if page.name == name:
             written += f" Code digest `{page.measured(root).digest}`."
@@ -106,10 +107,6 @@ def markdown_table(headings: Iterable[str], rows: Iterable[Sequence[str]]) -> st
     cells = [[*headings], *rows]
     cells.insert(1, ["---"] * len(cells[0]))
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
-
-
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
 
 
 _SECTIONS = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text(encoding="utf-8"))

@@ -14,7 +14,6 @@ are still written; the command names it at the end and returns 1.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from shutil import which
 
 from benchmarks.pages import NEEDS, PAGES, ResultPage
 from benchmarks.pages.documents import write_documents
+from benchmarks.table import program_environment
 from data.errors import InputError
 from data.paths import FamilyPaths
 from data.tables.files import write_text
@@ -72,8 +72,7 @@ def choose_pages(pages: Sequence[ResultPage], minutes: float, root: Path = Path(
 def write(page: ResultPage, root: Path = Path()) -> str:
     """Run the page's command; return the reason of a failure, or "" on success."""
     in_clone = page.command.startswith("dvc exp run")
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    command = _UV_RUN.sub("", page.command)
+    command, environment = _UV_RUN.sub("", page.command), program_environment()
     with _clone(root) if in_clone else nullcontext(root) as place:
         path = page.path(place)
         before = path.stat().st_mtime_ns if path.is_file() else 0

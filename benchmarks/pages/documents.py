@@ -248,8 +248,7 @@ def _source_value(source: str, keys: Sequence[str], root: Path) -> Value:
 
 
 def _metrics(root: Path, family: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(FamilyPaths(family, root).metrics.read_text(encoding="utf-8"))
-    return content
+    return dict(json.loads(FamilyPaths(family, root).metrics.read_text(encoding="utf-8")))
 
 
 def _metrics_value(metrics: Mapping[str, Any], keys: Sequence[str]) -> Value:
@@ -312,7 +311,7 @@ def render_cards(root: Path = Path()) -> str:
         keep_trailing_newline=True,
         trim_blocks=True,
     )
-    figures = {family: json.loads(FamilyPaths(family, root).metrics.read_text()) for family in FAMILIES}
+    figures = {family: _metrics(root, family) for family in FAMILIES}
     return templates.get_template("cards.md.jinja").render(figures)
 
 
@@ -376,13 +375,13 @@ def _dvc_output(root: Path, families: Sequence[str]) -> str:
 def _corun_table(root: Path) -> str:
     """Return the accuracy of the static co-run champion by split, and the measurement's repeatability."""
     metrics, rows = _metrics(root, "corun"), []
+    digits = {"within_tolerance": 1, "mape": 2, "coverage": 1}
     for split, held_out in (
         ("pairs", "pairs never seen"),
         ("random", "at random, 4:1 (the paper's split)"),
         ("tasks", "both tasks never seen"),
     ):
         scores = metrics["splits"][split]["entries"][metrics["champion"]]
-        digits = {"within_tolerance": 1, "mape": 2, "coverage": 1}
         rows.append([held_out, *(_percent(scores[name]["pooled"], count) for name, count in digits.items())])
     rows.append(["nothing: measured once more", *_accuracy(metrics["repeatability"]), ""])
     return markdown_table(["held out", "within 3 %", "mean error", "interval of 90 % holds"], rows)
@@ -418,10 +417,8 @@ def _public_coruns(root: Path) -> str:
 
 def _progress_table(root: Path) -> str:
     """Return the rows of docs/results/progress.md about 10 s of simulated programs."""
-    columns, page = (
-        ("within 5 %", "mean error", "interval of 90 % holds", "its width"),
-        _result_page(root, "progress"),
-    )
+    columns = ("within 5 %", "mean error", "interval of 90 % holds", "its width")
+    page = _result_page(root, "progress")
     rows = []
     for keys in product(("phases come again and again", "phases come once"), ("whole", "its beginning")):
         cells = (_cell(page, (*keys, "10", "progress"), name).replace("%", " %") for name in columns)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
@@ -20,6 +19,10 @@ RULES = """<timelines>
 """
 
 
+#: Samples of a version, and their standard deviation as a share of their mean.
+SAMPLES, SPREAD = 5, 0.01
+
+
 @dataclass(frozen=True)
 class DrawnResults:
     """A randomly drawn result file per version; every tenth operation drops once, the next one creeps."""
@@ -27,31 +30,22 @@ class DrawnResults:
     versions: int = 200
     operations: int = 500
     threads: tuple[int, ...] = (1, 4, 16, 64)
-    samples: int = 5
-    spread: float = 0.01
-    drop: float = 0.1
-    creep: float = 0.09
-    seed: int = 0
-
-    def name(self, version: int) -> str:
-        return f"kernel-5.{version // 20}.{version % 20}"
 
     def levels(self) -> Floats:
         """Return the level of each operation at each version, as a share of its first level."""
         levels = np.ones((self.operations, self.versions))
-        levels[::10, self.versions // 2 :] -= self.drop
+        levels[::10, self.versions // 2 :] -= 0.1
         quarter = self.versions // 4
-        levels[1::10] -= self.creep * np.clip((np.arange(self.versions) - quarter) / quarter, 0, 1)
+        levels[1::10] -= 0.09 * np.clip((np.arange(self.versions) - quarter) / quarter, 0, 1)
         return levels
 
     def write(self, folder: Path, *, summaries: bool = False) -> list[Path]:
         """Write a result file per version with samples, or their summaries; return the paths."""
-        draws, paths = np.random.default_rng(self.seed), []
+        draws, paths = np.random.default_rng(0), []
         scale = 1000.0 * (1 + np.arange(self.operations))[:, None] * np.array(self.threads)
         for version, level in enumerate(self.levels().T):
-            shape = (self.operations, len(self.threads), self.samples)
-            of_version = 1 + self.spread / 2 * draws.standard_normal((self.operations, 1, 1))
-            values = of_version * (1 + self.spread * draws.standard_normal(shape))
+            of_version = 1 + SPREAD / 2 * draws.standard_normal((self.operations, 1, 1))
+            values = of_version * (1 + SPREAD * draws.standard_normal((*scale.shape, SAMPLES)))
             values *= (level[:, None] * scale)[..., None]
             paths.append(folder / f"{version:04d}" / "result.xml")
             paths[-1].parent.mkdir(parents=True)
@@ -60,8 +54,8 @@ class DrawnResults:
 
     def _lines(self, version: int, values: Floats, *, summaries: bool) -> Iterator[str]:
         yield from ("<beaker_run_result>", "<settings>")
-        for name, value in (("Kernel", self.name(version)), ("Hostname", "m1"), ("BenchmarkName", "drawn")):
-            yield f"<{name} value={quoteattr(value)}/>"
+        yield f'<Kernel value="kernel-5.{version // 20}.{version % 20}"/>'
+        yield from ('<Hostname value="m1"/>', '<BenchmarkName value="drawn"/>')
         yield from ("</settings>", "<test_result>")
         for operation, by_threads in enumerate(values):
             yield f'<nas_result benchmark_name="op{operation}">'

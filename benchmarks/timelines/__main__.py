@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from data.tables.problems import Problems
 
 #: Number of charts that Matplotlib draws; the time for all charts is extrapolated from them.
 _DRAWN = 8
+ROUNDS = 2
 
 COLUMNS = {
     "what": "", "processes": "", "read (MB)": ".0f", "seconds": ".1f", "page (MB)": ".1f",
@@ -42,7 +42,6 @@ def matplotlib_seconds(results: Path, root: Path) -> float:
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     rows, whole = [], DrawnResults()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -53,7 +52,7 @@ def main() -> None:
             for jobs in (2, 1):
                 out = root / f"out {jobs}"
                 command = (PERFJUDGE, "timelines", root / "rules.xml", root / what, "-o", out, "--jobs", jobs)
-                quickest = min((run_measured(*command) for _ in range(rounds)), key=lambda run: run.seconds)
+                quickest = min((run_measured(*command) for _ in range(ROUNDS)), key=lambda run: run.seconds)
                 pages = sum(path.stat().st_size for path in out.glob("*.html")) / 1e6
                 rows.append((what, f"{jobs}", read, quickest.seconds, pages, quickest.memory / 2**30))
         slow = matplotlib_seconds(root / "samples (figure 4.1)", root)
@@ -64,7 +63,7 @@ def main() -> None:
         rows,
         [
             load_note(),
-            f"`perfjudge timelines` in a process of its own, its start included; the best of {rounds}.",
+            f"`perfjudge timelines` in a process of its own, its start included; the best of {ROUNDS}.",
             "5 samples a version, or their five numbers; 199,000 comparisons are judged.",
             "Matplotlib draws the boxes of 200 versions as SVG, and neither reads nor judges.",
             f"That is reckoned from {_DRAWN} charts.",

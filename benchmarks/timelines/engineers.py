@@ -22,11 +22,10 @@ from data.comparisons.timelines.selection import choose_runs
 from data.tables.problems import Problems
 from serving.comparisons.timelines.assembled import assemble_report
 from serving.comparisons.timelines.generate import choose_judge
+from serving.comparisons.timelines.judged import FAIL
 
 #: Most versions between a change and its mark; a change farther than the second from any mark is unmarked.
 MATCH_WINDOW, EXCLUSION_WINDOW = 5, 12
-_FAIL = 3
-COUNTED = ("detected", "beside marks", "clear")
 _RULES = RuleSet("marked", (TimelineRule("baseline", "Kernel", ".*"), TimelineRule("target", "Kernel", ".*")))
 
 
@@ -39,17 +38,15 @@ class EngineerMarks:
     looked: int
 
 
-class Tally(Counter[str]):
-    """Counts of the changes detected in one way."""
-
-    def add(self, marked: EngineerMarks, spans: Iterable[tuple[int, int]]) -> None:
-        """Count the detected changes of one series, given as first and last version each."""
-        reviewed = [span for span in spans if span[0] < marked.looked]
-        is_found = (any(_is_near(span, [mark], MATCH_WINDOW) for span in reviewed) for mark in marked.worse)
-        self["found"] += sum(is_found)
-        self["detected"] += len(reviewed)
-        self["beside marks"] += sum(_is_near(span, marked.any, MATCH_WINDOW) for span in reviewed)
-        self["clear"] += sum(not _is_near(span, marked.any, EXCLUSION_WINDOW) for span in reviewed)
+def count_changes(marked: EngineerMarks, spans: Iterable[tuple[int, int]]) -> dict[str, int]:
+    """Count the detected changes of one series, given as first and last version each."""
+    reviewed = [span for span in spans if span[0] < marked.looked]
+    return {
+        "found": sum(any(_is_near(span, [mark], MATCH_WINDOW) for span in reviewed) for mark in marked.worse),
+        "detected": len(reviewed),
+        "beside marks": sum(_is_near(span, marked.any, MATCH_WINDOW) for span in reviewed),
+        "clear": sum(not _is_near(span, marked.any, EXCLUSION_WINDOW) for span in reviewed),
+    }
 
 
 def _is_near(span: tuple[int, int], versions: Iterable[int], within: int) -> bool:
@@ -75,23 +72,25 @@ def main(source: Path) -> None:
     tables = next(sap_hana.read_data_set(source, Problems(keep_going=True), LabelRules()))
     labels = tables.labels[tables.labels["annotator"].isna()].merge(tables.comparisons, on="comparison_id")
     by_series = dict(tuple(tables.results.groupby("operation", sort=False)))
-    tallies = {"lasting changes": Tally(), "fails beside the versions before": Tally(), "either": Tally()}
+    ways = ("lasting changes", "fails beside the versions before", "either")
+    tallies: dict[str, Counter[str]] = {way: Counter() for way in ways}
     people = dict(marks_by_series(labels, source))
     for name, marked in people.items():
         (entry,) = choose_runs(list(of_results(by_series[name], "results")), _RULES)
         report = assemble_report(entry, source, "", choose_judge(None, None), problems=Problems())
         (operation,) = report.operations
         lasting = [(change.first, change.last) for change in operation.changes if change.kind != "gain"]
-        failing = [(at, at) for at in np.flatnonzero(operation.against_before == _FAIL).tolist()]
+        failing = [(at, at) for at in np.flatnonzero(operation.against_before == FAIL).tolist()]
         for tally, spans in zip(tallies.values(), (lasting, failing, lasting + failing), strict=True):
-            tally.add(marked, spans)
+            tally.update(count_changes(marked, spans))
     n_marks = sum(len(marked.worse) for marked in people.values())
     columns = {"what": "", f"found of {n_marks}": "d", "found": ".1%", "told": "d"}
     columns[f"of these within {MATCH_WINDOW} versions of anybody's mark"] = "d"
     columns[f"more than {EXCLUSION_WINDOW} from any"] = "d"
     rows = [
-        (what, tally["found"], tally["found"] / n_marks, *(tally[name] for name in COUNTED))
+        (what, found, found / n_marks, *others)
         for what, tally in tallies.items()
+        for found, *others in [tally.values()]
     ]
     notes = [
         f"{len(people)} series of SAP's public set that engineers looked at.",
