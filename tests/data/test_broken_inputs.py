@@ -27,9 +27,8 @@ from data.matrices.formats import dbsherlock
 from data.tables.problems import Problems
 from tests.code.comparisons.sap_hana_series import MARKS, rows
 from tests.code.fitted_models import trained
-from tests.data.comparisons.document import document, operation
+from tests.data.comparisons.documents import configuration, document, operation, request
 from tests.data.comparisons.formats.reading import FILES, NO_RESULTS, SAMPLES
-from tests.data.comparisons.requests import configuration, request
 from tests.data.corun import rows as corun_rows
 from tests.data.corun.rows import pitot_archives
 from tests.data.fingerprints import rows as fingerprint_rows
@@ -79,7 +78,6 @@ def answered(directory):
 
 
 def impact(directory):
-    """Store a model of impact."""
     draw = np.random.default_rng(1)
     pairs = np.array(["\n".join(pair) for pair in product("abcdef", repeat=2)])
     x, named = draw.random((len(pairs), 3)), Named(pairs, np.full(len(pairs), "m"))
@@ -124,7 +122,6 @@ def a_card(kind):
 
 
 def read_one(read, file, text):
-    """Return how to write a text file, and how to read it."""
     return lambda directory: (directory / file).write_text(text), lambda directory: read(directory / file)
 
 

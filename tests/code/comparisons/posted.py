@@ -44,13 +44,11 @@ def drawn(rows, seed=0):
 
 
 def standardised(classifier):
-    """Return a pipeline that fills gaps and scales before it classifies."""
     impute = SimpleImputer(keep_empty_features=True)
     return Pipeline([("impute", impute), ("scale", StandardScaler()), ("classify", classifier)])
 
 
 def served_model(fitted, features, threshold=0.5):
-    """Serve a fitted pipeline of these features."""
     card = Card("m", features, threshold, {}, dict.fromkeys(features, 0.0), "0" * 64, 0)
     return Served(ReadyModel.from_trained(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
 

@@ -19,28 +19,19 @@ def samples(lists):
 def sides_of(comparisons, better="higher"):
     """Make `Sides`; a comparison is a list of ``(baseline, target, history, later)`` or less."""
     configurations = [configuration for comparison in comparisons for configuration in comparison]
-    owner = np.repeat(np.arange(len(comparisons)), [len(comparison) for comparison in comparisons])
-    baseline = samples([configuration[0] for configuration in configurations])
-    target = samples([configuration[1] for configuration in configurations])
-    history, later = (
-        samples([configuration[at] if len(configuration) > at else [] for configuration in configurations])
-        for at in (2, 3)
-    )
-    sign = np.full(len(owner), -1.0 if better == "lower" else 1.0)
-    return Sides(
-        owner, len(comparisons), np.arange(len(owner)), sign,
-        baseline, target, history, later, five_numbers(baseline), five_numbers(target),
-    )  # fmt: skip
+    lists = [[(*one, [], [])[at] for one in configurations] for at in range(4)]
+    baseline, target, history, later = map(samples, lists)
+    both = five_numbers(baseline), five_numbers(target)
+    return _sides(comparisons, better, baseline, target, history, later, *both)
 
 
 def sides_of_summaries(comparisons, better="higher"):
     """Make `Sides` of ``[[(five, five), ...], ...]`` as a source of summaries gives them."""
-    configurations = [configuration for comparison in comparisons for configuration in comparison]
+    five = np.array([pair for comparison in comparisons for pair in comparison], np.float64)
+    return _sides(comparisons, better, *[samples([[] for _ in five])] * 4, five[:, 0], five[:, 1])
+
+
+def _sides(comparisons, better, *parts):
     owner = np.repeat(np.arange(len(comparisons)), [len(comparison) for comparison in comparisons])
-    nothing = samples([[] for _ in configurations])
-    five = np.array(configurations, np.float64)
     sign = np.full(len(owner), -1.0 if better == "lower" else 1.0)
-    return Sides(
-        owner, len(comparisons), np.arange(len(owner)), sign,
-        nothing, nothing, nothing, nothing, five[:, 0], five[:, 1],
-    )  # fmt: skip
+    return Sides(owner, len(comparisons), np.arange(len(owner)), sign, *parts)

@@ -13,13 +13,13 @@ from data.comparisons.builds import BuildRun, Slowdown, Trial, Workshop
 from data.comparisons.collect import tables_of_journal
 from data.comparisons.suite import plan_runs
 from data.corun.collect import MeasuredCorun
-from data.errors import InputError
 from data.fingerprints.collect import MeasuredRun as MeasuredStressor
 from data.matrices.collect import Cost, MeasuredRun
 from data.measure import machine
 from data.measure.machine import Disturbance, Pinned
 from data.measure.session import PROGRAMS, Journal
 from tests.code.suites import COMPARISONS, SORT
+from tests.data.refusals import refusal
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/comparisons.yaml"
 
@@ -241,9 +241,8 @@ def test_an_invalid_journal_entry_gives_a_one_line_error(suite, tmp_path):
         (whole | {"foreign": "much"}, "foreign='much': Input should be a valid number"),
     ):
         path.write_text(f'{{"suite": {{}}}}\n{trial}\n' + json.dumps(changed) + "\n")
-        with pytest.raises(InputError) as error:
-            Journal.open_or_create(path, {}, BuildRun, Trial)
-        assert str(error.value).startswith(f"{path}:3: {told}")
+        line = refusal(Journal.open_or_create, path, {}, BuildRun, Trial)
+        assert line.startswith(f"{path}:3: {told}")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from serving.http.settings import ServerSettings
 from serving.models import Served
 from tests.code.comparisons.inputs import comparison_row, rows
 from tests.code.comparisons.posted import standardised
+from tests.data.refusals import refusal
 from tests.families import feature_table, small_family
 from training.comparisons.decision import (
     OUT_OF_FOLD_FILE,
@@ -54,7 +55,6 @@ def judged(served, *configurations, floor=None):
 
 @pytest.fixture
 def eager(served):
-    """A model that calls everything a regression."""
     always = SimpleNamespace(unit="probability", predict_probability=lambda columns: np.ones(len(columns)))
     return Served(replace(served.model, answering=always), served.ref)
 
@@ -119,9 +119,10 @@ def test_out_of_fold_verdicts_respect_minimum_effect_size(tmp_path):
 def test_changes_of_other_comparisons_are_refused(tmp_path):
     family = small_family(tmp_path)
     table = FeatureTable.read(family.features_file, family.columns)
-    pd.read_parquet(family.stage_file("changes")).iloc[1:].to_parquet(family.stage_file("changes"))
-    with pytest.raises(InputError, match=r"changes.parquet: holds other comparisons than the features"):
-        read_changes(family.stage_file("changes"), table)
+    path = family.stage_file("changes")
+    pd.read_parquet(path).iloc[1:].to_parquet(path)
+    told = refusal(read_changes, path, table)
+    assert told.startswith(f"{path}: holds other comparisons than the features")
 
 
 def test_a_single_outlier_is_ignored_with_a_remark(served):
@@ -158,21 +159,16 @@ def test_all_server_processes_use_the_configured_minimum_effect_size(served, tmp
 
 
 @given(content=st.binary(max_size=200))
-def test_damaged_probabilities_are_refused_by_name(tmp_path_factory, content):
-    directory = tmp_path_factory.mktemp("tuned")
-    (directory / OUT_OF_FOLD_FILE).write_bytes(content)
-    with pytest.raises(InputError, match=r"run tune (again|first)"):
-        read_out_of_fold(directory, [("all", "logistic")])
-
-
-def test_unreadable_probabilities_are_not_reported_as_missing(tmp_path):
-    (tmp_path / OUT_OF_FOLD_FILE).mkdir()
-    with pytest.raises(InputError, match=r"is damaged or unreadable; run tune again"):
-        read_out_of_fold(tmp_path, [("all", "logistic")])
+def test_damaged_or_unreadable_probabilities_are_refused_by_name(tmp_path_factory, content):
+    damaged, unreadable = (tmp_path_factory.mktemp(name) for name in ("damaged", "unreadable"))
+    (damaged / OUT_OF_FOLD_FILE).write_bytes(content)
+    (unreadable / OUT_OF_FOLD_FILE).mkdir()
+    told = [refusal(read_out_of_fold, one, [("all", "logistic")]) for one in (damaged, unreadable)]
+    assert re.search(r"run tune (again|first)", told[0])
+    assert "is damaged or unreadable; run tune again" in told[1]
 
 
 def damaged(content, place, mask):
-    """Return `content` with some bits of a byte inverted."""
     place = int(place * len(content))
     return content[:place] + bytes([content[place] ^ mask]) + content[place + 1 :]
 

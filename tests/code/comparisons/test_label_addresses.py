@@ -31,8 +31,6 @@ def registry(tmp_path, monkeypatch):
 
 
 class Labels:
-    """A server of labels, without the network."""
-
     def __init__(self, directory, tokens=None, address=None, **options):
         told = {"labels": address or f"sqlite:///{directory}/labels.db", **options}
         hosts = None if tokens else ["bench.example"]

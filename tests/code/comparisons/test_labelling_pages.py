@@ -148,7 +148,6 @@ class Server:
         return ask(self.app, ("GET", path, {"headers": headers}), base="http://localhost:8000")[0]
 
     def read(self):
-        """Wait until the source is read."""
         assert self.app.state.pool.find_identifier("a/1")
         return self
 

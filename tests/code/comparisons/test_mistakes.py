@@ -1,14 +1,23 @@
 """The worst mistakes on comparisons: their choice, order, marks and common causes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from data.comparisons.tables import ComparisonTables
-from serving.comparisons.mistakes import causes_of_mistakes, is_undecidable, worst_mistakes
+from data.paths import FamilyPaths
+from serving.comparisons.mistakes import (
+    causes_of_mistakes,
+    describe_measurements,
+    is_undecidable,
+    mistake_chart,
+    worst_mistakes,
+)
 from tests.comparison_rows import compared, result
 
-SPACE = "\N{NO-BREAK SPACE}"
+SPACE, DASH = "\N{NO-BREAK SPACE}", "\N{EN DASH}"
 
 
 def held_out(probabilities, statuses):
@@ -17,14 +26,14 @@ def held_out(probabilities, statuses):
     return frame.assign(threshold=0.5, verdict=np.where(frame["probability"] >= 0.5, "fail", "pass"))
 
 
-def tables(number, target=1.0, **of_each):
+def tables(number, target=1.0, stats=(None, None, None), **of_each):
     """Make comparisons of one baseline run with one target run, with further columns per operation."""
     names = [f"c{number:02}" for number in range(number)]
     results = [
-        result(name, order, base * (target if order else 1.0), **{key: of_each[key][row] for key in of_each})
+        result(name, order, base * factor, stat=stat, **{key: of_each[key][row] for key in of_each})
         for row, name in enumerate(names)
-        for order in (0, 1)
-        for base in (0.99, 1.0, 1.01)
+        for order, factor in enumerate((1.0, target))
+        for base, stat in zip((0.99, 1.0, 1.01), stats, strict=True)
     ]
     return ComparisonTables.from_rows(results, [compared(name, name) for name in names], labels(names))
 
@@ -49,26 +58,23 @@ def test_twenty_mistakes_are_shown_ten_of_each_kind_if_possible(misses, alarms, 
 
 
 @pytest.mark.parametrize(
-    ("label", "change", "is_marked"),
+    ("label", "change", "usual", "is_marked"),
     [
-        ("fail", [0.03, -0.004], True),
-        ("fail", [0.03, -0.005], False),  # the minimum effect size is reached
-        ("pass", [0.03, -0.021], True),
-        ("pass", [-0.019, -0.02], False),  # within twice the usual difference
-        ("fail", [0.03, np.nan], False),
-        ("pass", [-0.03, np.nan], False),
-        ("fail", [], False),
+        ("fail", [0.03, -0.004], 0.01, True),
+        ("fail", [0.03, -0.005], 0.01, False),  # the minimum effect size is reached
+        ("pass", [0.03, -0.021], 0.01, True),
+        ("pass", [-0.019, -0.02], 0.01, False),  # within twice the usual difference
+        ("fail", [0.03, np.nan], 0.01, False),
+        ("pass", [-0.03, np.nan], 0.01, False),
+        ("fail", [], 0.01, False),
+        # the smaller limit counts for misses, the larger for false alarms
+        ("fail", [-0.003], 0.001, False),
+        ("fail", [-0.003], 0.002, True),
+        ("pass", [-0.003], 0.001, False),
     ],
 )
-def test_medians_that_contradict_the_label_are_marked(label, change, is_marked):
-    assert is_undecidable(label, np.array(change), np.full(len(change), 0.01), 0.005) == is_marked
-
-
-def test_the_smaller_limit_counts_for_misses_and_the_larger_for_false_alarms():
-    change, quiet = np.array([-0.003]), np.array([0.001])
-    assert not is_undecidable("fail", change, quiet, 0.005)
-    assert is_undecidable("fail", change, quiet * 2, 0.005)
-    assert not is_undecidable("pass", change, quiet, 0.005)
+def test_medians_that_contradict_the_label_are_marked(label, change, usual, is_marked):
+    assert is_undecidable(label, np.array(change), np.full(len(change), usual), 0.005) == is_marked
 
 
 @pytest.mark.parametrize(
@@ -105,3 +111,45 @@ def test_earlier_builds_are_counted_before_the_baseline():
     found = ComparisonTables.from_rows(results, rows, labels(names))
     causes = causes_of_mistakes(worst_mistakes(verdicts, found, 0.005), verdicts, found)
     assert 'number of earlier builds "0" (5 of 5; ' in causes
+
+
+@pytest.mark.parametrize(("better", "word"), [("lower", "worse"), ("higher", "better")])
+def test_a_longer_time_is_worse_and_a_higher_throughput_better(better, word):
+    (mistake,) = worst_mistakes(
+        held_out([0.4], ["fail"]), tables(1, 1.1, better=[better], threads=[2]), 0.005
+    )
+    title = f"Missed: c00, median 10.0{SPACE}% {word} at 2 threads, fail probability 0.400"
+    assert mistake_chart(mistake).title == title
+    assert mistake.pairs[0].baseline_median == 1.0
+    assert mistake.pairs[0].samples[0].tolist() == [0.99, 1.0, 1.01]
+
+
+def test_mistakes_name_their_annotators_and_can_be_limited():
+    verdicts = held_out([0.4, 0.95, 0.9], ["fail", "pass", "fail"])
+    people = [{"comparison_id": "c00", "status": "fail", "labelled_by": who} for who in ("ann", "bob", "ann")]
+    measured = replace(tables(3), labels=ComparisonTables.from_rows([], [], people).labels)
+    mistakes = worst_mistakes(verdicts, measured, 0.005)
+    assert [(one.comparison_id, one.labelled_by) for one in mistakes] == [("c01", DASH), ("c00", "ann, bob")]
+    assert len(worst_mistakes(verdicts, measured, 0.005, max_mistakes=1)) == 1
+    assert worst_mistakes(verdicts.iloc[2:], measured, 0.005) == []
+
+
+def test_summaries_are_drawn_as_boxes_without_inventing_samples():
+    measured = tables(1, 1.1, ("q1", "median", "q3"))
+    (mistake,) = worst_mistakes(held_out([0.4], ["fail"]), measured, 0.005)
+    assert mistake.pairs[0].samples[0].tolist() == []
+    assert mistake.pairs[0].boxes[0][1:4].tolist() == [0.99, 1.0, 1.01]
+    assert "10.0" in mistake_chart(mistake).title
+
+
+def test_invalid_comparisons_are_described_by_what_makes_them_invalid(tmp_path):
+    measured = tables(3, 1.1, better=["lower"] * 3)
+    results = measured.results[measured.results["operation"] != "c02"].copy()
+    results.loc[results["operation"] == "c01", "value"] -= 0.99
+    replace(measured, results=results).write(FamilyPaths("comparisons", tmp_path).interim)
+    described = describe_measurements(tmp_path, ["c00", "c01", "c02", "unknown"])
+    assert described.pop("c00")[0] == "median 10.0 % slower"
+    assert described == {
+        "c01": ("cannot be judged: threads 1: the baseline holds a value that is not above 0: 0",),
+        "c02": ("cannot be judged: has no measurement",),
+    }

@@ -79,11 +79,6 @@ def test_with_too_few_samples_only_the_median_rule_can_fail(rule):
     assert not verdict(rule, ([[100.0]], [[50.0]]))
 
 
-@pytest.mark.parametrize(("factor", "fails"), [(0.951, False), (0.949, True)])
-def test_the_median_rule_has_a_threshold_of_five_percent(factor, fails):
-    assert verdict(family.median_worse, ([STEADY], moved(factor))) is fails
-
-
 def test_p_values_of_the_tests_agree_with_scipy():
     baseline, target = [10.0, 11.0, 12.0, 13.0, 14.0, 15.0], [8.0, 9.0, 10.0, 11.5, 12.5, 9.5]
     sides = sides_of([[([baseline], [target])]])
@@ -99,14 +94,20 @@ def test_rules_judge_constant_sides_and_no_comparisons():
     assert [rule(sides_of([])).tolist() for rule in family.RULES.values()] == [[]] * len(family.RULES)
 
 
-def test_asv_and_perfherder_rules_need_a_large_shift():
-    assert verdict(lambda sides: family.mann_whitney(sides, 0.001), ([STEADY], moved(0.985)))
-    assert not verdict(family.asv_rule, ([STEADY], moved(0.91)))
-    assert not verdict(family.perfherder_rule, ([STEADY], moved(0.985)))
-    assert verdict(family.perfherder_rule, ([STEADY], moved(0.975)))
+VERSIONS = [[90.0, 90.1], [110.0, 110.1], [100.0, 100.1]]
 
 
-def test_conbench_rule_uses_the_spread_of_several_versions():
-    versions = [[90.0, 90.1], [110.0, 110.1], [100.0, 100.1]]
-    assert not verdict(family.conbench_rule, (versions, [[80.0, 80.0]]))
-    assert verdict(family.conbench_rule, ([STEADY], [[95.0, 95.0]]))
+@pytest.mark.parametrize(
+    ("rule", "baseline", "target", "fails"),
+    [
+        *((family.median_worse, [STEADY], moved(factor), factor < 0.95) for factor in (0.951, 0.949)),
+        (lambda sides: family.mann_whitney(sides, 0.001), [STEADY], moved(0.985), True),
+        (family.asv_rule, [STEADY], moved(0.91), False),
+        *((family.perfherder_rule, [STEADY], moved(factor), factor < 0.98) for factor in (0.985, 0.975)),
+        # the spread of several versions counts
+        (family.conbench_rule, VERSIONS, [[52.5, 52.5]], False),
+        (family.conbench_rule, [STEADY], [[95.0, 95.0]], True),
+    ],
+)
+def test_rules_fail_from_their_own_sizes_of_a_shift_on(rule, baseline, target, fails):
+    assert verdict(rule, (baseline, target)) is fails

@@ -96,7 +96,6 @@ def linear():
 
 
 def told(content):
-    """Return the verdicts of an answer, as they are written."""
     return [line.strip().rstrip(",") for line in content.decode().splitlines()[2:-2]]
 
 
@@ -120,18 +119,11 @@ def test_verdict_bytes_do_not_depend_on_batching_or_source(served, comparisons):
     assert [json.dumps(json.loads(line)) for line in told(batch)] == told(batch)
 
 
-@given(st.lists(comparison, min_size=1, max_size=3).map(numbered))
-@settings(max_examples=50)
-def test_a_valid_request_is_read_by_the_fast_decoder(comparisons):
-    content = body(comparisons)
-    assert msgspec.to_builtins(read_request(content)) == last_word(content)
-
-
 @given(
     st.lists(comparison, min_size=1, max_size=2).map(numbered).map(body),
-    st.lists(st.tuples(st.floats(0, 1), st.sampled_from(SLIPS), st.integers(0, 3)), min_size=1, max_size=2),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from(SLIPS), st.integers(0, 3)), max_size=2),
 )
-@settings(max_examples=250)
+@settings(max_examples=280)
 def test_fast_and_full_decoders_read_the_same(content, slips):
     text = content.decode()
     for share, slip, dropped in slips:
@@ -142,6 +134,8 @@ def test_fast_and_full_decoders_read_the_same(content, slips):
         else:
             text = text[:place] + slip + text[place + dropped :]
     found = read_request(text.encode("utf-8", "surrogatepass"))
+    # what is valid is read by the fast one
+    assert found is not None or slips
     if found is not None:
         assert msgspec.to_builtins(found) == last_word(text.encode())
 
@@ -154,6 +148,9 @@ GOOD = json.dumps(EXAMPLE).encode()
     [
         b'{"comparisons": []}',
         body([ONE | {"operation": "\u2003"}]),
+        body(
+            [ONE, ONE | {"comparison_id": "b", "configurations": [{"baseline": [1.0, [2.0]], "target": [1]}]}]
+        ),
         GOOD.replace(b'"threads": 4', b'"threads": 4.5'),
         *(GOOD.replace(b"7406.4", wrong) for wrong in (b"true", b"1e999", b'"7406.4"')),
         GOOD + b" {}",

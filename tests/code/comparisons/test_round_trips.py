@@ -32,7 +32,6 @@ FEATURES = model_columns("retrospective")
 
 @pytest.fixture(scope="module")
 def served():
-    """A model that looks at every feature."""
     vectors = np.random.default_rng(3).normal(0, 1, (400, len(FEATURES)))
     fitted = standardised(LogisticRegression(C=0.01)).fit(vectors, vectors.sum(axis=1) < -3)
     return served_model(fitted, FEATURES)
@@ -148,7 +147,6 @@ def run_tables(draw):
 
 
 def request_of(tables):
-    """The request that holds what tables say of each comparison."""
     sides, worse = Sides.from_tables(tables), siblings_worse(Sides.from_tables(tables)).tolist()
     known = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)[["unit", "better"]]
 
@@ -179,7 +177,6 @@ def told(judgement):
 
 
 def told_in(document):
-    """What comparison XML with verdicts says."""
     return {
         one.get("comparison_id"): (
             one.get("result_status"),

@@ -8,8 +8,8 @@ from data.comparisons.params import LabelRules
 from data.comparisons.sides import Sides
 from data.comparisons.stages import TABLES, import_tables
 from data.comparisons.tables import ComparisonTables
-from data.errors import InputError
 from tests.code.comparisons.sap_hana_series import MARKS, rows
+from tests.data.refusals import refusal
 
 RULES = LabelRules(
     versions_before=2, versions_after=2, clean_every=2, min_annotators=3, match_window=1, exclusion_window=2
@@ -121,8 +121,7 @@ def test_a_series_without_marks_gives_results_only(data_set):
 
 def test_a_directory_without_series_is_refused(tmp_path):
     (tmp_path / "annotations.json").write_text("{}")
-    with pytest.raises(InputError, match=r"holds no file <id>__<category>__<unit>.csv"):
-        read(tmp_path)
+    assert "holds no file <id>__<category>__<unit>.csv" in refusal(read, tmp_path)
 
 
 HEADER = "index_1based,timestamp,sut_version,value\n"
@@ -155,9 +154,7 @@ def not_finite(line, value):
 def test_a_bad_series_is_refused_in_one_line_or_skipped(data_set, content, message):
     path = data_set(content)
     told = f"{path}/data/00052__elapsed-time__ms.csv{message}"
-    with pytest.raises(InputError) as caught:
-        read(path)
-    assert str(caught.value) == told
+    assert refusal(read, path) == told
     reading = read(data_set(rows([1, 2]), "00053__elapsed-time__ms.csv"), keep_going=True)
     assert reading.tables.results["operation"].unique().tolist() == ["00053"]
     assert [str(error) for error in reading.skipped] == [told]
@@ -175,11 +172,10 @@ def test_a_bad_series_is_refused_in_one_line_or_skipped(data_set, content, messa
 def test_bad_marks_are_refused_in_one_line_or_skipped(data_set, marks, message):
     data_set(STEP, "00053__elapsed-time__ms.csv")
     path = data_set(rows([10] * 10), marks={**marks, "sap_53": MARKS})
-    with pytest.raises(InputError) as caught:
-        read(path)
-    assert str(caught.value) == f"{path / 'annotations.json'}{message}"
+    told = f"{path / 'annotations.json'}{message}"
+    assert refusal(read, path) == told
     reading = read(path, keep_going=True)
-    assert [str(error) for error in reading.skipped] == [str(caught.value)]
+    assert [str(error) for error in reading.skipped] == [told]
     assert set(reading.tables.comparisons["operation"]) == {"00053"}
 
 
@@ -226,58 +222,57 @@ BOUNDARY_RULES = LabelRules(
 PEOPLE = ("7", "8", "11")
 
 
-def boundaries(marks, spans, is_marked):
-    found = find_boundaries(
-        spans or [Span(0, 200, PEOPLE)], [ChangePoint(*mark) for mark in marks], BOUNDARY_RULES
-    )
-    return [one for one in found if one.marked == is_marked]
+def boundaries(marks, *, marked, spans=()):
+    points = [ChangePoint(*mark) for mark in marks]
+    found = find_boundaries([*spans] or [Span(0, 200, PEOPLE)], points, BOUNDARY_RULES)
+    return [(one.version, one.annotators) for one in found if one.marked == marked]
 
 
-def changes(marks, spans=None):
-    return [(one.version, one.annotators) for one in boundaries(marks, spans, True)]
-
-
-def clean(marks, spans=None):
-    return [one.version for one in boundaries(marks, spans, False)]
+def by_all(version):
+    return [(version, name) for name in PEOPLE]
 
 
 @pytest.mark.parametrize(
     ("marks", "expected"),
     [
-        ([(50, "7"), (50, "8"), (51, "11")], [(50, PEOPLE)]),
-        ([(50, "7"), (54, "8"), (55, "11")], [(54, PEOPLE)]),
+        ([(50, "7"), (50, "8"), (51, "11")], [50]),
+        ([(50, "7"), (54, "8"), (55, "11")], [54]),
         ([(50, "7"), (53, "8"), (56, "11")], []),
         ([(50, "7"), (50, "8")], []),
         ([(50, "7"), (51, "7"), (52, "8")], []),
-        ([(50, "7"), (50, "8"), (50, "11"), (58, "7"), (58, "8"), (58, "11")], [(50, PEOPLE), (58, PEOPLE)]),
-        ([(46, "7"), (50, "7"), (51, "8"), (51, "11")], [(51, PEOPLE)]),
-        ([(9, "7"), (9, "8"), (9, "11")], []),
-        ([(10, "7"), (10, "8"), (10, "11")], [(10, PEOPLE)]),
-        ([(195, "7"), (195, "8"), (195, "11")], [(195, PEOPLE)]),
-        ([(196, "7"), (196, "8"), (196, "11")], []),
+        ([*by_all(50), *by_all(58)], [50, 58]),
+        ([(46, "7"), (50, "7"), (51, "8"), (51, "11")], [51]),
+        *(
+            (by_all(version), expected)
+            for version, expected in ((9, []), (10, [10]), (195, [195]), (196, []))
+        ),
     ],
 )
 def test_changes_need_enough_annotators_marking_nearby_versions(marks, expected):
-    assert changes(marks) == expected
+    assert boundaries(marks, marked=True) == [(version, PEOPLE) for version in expected]
 
 
-def test_every_tenth_boundary_without_marks_nearby_is_clean():
-    assert clean([]) == list(range(10, 200, 10))
-    assert clean([(58, "7")]) == [10, 20, 30, 40, *range(80, 200, 10)]
-    assert clean([(57, "7")]) == [10, 20, 30, 40, *range(70, 200, 10)]
+OVERLAPPING, ALONE = (Span(0, 100, PEOPLE), Span(80, 200, PEOPLE)), (Span(750, 800, PEOPLE),)
 
 
-def test_spans_that_overlap_give_every_boundary_once():
-    spans = [Span(0, 100, PEOPLE), Span(80, 200, PEOPLE)]
-    assert clean([], spans) == list(range(10, 200, 10))
-    assert changes([(90, "7"), (90, "8"), (91, "11")], spans) == [(90, PEOPLE)]
+@pytest.mark.parametrize(
+    ("marks", "spans", "expected"),
+    [
+        ([], (), range(10, 200, 10)),
+        ([(58, "7")], (), [10, 20, 30, 40, *range(80, 200, 10)]),
+        ([(57, "7")], (), [10, 20, 30, 40, *range(70, 200, 10)]),
+        # every boundary once where spans overlap, none by too few annotators or beyond the spans
+        ([], OVERLAPPING, range(10, 200, 10)),
+        ([], (Span(0, 200, ("7", "8")),), []),
+        ([], (Span(0, 60, PEOPLE), Span(40, 200, ("9",))), [10, 20, 30, 40, 50]),
+        ([], ALONE, [760, 770, 780, 790]),
+    ],
+)
+def test_every_tenth_boundary_without_marks_nearby_is_clean(marks, spans, expected):
+    assert [version for version, _ in boundaries(marks, marked=False, spans=spans)] == [*expected]
 
 
-def test_spans_with_too_few_annotators_have_no_boundaries():
-    assert clean([], [Span(0, 200, ("7", "8"))]) == []
-    assert clean([], [Span(0, 60, PEOPLE), Span(40, 200, ("9",))]) == [10, 20, 30, 40, 50]
-
-
-def test_no_boundaries_lie_beyond_the_annotated_spans():
-    assert clean([], [Span(750, 800, PEOPLE)]) == [760, 770, 780, 790]
-    assert changes([(20, "7"), (20, "8"), (20, "11")], [Span(750, 800, PEOPLE)]) == []
+def test_a_change_counts_once_and_within_the_annotated_spans_only():
+    marks = [(90, "7"), (90, "8"), (91, "11")]
+    assert boundaries(marks, marked=True, spans=OVERLAPPING) == [(90, PEOPLE)]
+    assert boundaries(by_all(20), marked=True, spans=ALONE) == []

@@ -227,9 +227,13 @@ def test_only_differences_in_many_operations_are_significant():
     assert not any((lost.is_worse, lost.is_better, gained.is_better))
 
 
+def tasks(family):
+    return tasks_of(family, FeatureTable.read(family.features_file, family.columns))
+
+
 def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch):
     family = small_family(tmp_path, trials=9)
-    task = tasks_of(family, FeatureTable.read(family.features_file, family.columns))[-1]
+    task = tasks(family)[-1]
     whole = run_search(replace(task, log=TrialLog(tmp_path / "whole.log")))
     interrupted(monkeypatch, 7)
     with pytest.raises(KeyboardInterrupt):
@@ -240,7 +244,7 @@ def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch)
 
 def test_a_search_without_any_possible_parameters_is_refused(tmp_path, monkeypatch):
     family = small_family(tmp_path, trials=2)
-    task = tasks_of(family, FeatureTable.read(family.features_file, family.columns))[-1]
+    task = tasks(family)[-1]
 
     def fail(*_):
         raise catalogue.InfeasibleError("k=50 exceeds the number of comparisons")
@@ -253,7 +257,7 @@ def test_a_search_without_any_possible_parameters_is_refused(tmp_path, monkeypat
 def test_unknown_models_and_missing_features_are_refused_by_name(tmp_path):
     family = small_family(tmp_path, models=("knn-uniform", "perceptron"))
     with pytest.raises(InputError, match=r"params.yaml comparisons.tune: models='perceptron' is not one of"):
-        tasks_of(family, FeatureTable.read(family.features_file, family.columns))
+        tasks(family)
     family = small_family(tmp_path, table=feature_table().drop(columns="noise"))
     with pytest.raises(InputError, match=r"features.parquet: has no column 'noise'"):
         FeatureTable.read(family.features_file, family.columns)

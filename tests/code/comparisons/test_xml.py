@@ -14,7 +14,6 @@ from data.comparisons.formats.comparison_xml import read_documents, tables_of, w
 from data.comparisons.labels.consensus import consensus_status
 from data.comparisons.sides import Sides
 from data.comparisons.tables import LABEL_STATUSES
-from data.errors import InputError
 from data.tables.documents import MOMENT, parse_moment
 from data.tables.problems import Problems
 from data.tables.xml_stream import CHUNK, Document
@@ -26,25 +25,16 @@ from serving.http.bodies import NOTES
 from serving.models import ModelRef, Served
 from tests.code.comparisons.posted import comparison as posted
 from tests.code.comparisons.posted import drawn, trained
+from tests.data.comparisons.documents import document as report
+from tests.data.comparisons.documents import operation as comparison
+from tests.data.comparisons.documents import result
+from tests.data.refusals import refusal
 from training.comparisons.stored import ReadyModel
 
 FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
 FIVE = 'min="1" first_q="2" median="3" third_q="4" max="5"'
 BASE, TARGET = f"<base_result {FIVE}/>", f"<target_result {FIVE}/>"
-RESULT = f'<result threads_no="4">{BASE}{TARGET}</result>'
-
-
-def report(*comparisons, uuid="r"):
-    return f'<comparison_results report_uuid="{uuid}">\n{"".join(comparisons)}</comparison_results>\n'
-
-
-def comparison(operation="bt", content=RESULT, status="", **further):
-    attributes = "".join(f' {name}="{value}"' for name, value in further.items())
-    return (
-        f'<comparison_result benchmark_name="NAS" operation_name="{operation}" '
-        f'result_status="{status}"{attributes}>{content}</comparison_result>\n'
-    )
-
+RESULT = result()
 
 #: The content of a comparison, and what is said of it behind the name of the file.
 BAD_CONTENTS = {
@@ -82,15 +72,13 @@ BAD_DOCUMENTS = {
     ),
     "hello": ":1: is not well-formed XML (syntax error)",
     "<a>&b;</a>": ":1: is not well-formed XML (undefined entity)",
-    **{report(comparison(content=content)): message for content, message in BAD_CONTENTS.items()},
+    **{report(comparison(inner=content)): message for content, message in BAD_CONTENTS.items()},
 }
 
 
 @pytest.mark.parametrize(("text", "message"), BAD_DOCUMENTS.items())
 def test_bad_xml_input_gives_a_one_line_error(text, message):
-    with pytest.raises(InputError) as caught:
-        tables_of(text.encode(), "r.xml")
-    assert str(caught.value) == f"r.xml{message}"
+    assert refusal(tables_of, text.encode(), "r.xml") == f"r.xml{message}"
 
 
 def test_figure_6_1_gives_summaries_label_uuids_and_line():
@@ -161,7 +149,7 @@ def test_samples_replace_five_numbers_and_versions_are_renumbered():
         '</target_result><history><samples order="-2" values="8 9"/></history>'
         '<later><samples order="40" values="7"/><samples order="50" values="6"/></later></result>'
     )
-    text = report(comparison(content=inner, unit="ms", better="lower", comparison_id="c"))
+    text = report(comparison(inner=inner, unit="ms", better="lower", comparison_id="c"))
     tables = tables_of(text.replace("report_uuid", 'machine="m" report_uuid').encode())
     assert tables.results[["order", "value"]].to_numpy().tolist() == [
         [1, 10], [1, 11], [2, 12], [2, 13], [3, 14], [3, 15], [0, 8], [0, 9],
@@ -196,9 +184,8 @@ def test_chunks_hold_whole_comparisons_of_a_document():
 def test_line_numbers_above_65535_are_exact():
     many = "".join(comparison(f"o{number}") + "\n" * 29 for number in range(3000))
     text = report(many, comparison("last", RESULT.replace('"3"', '"x"', 1)))
-    with pytest.raises(InputError) as caught:
-        tables_of(text.encode(), "r.xml")
-    assert str(caught.value) == 'r.xml:90002 operation "last" base_result: median="x" is not a number'
+    told = refusal(tables_of, text.encode(), "r.xml")
+    assert told == 'r.xml:90002 operation "last" base_result: median="x" is not a number'
 
 
 def test_verdicts_are_filled_in_and_nothing_else_changes():
@@ -226,8 +213,8 @@ def test_tags_across_a_chunk_border_are_filled_in(tmp_path, shift):
 def test_utf_16_is_read_but_not_written():
     text = report(comparison("größe")).encode("utf-16")
     assert tables_of(text).comparisons["operation"].tolist() == ["größe"]
-    with pytest.raises(InputError, match=r"request.xml: is UTF-16; verdicts can be filled into UTF-8 only"):
-        with_status(text, {})
+    told = refusal(with_status, text, {})
+    assert told == "request.xml: is UTF-16; verdicts can be filled into UTF-8 only"
 
 
 WHO = [
@@ -297,19 +284,16 @@ NO_TIME = 'labelled_at="noon" is not a time like 2026-11-22T09:30:00Z'
     ],
 )
 def test_a_wrong_label_gives_a_one_line_error(label, json_says, xml_says):
-    with pytest.raises(InputError) as caught:
-        comparison_json.tables_of(asked(labels=[label]), "r.json")
-    assert str(caught.value).startswith("r.json: comparisons[0].labels[0]")
-    assert str(caught.value).endswith(json_says)
+    told = refusal(comparison_json.tables_of, asked(labels=[label]), "r.json")
+    assert (told.startswith("r.json: comparisons[0].labels[0]"), told.endswith(json_says)) == (True, True)
     written = "".join(f' {name}="{value}"' for name, value in label.items())
-    with pytest.raises(InputError) as caught:
-        tables_of(report(comparison(content=f"<label{written}/>")).encode(), "r.xml")
-    assert str(caught.value) == f'r.xml:2 operation "bt": {xml_says}'
+    told = refusal(tables_of, report(comparison(inner=f"<label{written}/>")).encode(), "r.xml")
+    assert told == f'r.xml:2 operation "bt": {xml_says}'
 
 
 def test_an_unknown_key_of_a_label_names_the_nearest():
-    with pytest.raises(InputError, match=r"labels\[0\].anotator .*did you mean .annotator.\?"):
-        comparison_json.tables_of(asked(labels=[{"status": "pass", "anotator": "anna"}]))
+    told = refusal(comparison_json.tables_of, asked(labels=[{"status": "pass", "anotator": "anna"}]))
+    assert told.endswith('labels[0].anotator is unknown; did you mean "annotator"?')
 
 
 def test_only_valid_times_of_labels_are_accepted():
@@ -335,7 +319,6 @@ def without_nulls(content):
 
 
 def as_content(node):
-    """Read an element `verdict` back by its schema."""
     schema = xml_schema(answered=True)["properties"]["comparison_result"]["items"]["properties"]["verdict"]
 
     def read(node, known):
@@ -412,9 +395,9 @@ def test_verdicts_are_inserted_into_comparisons_of_any_content(content):
 
 def test_xml_schema_covers_everything_read_and_written():
     described = xml_schema(answered=True)["properties"]["comparison_result"]["items"]["properties"]
-    result = described["result"]["items"]["properties"]
+    known = described["result"]["items"]["properties"]
     assert {comparison_xml.LABEL, comparison_xml.VERDICT} <= set(described)
-    assert set(result) == {
+    assert set(known) == {
         "threads_no",
         "median_diff",
         comparison_xml.BASE,
@@ -422,7 +405,7 @@ def test_xml_schema_covers_everything_read_and_written():
         comparison_xml.EARLIER,
         comparison_xml.LATER,
     }
-    assert set(result[comparison_xml.BASE]["properties"]) == {*comparison_xml.ATTRIBUTES.values(), "samples"}
+    assert set(known[comparison_xml.BASE]["properties"]) == {*comparison_xml.ATTRIBUTES.values(), "samples"}
     assert described["result_status"]["enum"] == [*comparison_xml.STATUSES, ""]
     assert described[comparison_xml.LABEL]["items"]["properties"]["status"]["enum"] == [*LABEL_STATUSES]
     assert set(ELEMENTS.values()) <= set(described[comparison_xml.VERDICT]["properties"])

@@ -1,13 +1,21 @@
+"""Imports in chunks, and labels beside the data and of the shipped comparisons."""
+
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from data.comparisons import formats
+from data.comparisons.labels.consensus import consensus_status
 from data.comparisons.stages import TABLES, import_tables
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from tests.data.comparisons.document import document, operation, write_large
+from tests.data.comparisons.documents import document, operation, write_large
+from tests.data.comparisons.formats.reading import SAMPLES
+from tests.data.refusals import refusal
 
 #: Prints how much memory a process has needed at most, in MB.
 # ru_maxrss would count what pytest itself held before the program started.
@@ -24,7 +32,7 @@ import_tables("comparison-xml", [Path(sys.argv[1])], Path(sys.argv[2]))
 @pytest.fixture
 def source(tmp_path):
     path = tmp_path / "in.xml"
-    path.write_text(document(*(operation(f"op{number}") for number in range(5))))
+    path.write_text(document(*(operation(f"op{number}", status="pass") for number in range(5))))
     return path
 
 
@@ -46,7 +54,7 @@ def test_many_chunks_make_the_same_tables_as_one(source, small_pieces, tmp_path)
 @pytest.mark.parametrize(
     ("end", "problem"),
     [
-        (operation("bad", "maybe") + "</comparison_results>", 'result_status="maybe" is unknown'),
+        (operation("bad", status="maybe") + "</comparison_results>", 'result_status="maybe" is unknown'),
         ("", "not well-formed"),
     ],
     ids=["wrong last chunk", "no end"],
@@ -97,3 +105,82 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     assert large < 400
     # the tree of such a file alone needs 350 MB
     assert large - small < 32
+
+
+SHIPPED = Path(__file__).parents[3] / "data/raw/measured"
+HEAD = "comparison_id,status,annotator,labelled_at,remark\n"
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """Two comparisons, of which the document labels the first as a pass; and what people say of them."""
+    directory = tmp_path / "labelled"
+    directory.mkdir()
+    (directory / "in.xml").write_text(document(operation("a", status="pass"), operation("b")))
+
+    def listed(*rows):
+        (directory / "labels.csv").write_text(HEAD + "".join(f"{row}\n" for row in rows))
+        return directory
+
+    return listed
+
+
+def test_a_label_file_beside_the_data_is_read(labelled, tmp_path):
+    others = ("r/NAS/b,fail,anna,,", "r/NAS/b,fail, ben ,,", "r/NAS/b,,cleo,,not yet")
+    path = labelled("r/NAS/a,fail,anna,2026-11-22T09:30:00Z,looked twice", *others)
+    labels = formats.read_tables(formats.recognise_format(path), [path]).tables.labels
+    assert labels["annotator"].fillna("").tolist() == ["", "anna", "anna", "ben"]
+    assert consensus_status(labels, "majority").to_dict() == {"r/NAS/a": "fail", "r/NAS/b": "fail"}
+    import_tables("comparison-xml", [path], tmp_path / "out")
+    again = ComparisonTables.read(tmp_path / "out").labels
+    assert again.astype(object).equals(labels.astype(object))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("r/NAS/a,maybe,anna,,", 'status="maybe" is not one of pass, fail, cannot_tell'),
+        ("r/NAS/a,pass,,,", 'annotator="" is empty; expected a name'),
+        ("r/NAS/aa,pass,anna,,", 'comparison_id="r/NAS/aa" is not in these data; did you mean "r/NAS/a"?'),
+        ("r/NAS/a,pass,anna,noon,", 'labelled_at="noon" is not a time like 2026-11-22T09:30:00Z'),
+    ],
+)
+def test_a_wrong_label_row_is_refused_or_skipped(labelled, row, message):
+    path = labelled("r/NAS/b,fail,anna,,", "", row)
+    told = refusal(formats.read_tables, "comparison-xml", [path])
+    assert told == f"{path / 'labels.csv'}:4: {message}"
+    reading = formats.read_tables("comparison-xml", [path], keep_going=True)
+    assert len(reading.tables.labels) == 2
+    assert len(reading.skipped) == 1
+
+
+def test_labels_beside_a_single_version_state_what_is_missing(tmp_path):
+    (tmp_path / "run.json").write_bytes((SAMPLES / "pytest-benchmark/base.json").read_bytes())
+    path = tmp_path / "labels.csv"
+    path.write_text(f"{HEAD}a,fail,anna,,\n")
+    missing = "which have no comparisons; expected the results of two versions"
+    told = refusal(formats.read_tables, formats.recognise_format(tmp_path), [tmp_path])
+    assert told == f'{path}:2: comparison_id="a" is not in these data, {missing}'
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """The worst configuration of every comparison with a reference, and its label."""
+    measured = pd.read_parquet(SHIPPED / "reference.parquet").groupby("comparison_id")
+    labels = pd.read_parquet(SHIPPED / "labels.parquet").set_index("comparison_id")["status"]
+    worst = measured[["slowdown", "low", "high"]].max()
+    return worst.assign(status=labels.reindex(worst.index), configurations=measured.size())
+
+
+def test_the_worst_configuration_decides_despite_better_ones(reference):
+    assert (reference["configurations"] > 1).sum() > 20
+    fails, passes = (reference[reference["status"] == status] for status in ("fail", "pass"))
+    assert (fails["low"] >= 0.03).all()
+    assert (passes["high"] <= 0.02).all()
+    unlabelled = reference[reference["status"].isna()]
+    assert ((unlabelled["low"] < 0.03) & (unlabelled["high"] > 0.02)).all()
+
+
+def test_the_truth_of_a_shipped_comparison_is_its_worst_configuration(reference):
+    asked = pd.read_parquet(SHIPPED / "comparisons.parquet").set_index("comparison_id")
+    assert np.allclose(asked["truth_slowdown"].reindex(reference.index), reference["slowdown"])

@@ -1,12 +1,15 @@
-"""Two runs become comparisons of what both measured; what cannot be compared is refused or named."""
+"""Two runs become comparisons of what both measured, in one unit; the rest is refused or named."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from data.comparisons.pair import Missing, paired_runs
 from data.comparisons.tables import ComparisonTables
-from data.errors import InputError
+from data.comparisons.units import conversion_factor, is_known_unit
 from tests.comparison_rows import result
+from tests.data.refusals import refusal
 
 NAMES = ("before.json", "after.json")
 
@@ -23,12 +26,6 @@ def values(pair, order):
     return pair.tables.results.query("order == @order")["value"].tolist()
 
 
-def refusal(before, after):
-    with pytest.raises(InputError) as caught:
-        paired_runs([before], [after], names=NAMES)
-    return str(caught.value)
-
-
 def test_two_runs_are_compared_in_common_operations_and_configurations():
     before = run(rows("x", [1.0, 2.0]), rows("x", [9.0], threads=8), rows("gone", [1.0]))
     after = run(rows("new", [1.0]), rows("x", [3.0, 4.0]))
@@ -37,12 +34,37 @@ def test_two_runs_are_compared_in_common_operations_and_configurations():
     assert (values(both, 0), values(both, 1)) == ([1.0, 2.0], [3.0, 4.0])
 
 
-def test_runs_without_a_common_operation_are_refused():
-    told = refusal(run(rows("x", [1.0])), run(rows("x", [1.0], machine="n")))
-    assert told == (
-        "before.json and after.json: have no operation of one benchmark and machine in common: "
-        "1 machine only in before.json: m; 1 machine only in after.json: n"
-    )
+X, ZERO, ELSEWHERE = rows("x", [1.0]), rows("x", [0.0]), rows("x", [1.0], machine="n")
+BOTH = [*X, *rows("x", [1.0], threads=2)]
+HIGHER = [[*X, *rows("x", [1.0], better="higher", threads=threads)] for threads in (1, 2)]
+NONE_IN_COMMON = "before.json and after.json: have no operation of one benchmark and machine in common: "
+OPPOSITE = 'after.json operation "x": better="higher" is not "lower" as in before.json'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            X,
+            ELSEWHERE,
+            NONE_IN_COMMON + "1 machine only in before.json: m; 1 machine only in after.json: n",
+        ),
+        (ZERO, ZERO, NONE_IN_COMMON + "0 throughout, and left out: x"),
+        (
+            X,
+            rows("x", [1.0], unit="MB/s"),
+            'after.json operation "x": unit "MB/s" cannot be converted to "ms" of before.json',
+        ),
+        *((BOTH, after, OPPOSITE) for after in HIGHER),
+        (
+            rows("x", [1.0], better="Lower"),
+            rows("x", [1.0], better="Lower"),
+            'before.json operation "x": better="Lower" is not "lower" or "higher"',
+        ),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_refused(before, after, told):
+    assert refusal(paired_runs, [run(before)], [run(after)], names=NAMES) == told
 
 
 def test_target_units_are_converted_to_the_baselines():
@@ -61,11 +83,6 @@ def test_units_are_also_converted_within_a_file(kind):
     assert (values(both, 0), values(both, 1)) == ([1.0, 2.0], [3.0, 4.0])
 
 
-def test_units_of_different_kinds_are_refused():
-    told = refusal(run(rows("x", [1.0])), run(rows("x", [1.0], unit="MB/s")))
-    assert told == 'after.json operation "x": unit "MB/s" cannot be converted to "ms" of before.json'
-
-
 @pytest.mark.parametrize("unit", ["unknown", "", None])
 @pytest.mark.parametrize("silent", [0, 1])
 def test_a_missing_unit_is_taken_from_the_other_file(unit, silent):
@@ -80,18 +97,6 @@ def test_a_missing_unit_is_taken_from_the_other_file(unit, silent):
 def test_missing_or_equally_meant_units_give_no_note(units):
     both = paired_runs(*([run(rows("x", [1.0], unit=unit))] for unit in units))
     assert (both.notes, set(both.tables.results["unit"])) == ((), {units[0]})
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_opposite_directions_are_refused_between_files_and_within_one(threads):
-    after = run(rows("x", [1.0]), rows("x", [1.0], better="higher", threads=threads))
-    told = refusal(run(rows("x", [1.0]), rows("x", [1.0], threads=2)), after)
-    assert told == 'after.json operation "x": better="higher" is not "lower" as in before.json'
-
-
-def test_an_invalid_better_direction_is_refused():
-    both = run(rows("x", [1.0], better="Lower"))
-    assert refusal(both, both) == 'before.json operation "x": better="Lower" is not "lower" or "higher"'
 
 
 def test_directions_and_units_of_unmatched_operations_are_ignored():
@@ -157,10 +162,39 @@ def test_operations_are_left_out_only_if_all_values_are_zero(before, after, past
 
 
 def test_an_operation_with_only_zeros_is_not_missing():
-    pair = paired_runs([run(rows("x", [1.0]), rows("zero", [0.0]))], [run(rows("x", [1.0]))])
-    assert (pair.missing, pair.notes) == ((), ("0 throughout, and left out: zero",))
+    pair = paired_runs([run(ZERO, rows("y", [1.0]))], [run(rows("y", [1.0]))])
+    assert (pair.missing, pair.notes) == ((), ("0 throughout, and left out: x",))
 
 
-def test_runs_that_hold_only_zeros_are_refused():
-    told = refusal(run(rows("x", [0.0])), run(rows("x", [0.0])))
-    assert told.endswith("in common: 0 throughout, and left out: x")
+@pytest.mark.parametrize(
+    ("given", "wanted", "expected"),
+    [
+        *(("us", "ms", Fraction(1, 1000)), ("s", "ms", 1000), ("min", "s", 60), ("h", "ps", 3600 * 10**12)),
+        *(("\N{MICRO SIGN}s", "\N{GREEK SMALL LETTER MU}s", 1), ("usec", "us", 1), ("seconds", "s", 1)),
+        *(("GB/s", "MB/s", 1000), ("GiB", "MiB", 1024), ("KiB", "B", 1024), ("KB", "B", 1000)),
+        *(("B", "bit", 8), ("MB/s", "Mbit/s", 8), ("Gbps", "Mbit/s", 1000), ("GHz", "MHz", 1000)),
+        *(("Mop/s", "ops/s", 10**6), ("mops", "Mop/s", 1), ("GFLOPS", "Mflop/s", 1000)),
+        *(("ops/ms", "ops/s", 1000), ("1/ms", "1/s", 1000), ("requests per second", "req/s", 1)),
+        *(("ns/op", "us/op", Fraction(1, 1000)), ("ms/txn", "s/txn", Fraction(1, 1000))),
+        *(("bops", "bops", 1), (" ms ", "ms", 1)),
+    ],
+)
+def test_units_of_one_kind_convert_in_both_directions(given, wanted, expected):
+    assert conversion_factor(given, wanted) == expected
+    assert conversion_factor(wanted, given) == 1 / Fraction(expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        *(("ms", "MB/s"), ("s", "1/s"), ("MB", "MB/s"), ("ns/op", "ns"), ("op/s", "req/s")),
+        *(("bops", "mops"), ("Mb/s", "Mbit/s"), ("ms", "MS"), ("ps/txn", "ps/op"), ("bit", "op")),
+    ],
+)
+def test_incompatible_and_ambiguous_units_have_no_conversion_factor(given, wanted):
+    assert conversion_factor(given, wanted) is conversion_factor(wanted, given) is None
+
+
+@pytest.mark.parametrize(("text", "expected"), [("ms", True), ("", False), ("unknown", False), (None, False)])
+def test_only_stated_units_are_recognised_as_known(text, expected):
+    assert is_known_unit(text) is expected

@@ -10,10 +10,10 @@ from data.corun import formats as corun_formats
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
 from data.corun.validity import CorunDecisions, decide_validity, select_engines
-from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import import_sources
 from tests.data.corun.rows import beside, pitot_archives, sample, small, solo
+from tests.data.refusals import expect_only_flaw, refusal
 
 NAMES = ("tasks", "pairs", "samples", "hosts")
 COPY, COPY_2 = (f'machine "m" task "copy" repetition {number}' for number in (1, 2))
@@ -44,20 +44,9 @@ FLAWS = {
 }
 
 
-def refused(message, call, *arguments):
-    with pytest.raises(InputError) as error:
-        call(*arguments)
-    assert str(error.value) == message
-
-
 @pytest.mark.parametrize(("message", "further"), FLAWS.items())
 def test_keep_going_skips_a_flawed_row_only(message, further):
-    refused(message, small(**further).without_flaws, Problems())
-    problems = Problems(keep_going=True)
-    left = small(**further).without_flaws(problems)
-    assert [str(problem) for problem in problems.skipped] == [message]
-    for name in NAMES:
-        pd.testing.assert_frame_equal(getattr(left, name), getattr(small(), name))
+    expect_only_flaw(message, small(**further), small())
 
 
 def test_omitted_tables_and_columns_of_a_source_are_filled(tmp_path):
@@ -77,7 +66,6 @@ def test_omitted_tables_and_columns_of_a_source_are_filled(tmp_path):
 
 def test_uncounted_perf_events_are_missing_and_other_text_refused(tmp_path):
     def faults(told):
-        """Read tables with this text as the count of one event."""
         small().write(tmp_path)
         table = pd.read_parquet(tmp_path / "tasks.parquet")
         table["faults"] = table["faults"].astype(str).where(table["task"] != "sort", told)
@@ -86,8 +74,7 @@ def test_uncounted_perf_events_are_missing_and_other_text_refused(tmp_path):
 
     for told in ("<not counted>", "<not supported>", None):
         assert faults(told).isna().tolist() == [False, True, False]
-    with pytest.raises(InputError, match=r'tasks\.parquet row 1: faults="many" is not a number'):
-        faults("many")
+    assert refusal(faults, "many").endswith('tasks.parquet row 1: faults="many" is not a number')
 
 
 def test_tables_of_several_sources_are_joined_by_rows():
@@ -181,18 +168,18 @@ def test_samples_with_gaps_or_without_a_run_are_excluded():
         assert decide_validity(small(pairs=three, samples=either_way), 0.2).samples["kept"].all()
 
 
-def test_too_little_training_data_is_refused():
-    pairs = [beside("copy", "pipe")]
-    refused(
-        "tasks: no event was counted that differs between solo runs;"
-        ' "faults" has the same count 443 in all solo runs',
-        decide_validity, CorunTables.from_rows([solo("copy")], pairs), 0.2,
-    )  # fmt: skip
-    refused(
-        'pairs: 0 of 1 can be learned from; expected at least 5; the first left out: the co-runner "pipe"'
-        " has no solo run on this machine to learn from",
-        decide_validity, CorunTables.from_rows([solo("copy"), solo("sort", 3.0)], pairs), 0.2,
-    )  # fmt: skip
+TOO_LITTLE = {
+    "tasks: no event was counted that differs between solo runs; "
+    '"faults" has the same count 443 in all solo runs': [],
+    "pairs: 0 of 1 can be learned from; expected at least 5; the first left out: "
+    'the co-runner "pipe" has no solo run on this machine to learn from': [solo("sort", 3.0)],
+}
+
+
+@pytest.mark.parametrize(("message", "further"), TOO_LITTLE.items())
+def test_too_little_training_data_is_refused(message, further):
+    tables = CorunTables.from_rows([solo("copy"), *further], [beside("copy", "pipe")])
+    assert refusal(decide_validity, tables, 0.2) == message
 
 
 def test_pitot_becomes_solo_runs_and_co_runs(tmp_path):
@@ -230,9 +217,7 @@ PLATFORM = "expected <engine>:<device>"
 def test_a_wrong_archive_gives_a_one_line_error(tmp_path, array, values, message):
     array_type = object if "workload" in array else None
     pitot_archives(tmp_path, **{array: None if values is None else np.array(values, array_type)})
-    with pytest.raises(InputError) as error:
-        pitot.read_tables(tmp_path)
-    assert str(error.value).startswith(f"{tmp_path}/{message}")
+    assert refusal(pitot.read_tables, tmp_path).startswith(f"{tmp_path}/{message}")
 
 
 def campaign(directory, pairs="600.a_s 605.b_s 0.9 0.8 0.5 0.8\n", curve="0 10.0\n4 12.0\n"):
@@ -278,7 +263,7 @@ def test_spec_corun_campaigns_become_machines_of_one_device(tmp_path):
 )  # fmt: skip
 def test_a_wrong_campaign_gives_a_one_line_error(tmp_path, part, text, message):
     campaign(tmp_path / "c", **{part: text})
-    refused(f"{tmp_path}/c/{message}", spec_corun.read_tables, tmp_path / "c")
+    assert refusal(spec_corun.read_tables, tmp_path / "c") == f"{tmp_path}/c/{message}"
 
 
 @pytest.mark.parametrize(("name", "least"), [("pitot", 20_000), ("spec-corun", 100)])
@@ -302,8 +287,7 @@ def test_the_public_sets_can_be_learned_from(shared_data, name, least):
     ],
 )
 def test_a_directory_of_no_known_format_is_refused(tmp_path, name, message):
-    with pytest.raises(InputError, match=f"^{tmp_path}{message}"):
-        corun_formats.read(name, [tmp_path])
+    assert refusal(corun_formats.read, name, [tmp_path]).startswith(f"{tmp_path}{message}")
 
 
 def test_importing_co_runs_prints_the_imported_counts(tmp_path, capsys):
@@ -327,8 +311,8 @@ def test_two_machines_of_one_device_and_engine_are_refused(engine):
     if not engine:
         assert decide_validity(tables, 0.2).tasks["kept"].all()
         return
-    with pytest.raises(InputError, match='hosts: "a" and "b" have the device "d" and the engine "jit"'):
-        decide_validity(tables, 0.2)
+    told = refusal(decide_validity, tables, 0.2)
+    assert told.startswith('hosts: "a" and "b" have the device "d" and the engine "jit"')
 
 
 def test_only_co_runs_of_the_selected_engine_are_kept():
@@ -336,5 +320,4 @@ def test_only_co_runs_of_the_selected_engine_are_kept():
     tables = replace(small(), hosts=hosts)
     assert len(select_engines(tables, ["jit"]).pairs) == len(tables.pairs)
     assert select_engines(replace(tables, pairs=tables.pairs.assign(machine="n")), ["jit"]).pairs.empty
-    with pytest.raises(InputError, match='no machine has the engine "aot"; there are jit'):
-        select_engines(tables, ["aot"])
+    assert refusal(select_engines, tables, ["aot"]).endswith('no machine has the engine "aot"; there are jit')

@@ -10,8 +10,8 @@ import pytest
 
 from data.comparisons import formats
 from data.comparisons.formats import results_of_run
-from data.errors import InputError
 from data.tables.problems import Problems
+from tests.data import refusals
 
 SAMPLES = Path(__file__).parents[4] / "docs/samples/formats"
 FILES = sorted(path for path in SAMPLES.rglob("*") if path.is_file() and path.name != "otava.yaml")
@@ -57,9 +57,7 @@ def run(path, kind=None, notes=None):
 
 
 def refusal(path, kind=None):
-    with pytest.raises(InputError) as caught:
-        results_of_run(path, kind=kind)
-    return str(caught.value).replace(f"{path.parent}/", "")
+    return refusals.refusal(results_of_run, path, kind=kind).replace(f"{path.parent}/", "")
 
 
 def expect_summaries(path, kind, *statistics):

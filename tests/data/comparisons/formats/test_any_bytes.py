@@ -1,7 +1,8 @@
-"""Whatever stands in a file, a reader gives rows or one clear error."""
+"""All readers: each is documented, and whatever stands in a file, gives rows or one clear error."""
 
 import shutil
 from contextlib import suppress
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 from data.comparisons import formats
 from data.comparisons.formats.tools import TOOLS
 from data.comparisons.formats.tools.measurement import read_lines
+from data.comparisons.formats.tools.recognition import Columns, Keys
 from data.errors import InputError
 from data.tables.problems import Problems
 from tests.data.comparisons.formats.reading import FILES, NO_RESULTS, SAMPLES, refusal, written
+from tests.imports import ROOT
 
 UNCHECKED = [HealthCheck.function_scoped_fixture]
 FAST = settings(max_examples=25, derandomize=True, suppress_health_check=UNCHECKED)
@@ -81,3 +84,25 @@ def test_the_nearest_format_is_named_in_the_error(tmp_path, content, told):
     what = "neither XML nor JSON, and text" if isinstance(content, str) else "JSON"
     prefix = f"file: is {what} in no known format; "
     assert refusal(written(tmp_path / "file", content)).startswith(prefix + told)
+
+
+def test_every_format_is_documented_by_its_signs_and_tested():
+    page = (ROOT / "docs/formats.md").read_text().splitlines()
+    for name, tool in TOOLS.items():
+        line = next(line for line in page if line.startswith(f"| **{name}** ("))
+        signs = [part for sign in tool.signs if isinstance(sign, Keys) for part in sign.paths]
+        for sign in tool.signs:
+            signs += chain(*sign.groups) if isinstance(sign, Columns) else ()
+        assert all(f"`{sign}`" in line for sign in (*signs, *filter(None, [tool.folder])))
+        assert line.endswith(f"| {'several' if tool.versions else 'one'} |")
+        assert (ROOT / f"tests/data/comparisons/formats/test_{name.replace('-', '_')}.py").is_file()
+        assert any((ROOT / "docs/samples/formats" / name).iterdir()), name
+
+
+def test_formats_with_specific_signs_are_tried_first():
+    # the order follows from that of modules and functions
+    assert [*TOOLS] == [
+        "run-json", "pytest-benchmark", "google-benchmark", "pyperf", "asv", "hyperfine", "jmh", "phoronix",
+        "lnt", "conbench", "perfherder", "criterion", "perf-stat", "go-bench", "sysbench", "long-csv",
+        "otava-csv",
+    ]  # fmt: skip

@@ -19,13 +19,14 @@ def test_results_are_read_alone_and_in_lists_and_pages(tmp_path):
     rate = result("i/s", [1.0, None, "3.0"], cpu=2)
     failed = result("s", []) | {"stats": None, "error": {"trace": "..."}}
     page = {"data": [rate, failed], "metadata": {"next_page_cursor": None}}
-    for content, has_failed in ((rate, False), ([rate, failed], True), (page, True)):
+    rates = {("conbench", "join[cpu=2]", "unknown", 1, "items/s", "higher"): [1, 3]}
+    # what is no rate is better if it is lower
+    times = {("conbench", "join", "unknown", 1, "s", "lower"): [2]}
+    for content, found, has_failed in (
+        (rate, rates, False),
+        ([rate, failed, result("s", [2.0])], rates | times, True),
+        (page, rates, True),
+    ):
         path, notes = written(tmp_path / "a.json", content), []
-        key = ("conbench", "join[cpu=2]", "unknown", 1, "items/s", "higher")
-        assert run(path, "conbench", notes) == {key: [1, 3]}
+        assert run(path, "conbench", notes) == found
         assert notes == [f"{path}: results[1] (join) is left out: it has no values"] * has_failed
-
-
-def test_a_unit_that_is_no_rate_is_better_lower(tmp_path):
-    path = written(tmp_path / "a.json", [result("s", [2.0])])
-    assert run(path, "conbench") == {("conbench", "join", "unknown", 1, "s", "lower"): [2]}

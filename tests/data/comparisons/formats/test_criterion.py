@@ -36,12 +36,18 @@ def test_only_the_new_run_of_a_directory_is_read(tmp_path):
     }
 
 
-def test_directories_name_their_versions_with_all_dots(tmp_path):
-    paths = [tmp_path / "v1.2", tmp_path / "v1.3"]
-    for path in paths:
-        written(path / "words/join/new/raw.csv", HEADER + 2 * "words,join,,,,5,ns,1\n")
-    tables = read_tables("criterion", paths).tables
-    assert tables.results["version"].unique().tolist() == ["v1.2", "v1.3"]
+def versions_of(*paths):
+    results = read_tables("criterion", [*paths]).tables.results
+    return results.groupby(["version", "operation"])["value"].apply(list).to_dict()
+
+
+def test_each_directory_or_table_is_a_version_with_all_dots_of_its_name(tmp_path):
+    table, directories = HEADER + 2 * "words,join,,,,5,ns,1\n", []
+    for name in ("v1.2", "v1.3"):
+        directories.append(written(tmp_path / "runs" / name / "words/join/new/raw.csv", table).parents[3])
+        written(tmp_path / f"tables/{name}.csv", table)
+    for paths in (directories, [tmp_path / "tables"]):
+        assert versions_of(*paths) == {(name, "words/join"): [5, 5] for name in ("v1.2", "v1.3")}
 
 
 def test_each_run_below_a_directory_is_a_version(tmp_path):
@@ -50,21 +56,12 @@ def test_each_run_below_a_directory_is_a_version(tmp_path):
         written(new / "sample.json", {"iters": [2.0, 2.0], "times": [4 + at, 6]})
         written(new / "benchmark.json", {"full_id": "words/join"})
         written(tmp_path / run_directory / "words/new/raw.csv", HEADER + 2 * f"words,,,,,{at + 5},ns,1\n")
-    results = read_tables("criterion", [tmp_path]).tables.results
-    versions = results.groupby(["version", "operation"])["value"].apply(list).to_dict()
-    assert versions == {
+    assert versions_of(tmp_path) == {
         ("1/target/criterion", "words/join"): [2, 3],
         ("1/target/criterion", "words"): [5, 5],
         ("2", "words/join"): [2.5, 3],
         ("2", "words"): [6, 6],
     }
-
-
-def test_each_file_of_a_directory_of_tables_is_a_version(tmp_path):
-    for version in ("1.2", "1.3"):
-        written(tmp_path / f"{version}.csv", HEADER + 2 * "words,join,,,,5,ns,1\n")
-    tables = read_tables("criterion", [tmp_path]).tables
-    assert tables.results["version"].unique().tolist() == ["1.2", "1.3"]
 
 
 def test_samples_with_zero_iterations_are_refused(tmp_path):

@@ -48,7 +48,6 @@ def run_in(path, modes):
 
 @pytest.fixture
 def runs(tmp_path):
-    """The results of a run per subset of the modes."""
     return {modes: results_of_run(run_in(tmp_path / f"{'-'.join(modes)}.json", modes)) for modes in SUBSETS}
 
 

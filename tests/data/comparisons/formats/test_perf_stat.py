@@ -73,17 +73,20 @@ def test_each_place_that_json_counts_is_an_operation(key, places, tmp_path):
     }
 
 
-@pytest.mark.parametrize("place", ["S0", "S0-D1", "S0-D0-C1", "S0-D0-CLS1", "S0-D0-L3-ID1", "N1"])
-def test_each_place_that_lines_count_is_an_operation(place, tmp_path):
-    path = written(tmp_path / "a.csv", f"{place},2,12,,cycles,100,100.00,,\n")
+PLACES = ("S0", "S0-D1", "S0-D0-C1", "S0-D0-CLS1", "S0-D0-L3-ID1", "N1")
+GROUPS = ("/", "system.slice/a.service", "docker-1")
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        *((place, f"{place},2,12,,cycles,100,100.00,,\n") for place in PLACES),
+        *((group, f"12,,cycles,{group},{gap}100,100.00,,\n") for group in GROUPS for gap in ("", "1.50%,")),
+    ],
+)
+def test_each_place_or_group_that_lines_count_is_an_operation(place, line, tmp_path):
+    path = written(tmp_path / "a.csv", line)
     assert [key[1] for key in run(path, "perf-stat")] == [f"cycles {place}"]
-
-
-@pytest.mark.parametrize("rest", ["100,100.00,,", "1.50%,100,100.00,,"])
-@pytest.mark.parametrize("group", ["/", "system.slice/a.service", "docker-1"])
-def test_each_control_group_that_lines_count_is_an_operation(group, rest, tmp_path):
-    path = written(tmp_path / "a.csv", f"12,,cycles,{group},{rest}\n")
-    assert [key[1] for key in run(path, "perf-stat")] == [f"cycles {group}"]
 
 
 @needs("perf")

@@ -1,22 +1,92 @@
-"""A key that appears twice is refused in JSON and YAML of every kind."""
+"""Files of text, JSON and YAML: byte order marks, keys that appear twice, and validators."""
 
+import codecs
 import json
 import shutil
 from pathlib import Path
+from typing import Literal
 
+import pydantic
 import pytest
 import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from data.comparisons import formats
+from data.comparisons.formats.sap_hana import read_data_set as read_sap_hana
 from data.comparisons.params import Comparisons
 from data.errors import InputError
+from data.fingerprints.formats import typed_csv
+from data.fingerprints.formats.typed_csv import ValueColumn
 from data.params import load
 from data.tables.documents import TextLoader, require_unique_keys, written
-from data.tables.files import content_of, json_content, yaml_content
+from data.tables.files import content_of, json_content, read_json, yaml_content
 from serving.comparisons.compare.acknowledging import read_acknowledged
+from serving.http.bodies import parse_json
+from tests.data.comparisons.documents import configuration, document, operation, request
+from tests.data.refusals import refusal
 from tests.repeated_keys import objects_of, with_repeated_key
+
+PARAMS = Path("params.yaml").read_text()
+
+
+def machines(path):
+    return typed_csv.read_machines(path).machines["stressor"].tolist()
+
+
+def measured(path):
+    return typed_csv.read_application(path, ValueColumn("mine", "seconds", "lower"))["value"].tolist()
+
+
+def comparisons(path):
+    return len(formats.read_tables(formats.recognise_format(path), [path]).tables.comparisons)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ('{"a": 1}', content_of),
+        ('{"a": 1}', lambda path: read_json(path, dict[str, int])),
+        ('{"a": 1}', lambda path: parse_json(path.read_bytes())),
+        ("a: 1", yaml_content),
+        ("machine,cpu\na,1\n", machines),
+        ('"machine",value\na,1\n', measured),
+        (PARAMS, lambda path: load(Comparisons, path)),
+        (json.dumps(request(configuration())), comparisons),
+        (document(operation()), comparisons),
+    ],
+    ids=range(9),
+)
+def test_input_files_may_begin_with_a_byte_order_mark(tmp_path, text, read):
+    found = []
+    for mark in (b"", codecs.BOM_UTF8):
+        (tmp_path / "file").write_bytes(mark + text.encode())
+        found.append(read(tmp_path / "file"))
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def test_sap_hana_marks_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "annotations.json").write_bytes(codecs.BOM_UTF8 + b"{}")
+    assert "holds no file <id>" in refusal(list, read_sap_hana(tmp_path, None, None))
+
+
+def test_params_that_are_not_utf_8_are_refused(tmp_path):
+    path = tmp_path / "params.yaml"
+    path.write_bytes(b"seed: \xff")
+    assert refusal(load, Comparisons, path).startswith(f"{path}: is not YAML ('utf-8' codec")
+
+
+def test_the_validator_of_a_type_of_files_is_built_once(tmp_path, monkeypatch):
+    built = []
+    monkeypatch.setattr(pydantic, "TypeAdapter", lambda kind: built.append(kind) or TypeAdapter(kind))
+    kind = dict[Literal["of this test"], int]
+    (tmp_path / "file").write_text('{"of this test": 1}')
+    for _ in range(3):
+        assert read_json(tmp_path / "file", kind) == {"of this test": 1}
+    assert built == [kind]
+
 
 SAMPLES = Path("docs/samples/formats")
 KEYS = st.text(max_size=3) | st.sampled_from(
@@ -45,9 +115,7 @@ def test_any_json_is_read_unless_a_key_is_repeated(value, data, escaped):
 def test_the_place_and_line_of_a_repeated_key_are_named(tmp_path):
     path = tmp_path / "a.json"
     path.write_text('{"comparisons": [{},\n {"x": {"b\\u0065tter": 1, "y": [1, {}, 2],\n "better": 2}}]}')
-    with pytest.raises(InputError) as refused:
-        content_of(path)
-    assert str(refused.value) == f'{path}:3 comparisons[1].x: the key "better" appears twice'
+    assert refusal(content_of, path) == f'{path}:3 comparisons[1].x: the key "better" appears twice'
 
 
 def test_large_documents_are_searched_in_chunks_and_refused_alike():
@@ -55,16 +123,13 @@ def test_large_documents_are_searched_in_chunks_and_refused_alike():
     text = json.dumps({"rows": rows, "note": "x" * (1 << 20)})
     require_unique_keys(text.encode())
     wrong = text.replace('"name": "a:4999"', '"name": "", "name": "a:4999"')
-    with pytest.raises(InputError, match=r"rows\[4999\]: the key \"name\" appears twice"):
-        require_unique_keys(wrong.encode())
+    assert 'rows[4999]: the key "name" appears twice' in refusal(require_unique_keys, wrong.encode())
 
 
 def test_the_error_for_huge_numbers_does_not_mention_python(tmp_path):
     path = tmp_path / "a.json"
     path.write_text('{"a": ' + "9" * 5000 + "}")
-    with pytest.raises(InputError) as refused:
-        content_of(path)
-    assert str(refused.value) == f"{path}: is not JSON (a number has more than 4300 digits)"
+    assert refusal(content_of, path) == f"{path}: is not JSON (a number has more than 4300 digits)"
 
 
 #: All that is read: nothing in a machine.json is.
@@ -86,8 +151,7 @@ def test_files_of_tools_with_a_repeated_key_are_refused(path, tmp_path):
         key = next(iter(chosen))
         text = with_repeated_key(content, chosen, key, chosen[key])
         copy.write_text("\n".join([text, *rest]))
-        with pytest.raises(InputError, match="appears twice"):
-            formats.read_tables(tool, [source])
+        assert "appears twice" in refusal(formats.read_tables, tool, [source])
 
 
 @pytest.mark.parametrize(
@@ -111,16 +175,13 @@ def test_yaml_with_merged_keys_and_anchors_is_accepted(tmp_path):
 
 def test_params_suites_and_acknowledgements_with_a_repeated_key_are_refused(tmp_path):
     path = tmp_path / "file.yaml"
-    path.write_text(Path("params.yaml").read_text() + "\nseed: 3\n")
-    with pytest.raises(InputError, match='the key "seed" appears twice'):
-        load(Comparisons, path)
+    path.write_text(PARAMS + "\nseed: 3\n")
+    assert 'the key "seed" appears twice' in refusal(load, Comparisons, path)
     path.write_text("accepted: []\naccepted: []\n")
-    with pytest.raises(InputError, match='the key "accepted" appears twice'):
-        read_acknowledged(path)
+    assert 'the key "accepted" appears twice' in refusal(read_acknowledged, path)
 
 
 def test_a_deeply_nested_file_of_a_stage_is_refused(tmp_path):
     path = tmp_path / "metrics.json"
     path.write_text("[" * 100_000)
-    with pytest.raises(InputError, match=r"metrics\.json: is not JSON"):
-        written(path, "evaluate")
+    assert "metrics.json: is not JSON" in refusal(written, path, "evaluate")

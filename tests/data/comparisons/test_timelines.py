@@ -1,5 +1,8 @@
+"""Timelines as they come in: results, the rules that choose them, and samples over time."""
+
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +16,8 @@ from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import choose_runs, gather_measurements
 from data.errors import InputError
 from data.tables.problems import Problems
-from tests.data.comparisons.xml_elements import ELEMENTS
+from tests.data.comparisons.documents import ELEMENTS
+from tests.data.refusals import refusal
 
 RULES = '<rules title="t"><baseline>{}</baseline><targets>{}</targets>{}</rules>'
 KERNEL = '<Kernel value="{}"/>'
@@ -30,8 +34,6 @@ def run(kernel, *levels, name="mg", results="", **settings):
 
 @pytest.fixture
 def root(tmp_path):
-    """A folder that is filled by paths and contents."""
-
     def filled(**files):
         for name, content in files.items():
             path = tmp_path / "results" / name.replace("__", "/")
@@ -123,25 +125,24 @@ def test_repeated_runs_of_a_version_replace_earlier_ones(root):
     assert "measured again" in found.notes[0]
 
 
+RESULT = {"benchmark": "nas", "operation": "mg", "machine": "m1", "unit": "mops", "better": "higher"}
+
+
+def run_json(samples):
+    return json.dumps({"results": [RESULT | {"configurations": [{"threads": 2, "samples": samples}]}]})
+
+
 def test_timelines_also_read_json_and_tables(root, tmp_path):
     folder = root(a=run("k-1", 10, 11))
-    result = {"benchmark": "nas", "operation": "mg", "machine": "m1", "unit": "mops", "better": "higher"}
-    configuration = {"threads": 2, "samples": [20, 21]}
-    (folder / "k-2.json").write_text(json.dumps({"results": [result | {"configurations": [configuration]}]}))
-    row = result | {"series_id": "s", "group": "g", "threads": 2, "order": 0, "version": "k-3", "value": 30.0}
+    # what is only 0 stays in timelines
+    for version, samples in (("k-0", [0, 0]), ("k-2", [20, 21])):
+        (folder / f"{version}.json").write_text(run_json(samples))
+    row = RESULT | {"series_id": "s", "group": "g", "threads": 2, "order": 0, "version": "k-3", "value": 30.0}
     ComparisonTables.from_rows([row, row | {"value": 31.0}]).write(folder / "tables")
     (one,) = timelines(folder)
     found = gather_measurements(one, Problems())
-    assert one.versions == ("k-1", "k-2", "k-3")
-    assert found.values.tolist() == [10, 11, 20, 21, 30, 31]
-
-
-def test_a_json_result_of_only_zeros_stays_in_timelines(root):
-    folder = root(a=run("k-1", 10, 11))
-    result = {"benchmark": "nas", "operation": "mg", "machine": "m1", "unit": "mops", "better": "higher"}
-    configuration = {"threads": 2, "samples": [0, 0]}
-    (folder / "k-2.json").write_text(json.dumps({"results": [result | {"configurations": [configuration]}]}))
-    assert gather_measurements(timelines(folder)[0], Problems()).values.tolist() == [10, 11, 0, 0]
+    assert one.versions == ("k-0", "k-1", "k-2", "k-3")
+    assert found.values.tolist() == [0, 0, 10, 11, 20, 21, 30, 31]
 
 
 def test_symbolic_links_to_results_are_ignored(root, tmp_path):
@@ -168,30 +169,6 @@ def test_a_bad_result_file_is_refused_or_skipped(root):
 def test_many_files_are_read_by_several_processes_in_their_order(root):
     folder = root(**{f"v{number:02}": run(f"k-{number}", number) for number in range(1, 10)})
     assert [one.version for one in read(folder, jobs=2).runs] == [f"k-{number}" for number in range(1, 10)]
-
-
-@given(
-    st.one_of(
-        st.binary(max_size=120),
-        ELEMENTS.map(lambda inside: f"<beaker_run_result>{inside}</beaker_run_result>".encode()),
-        st.recursive(st.none() | st.floats() | st.text(max_size=5), st.lists).map(
-            lambda content: json.dumps({"results": content}).encode()
-        ),
-    ),
-    st.sampled_from(["a.xml", "a.json", "a.settings.xml"]),
-)
-def test_any_bytes_are_results_or_one_error(tmp_path_factory, content, name):
-    folder = tmp_path_factory.getbasetemp() / f"any {os.getpid()}"
-    folder.mkdir(exist_ok=True)
-    for file in ("a.xml", "a.json", "a.settings.xml"):
-        (folder / file).unlink(missing_ok=True)
-    (folder / "a.xml").write_text(run("k-1", 1).replace("settings>", "other>"))
-    (folder / name).write_bytes(content)
-    try:
-        found = read(folder)
-    except InputError:
-        return
-    assert all(np.isfinite(one.values).all() for one in found.runs)
 
 
 def test_user_and_system_of_every_core_are_added(tmp_path):
@@ -235,6 +212,95 @@ TIMES = st.sampled_from(["00:00:01", "11:59:59 PM", "later"])
 MOMENTS = st.fixed_dictionaries({"timestamp": TIMES, "cpu-load": st.lists(LOADS, max_size=3)})
 
 
+BASELINE = '<baseline><Kernel value="kernel-4\\.18\\..*"/></baseline>'
+TARGETS = '<targets><Kernel value="kernel-.*"/><Hostname value="m1|m2"/></targets>'
+
+
+@pytest.fixture
+def rule_sets(tmp_path):
+    def of(text):
+        path = tmp_path / "rules.xml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return rules.read_rule_sets(path)
+
+    return of
+
+
+def test_rule_sets_are_the_root_or_its_children(rule_sets):
+    (alone,) = rule_sets(f'<rules title="RHEL 8">{BASELINE}{TARGETS}</rules>')
+    both = rule_sets(
+        f'<all><set title="RHEL 7">{BASELINE}{TARGETS}</set><set>{BASELINE}{TARGETS}</set></all>'
+    )
+    targets = [("target", "Kernel", "kernel-.*"), ("target", "Hostname", "m1|m2")]
+    found = [(one.role, one.name, one.pattern) for one in alone.rules]
+    assert found == [("baseline", "Kernel", r"kernel-4\.18\..*"), *targets]
+    assert [one.title for one in (alone, *both)] == ["RHEL 8", "RHEL 7", "rules 2"]
+
+
+def test_patterns_match_whole_values_and_names_ignore_case(rule_sets):
+    (one,) = rule_sets(f"<rules>{BASELINE}{TARGETS}</rules>")
+    names = ("kernel-4.18.0-80", "xkernel-4.18.0", "kernel-4.180", "kernel-4.18.\n")
+    runs = [*({"kernel": name} for name in names), {}]
+    assert one.accepts_runs("baseline", runs) == [True, False, False, False, False]
+    hosts = [{"kernel": "kernel-5", "hostname": name} for name in ("m1", "m2", "m12")]
+    assert one.accepts_runs("target", hosts) == [True, True, False]
+
+
+def test_a_pattern_of_exponential_backtracking_takes_no_time(rule_sets):
+    (one,) = rule_sets(f'<rules>{BASELINE}<target><Kernel value="(a+)+(a+)+b"/></target></rules>')
+    assert one.accepts_runs("target", [{"kernel": "a" * 900}]) == [False]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"<r>\n{BASELINE}</r>", 'rules.xml:1 rules "rules": has no <targets>'),
+        (f"<r>\n{BASELINE}\n<goal/></r>", 'rules.xml:3 rules "rules": <goal> is not a role of results'),
+        (f"<r>{BASELINE}\n{BASELINE}{TARGETS}</r>", 'rules.xml:2 rules "rules": <baseline> appears twice'),
+        (f"<r>{BASELINE}\n<targets/></r>", 'rules.xml:2 rules "rules": <targets> holds no rule'),
+        (f"<r>{BASELINE}<targets>\n<Kernel/></targets></r>", "<Kernel> has no attribute value"),
+        (
+            f'<r>{BASELINE}<targets>\n<Kernel value="(4"/></targets></r>',
+            'rules.xml:2 rules "rules" target <Kernel>: value="(4" is not a regular expression of RE2',
+        ),
+        (f'<r>{BASELINE}<targets><Kernel value="a)|(b"/></targets></r>', "not a regular expression of RE2"),
+        (f'<r>{BASELINE}<targets><Kernel value="(?=a)"/></targets></r>', "not a regular expression of RE2"),
+        (f'<r>{BASELINE}<targets><Kernel value="{"a" * 1001}"/></targets></r>', "has 1001 characters"),
+        (
+            f'<!DOCTYPE r [<!ENTITY a "b">]><r>{BASELINE}{TARGETS}</r>',
+            "rules.xml:1: declares a document type",
+        ),
+        ("", "rules.xml: is empty; expected XML"),
+    ],
+)
+def test_bad_rules_give_a_one_line_error(rule_sets, text, told):
+    assert told in re.sub(r"\S*/rules.xml", "rules.xml", refusal(rule_sets, text))
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=120),
+        ELEMENTS.map(lambda inside: f"<beaker_run_result>{inside}</beaker_run_result>".encode()),
+        st.recursive(st.none() | st.floats() | st.text(max_size=5), st.lists).map(
+            lambda content: json.dumps({"results": content}).encode()
+        ),
+    ),
+    st.sampled_from(["a.xml", "a.json", "a.settings.xml"]),
+)
+def test_any_bytes_are_results_or_one_error(tmp_path_factory, content, name):
+    folder = tmp_path_factory.getbasetemp() / f"any {os.getpid()}"
+    folder.mkdir(exist_ok=True)
+    for file in ("a.xml", "a.json", "a.settings.xml"):
+        (folder / file).unlink(missing_ok=True)
+    (folder / "a.xml").write_text(run("k-1", 1).replace("settings>", "other>"))
+    (folder / name).write_bytes(content)
+    try:
+        found = read(folder)
+    except InputError:
+        return
+    assert all(np.isfinite(one.values).all() for one in found.runs)
+
+
 @given(
     st.one_of(
         st.binary(max_size=120),
@@ -257,3 +323,14 @@ def test_any_bytes_are_samples_over_time_or_one_error(tmp_path_factory, content,
     assert found.values.shape == (len(found.rows), len(found.seconds))
     assert (np.diff(found.seconds) >= 0).all()
     assert not np.isinf(found.values).any()
+
+
+@given(st.one_of(st.binary(max_size=200), ELEMENTS.map(str.encode)))
+def test_any_bytes_are_rules_or_one_error(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "any.xml"
+    path.write_bytes(content)
+    try:
+        found = rules.read_rule_sets(path)
+    except InputError:
+        return
+    assert all({"baseline", "target"} <= one.roles for one in found)
