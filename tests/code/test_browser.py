@@ -1,4 +1,4 @@
-"""What a person sees of a server in a browser, without one."""
+"""What every endpoint answers without a champion, and what a person sees in a browser, without one."""
 
 import os
 from base64 import b64encode
@@ -204,6 +204,7 @@ def test_unknown_addresses_are_answered_with_helpful_links(app):
 def test_a_refused_method_names_all_methods_of_the_address(app, path, allowed, headers):
     (refused,) = ask(app, ("DELETE", path, {"headers": headers}))
     assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+    assert headers or refused.headers["content-type"] == "application/problem+json"
 
 
 def test_the_address_of_mlflow_is_shown_without_credentials(app, monkeypatch):
@@ -213,3 +214,42 @@ def test_the_address_of_mlflow_is_shown_without_credentials(app, monkeypatch):
     page = get(app, "/").text
     assert 'href="http://tracking:5000/x"' in page
     assert "secret" not in page
+
+
+JSON = {"content-type": "application/json"}
+every_door = pytest.mark.parametrize("door", list(all_endpoints()), ids=lambda door: door.path)
+
+
+@every_door
+def test_endpoints_refuse_media_types_large_bodies_and_lacking_champions(app, door):
+    too_many = {**JSON, "content-length": str(door.limit + 1)}
+    plain, large, answer = ask(
+        app,
+        ("POST", door.path, {"content": b"x", "headers": {"content-type": "text/plain"}}),
+        ("POST", door.path, {"content": b"{}", "headers": too_many}),
+        ("POST", door.path, {"content": b"{}", "headers": JSON}),
+        started=True,
+    )
+    assert (plain.status_code, "expected application/json" in plain.json()["detail"]) == (415, True)
+    assert (large.status_code, str(door.limit) in large.json()["detail"]) == (413, True)
+    lacks = door.model is not None and not door.champion_optional
+    named = "dvc repro" in answer.json()["detail"]
+    assert (answer.status_code, named) == ((503, True) if lacks else (422, False))
+
+
+@every_door
+def test_endpoints_are_described_with_request_and_error_responses(app, door):
+    described = ask(app, ("GET", "/openapi.json"))[0].json()
+    operation = described["paths"][door.path]["post"]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert schema == {"$ref": f"#/components/schemas/{door.request.__name__}"}
+    assert door.request.__name__ in described["components"]["schemas"]
+    assert {"400", "413", "415", "422"} <= set(operation["responses"])
+    assert ("503" in operation["responses"]) == (door.model is not None)
+
+
+def test_a_server_without_champions_is_not_ready(app):
+    paths = "/v1/models", "/readyz", "/healthz"
+    models, ready, health = ask(app, *[("GET", path) for path in paths], started=True)
+    assert (models.json(), health.json()) == ({"models": []}, {"status": "ok"})
+    assert ready.status_code == 503

@@ -6,14 +6,14 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
-from xgboost import XGBClassifier
+from xgboost import DMatrix, XGBClassifier
 
 from data.errors import InputError
 from tests.code.fitted_models import trained, vectors
 from training.comparisons.stored import ReadyModel
 from training.estimators import compiled_pipeline
 from training.estimators.answering import FittedPipeline
-from training.estimators.boosted_trees import Boosted
+from training.estimators.boosted_trees import Attributions, Boosted
 from training.estimators.catalogue import CATALOGUE, fail_probability
 from training.registry.stored import StoredCard, load_model, store_model
 
@@ -184,3 +184,31 @@ def test_equal_models_are_stored_as_equal_bytes(build, rows, tmp_path):
     assert files[0].read_bytes() == files[1].read_bytes()
     expected = build().fit(*rows).predict_proba(rows[0])
     assert np.array_equal(load_model(tmp_path / "a").predict_proba(rows[0]), expected)
+
+
+@pytest.fixture(scope="module")
+def rows_with_gaps():
+    rng = np.random.default_rng(0)
+    found = rng.normal(0, 1, (600, 6)).astype(np.float32)
+    return np.where(rng.random(found.shape) < 0.1, np.float32(np.nan), found)
+
+
+def booster(rows, depth):
+    failed = np.nan_to_num(rows[:, 0]) * np.nan_to_num(rows[:, 1], nan=0.5) + np.nan_to_num(rows[:, 2]) > 0.3
+    return XGBClassifier(n_estimators=12, max_depth=depth, nthread=1).fit(rows, failed).get_booster()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_tree_attributions_equal_those_of_xgboost_with_gaps(rows_with_gaps, depth):
+    trees = booster(rows_with_gaps, depth)
+    own = trees.predict(DMatrix(rows_with_gaps), pred_contribs=True)[:, :-1]
+    assert np.abs(own).max() > 1
+    attributions = Attributions.from_booster(trees)
+    found = attributions.compute_contributions(rows_with_gaps)
+    np.testing.assert_allclose(found, own, atol=2e-6)
+    each = np.vstack([attributions.compute_contributions(row[None]) for row in rows_with_gaps[::10]])
+    np.testing.assert_array_equal(each, found[::10])
+
+
+def test_trees_with_too_many_leaves_are_not_precomputed(rows_with_gaps):
+    assert Attributions.from_booster(booster(rows_with_gaps, 7)) is None

@@ -1,6 +1,7 @@
 """Stages in processes of their own: what they, DVC or somebody else leave behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.kills import KINDS, copy_project, kill_and_rerun, run_undisturbed
 from data.measure.kernel_counts import is_running
 from data.paths import FamilyPaths
 from data.stage import alone
@@ -142,3 +144,23 @@ def test_stages_store_bytecode_in_a_folder_only_if_disabled(tmp_path, disabled, 
     subprocess.run(run, cwd=tmp_path, env={**plain, "PYTHONPATH": str(ROOT), **disabled}, check=True)
     found = {path.name.split(".")[0] for path in (tmp_path / ".bytecode").rglob("*.pyc")}
     assert {"colorsys", "sndhdr"} <= found if kept else found == set()
+
+
+#: Quick ones, of which the last writes figures.
+STAGES = ["evaluate@fingerprints"]
+#: Stages during which a run is killed, one for each kind of kill: their order depends on no speed.
+KILLED = ("evaluate@fingerprints", "ingest@fingerprints", "validate@fingerprints")
+
+
+@pytest.mark.slow
+def test_a_repro_after_a_killed_one_succeeds(tmp_path):
+    new = copy_project(tmp_path / "new")
+    shutil.copytree(new, tmp_path / "whole")
+    _, wanted = run_undisturbed(tmp_path / "whole", STAGES)
+    assert set(wanted) == {f"reports/fingerprints/{name}.json" for name in ("metrics", "summary")}
+    found = []
+    for number, stage in enumerate(KILLED):
+        root = shutil.copytree(new, tmp_path / str(number))
+        found.append(kill_and_rerun(root, STAGES, KINDS[number], 0.2, wanted, during=stage))
+    assert [one for one in found if not one.ended_well] == []
+    assert [one.stage for one in found] == [*KILLED]

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 
 import hypothesis.strategies as st
 import pytest
-import typer
 from hypothesis import given
 
 from benchmarks import pages as module
@@ -375,10 +374,3 @@ def test_a_benchmark_names_the_package_of_a_missing_program(tmp_path, module, pr
     with pytest.raises(SystemExit, match=r"^2$"):
         import_module(f"benchmarks.{module}").main()
     assert capsys.readouterr() == ("", f"not installed: {program}; on Debian: apt-get install {program}\n")
-
-
-def test_an_unknown_part_of_base_rates_is_refused_with_the_choices(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["base_rate", "--part", "other"])
-    with pytest.raises(SystemExit, match=r"^2$"):
-        typer.run(import_module("benchmarks.base_rate").main)
-    assert "'other' is not one of 'choose'" in capsys.readouterr().err

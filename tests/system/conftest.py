@@ -89,6 +89,21 @@ def fitted(classifier):
     return TrainedModel(pipeline, card)
 
 
+def refused(done, told):
+    """Check that a command ended with one line that says why."""
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert told in done.stderr
+
+
+def problem(answer, status, told):
+    """Check that an answer has problem details of one line."""
+    content = answer.json()
+    assert (answer.status_code, content["status"], content["title"] != "") == (status, status, True)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert told in content["detail"]
+    assert "\n" not in content["detail"]
+
+
 @pytest.fixture(scope="session")
 def figure():
     return FIGURE
@@ -237,11 +252,21 @@ def listening(model_directory):
         yield server
 
 
+def new_environment(directory, package):
+    """Make a virtual environment with nothing but a package and what that needs."""
+    subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, directory], check=True)
+    subprocess.run(["uv", "pip", "install", "--quiet", "--python", directory, package], check=True)
+
+
 @pytest.fixture(scope="session")
-def wheel(made_once, champion_registry):
-    """The path of a wheel of the working tree; the champion inside was trained in short."""
+def needs_uv():
     if shutil.which("uv") is None:
         pytest.skip("needs uv on PATH")
+
+
+@pytest.fixture(scope="session")
+def wheel(made_once, needs_uv, champion_registry):
+    """The path of a wheel of the working tree; the champion inside was trained in short."""
 
     def fill(directory):
         with pytest.MonkeyPatch.context() as patch:
@@ -260,18 +285,14 @@ def installed(made_once, wheel):
 
 
 @pytest.fixture(scope="session")
-def client_package(made_once):
+def client_package(made_once, needs_uv):
     """The client's wheel, and the interpreter of a fresh environment with nothing else installed."""
-    if shutil.which("uv") is None:
-        pytest.skip("needs uv on PATH")
 
     def fill(directory):
         build = ["uv", "build", "--quiet", "--package", "perfjudge-client", "--wheel", "--out-dir", directory]
         subprocess.run(build, cwd=ROOT, check=True)
         (built,) = directory.glob("*.whl")
-        environment = directory / "environment"
-        subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, environment], check=True)
-        subprocess.run(["uv", "pip", "install", "--quiet", "--python", environment, built], check=True)
+        new_environment(directory / "environment", built)
 
     directory = made_once("client", fill)
     return SimpleNamespace(wheel=next(directory.glob("*.whl")), python=directory / "environment/bin/python")

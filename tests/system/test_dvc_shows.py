@@ -10,11 +10,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 import vl_convert
 from dvc.cli import main
@@ -29,8 +26,6 @@ from serving.reports import vega
 from tests.imports import ROOT
 from tests.system.browsing import requested
 from tests.system.conftest import Repository
-from training.evaluation.figures import dvc_prediction_figures, dvc_verdict_figures
-from training.evaluation.metrics import summarise_entries
 
 WIDE = 120
 #: Every command of the page that shows or compares figures and knobs.
@@ -62,14 +57,17 @@ def dvc(root, *command):
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """A repository with the shipped figures and an experiment; what else stages read and write is made up."""
+def project(tmp_path_factory, short_project):
+    """A repository with the shipped figures, tables of a short pipeline and an experiment."""
     root = tmp_path_factory.mktemp("project")
     told = [path.relative_to(ROOT) for path in (ROOT / "reports").glob("*/*.json")]
     for name in (".dvc/config", "dvc.yaml", "params.yaml", "reports/dvc.yaml", *told):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     shutil.copytree(ROOT / ".dvc/plots", root / ".dvc/plots")
+    for family in FAMILIES:
+        own, shown = (FamilyPaths(family, place).evaluated for place in (short_project, root))
+        shutil.copytree(own, shown)
     repository = Repository(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
@@ -85,42 +83,10 @@ def make_up():
     with Repo() as repo:
         paths = {Path(one.fs_path) for stage in repo.index.stages for one in (*stage.deps, *stage.outs)}
         for path in sorted(paths, reverse=True):
-            if path.name == "evaluated":
-                shown = guessed() if path.parent.name in {"corun", "fingerprints"} else judged()
-                if path.parent.name == "comparisons":
-                    shown = replace(shown, plots={**shown.plots, "sent": sent()})
-                replace(shown, summary=summary_of(path.parent.name)).write(FamilyPaths(path.parent.name))
-            elif not path.exists():
+            if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text("made up")
         repo.commit(force=True)
-
-
-def of_entries(columns, *entries):
-    return pd.concat([pd.DataFrame(columns).assign(entry=entry) for entry in entries])
-
-
-def judged():
-    probability, number = np.random.default_rng(0).random(400), np.arange(400)
-    verdict, status = (np.where(failed, "fail", "pass") for failed in (probability > 0.5, number % 3 == 0))
-    rows = {"status": status, "verdict": verdict, "probability": probability, "fold": number % 4}
-    every = of_entries(rows | {"split": "grouped", "repeat": 0, "kind": "model"}, "one", "two", "three")
-    metrics = {"champion": "two", "splits": {"grouped": {"entries": summarise_entries(every, "grouped")}}}
-    return dvc_verdict_figures(metrics, "grouped", every)
-
-
-def sent():
-    rates = {"false_negative_rate": [0.1, 0.05, 0.02], "false_positive_rate": [0.1, 0.05, 0.04]}
-    return of_entries(rates | {"unsure": [0.0, 0.1, 0.2]}, "one", "two", "three")
-
-
-def guessed():
-    measured = np.random.default_rng(0).uniform(1, 2, 100)
-    rows = {"measured": measured, "predicted": measured[::-1], "fold": np.arange(100) % 5, "unit": "all"}
-    every = of_entries(rows, "one", "two")
-    score = {"kind": "model", "mape": {"pooled": 0.5}, "within_tolerance": {"pooled": 0.25}}
-    metrics = {"champion": "one", "splits": {"grouped": {"entries": {"one": score, "two": score}}}}
-    return dvc_prediction_figures(metrics, "grouped", "mape", every)
 
 
 def summary_of(family):

@@ -73,23 +73,17 @@ def cases(share):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", [ALLOWED, FORBIDDEN])
-@pytest.mark.parametrize("path", SHARES)
-def test_allowed_requests_are_answered_and_forbidden_ones_refused(client, schema, path, mode):
-    share = SHARES[path][mode is FORBIDDEN]
-
-    @cases(share)
-    @given(schema[path]["POST"].as_strategy(mode))
-    def holds(case):
-        case.call_and_validate(session=client)
-
-    holds()
-
-
-@pytest.mark.parametrize(("method", "mode"), [("PUT", ALLOWED), ("PUT", FORBIDDEN), ("GET", ALLOWED)])
-def test_labels_are_put_and_read_as_described(client, schema, method, mode):
-    @cases(5)
-    @given(schema[ONE_LABEL][method].as_strategy(mode))
+@pytest.mark.parametrize(
+    ("path", "method", "mode"),
+    [
+        *((path, "POST", mode) for path in SHARES for mode in (ALLOWED, FORBIDDEN)),
+        *((ONE_LABEL, "PUT", mode) for mode in (ALLOWED, FORBIDDEN)),
+        (ONE_LABEL, "GET", ALLOWED),
+    ],
+)
+def test_allowed_requests_are_answered_and_forbidden_ones_refused(client, schema, path, method, mode):
+    @cases(SHARES.get(path, (5, 5))[mode is FORBIDDEN])
+    @given(schema[path][method].as_strategy(mode))
     def holds(case):
         case.call_and_validate(session=client)
 

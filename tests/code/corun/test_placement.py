@@ -34,15 +34,6 @@ def test_best_and_worst_placements_match_an_exhaustive_search(tasks, machines, s
     assert worst_placement(tasks, room, cost).total == pytest.approx(max(totals))
 
 
-def test_random_placements_lie_between_best_and_worst():
-    slowdown = np.random.default_rng(3).random((9, 9))
-    room, cost = Room(3, 3), pairwise_cost(slowdown)
-    totals = random_totals(9, room, cost, draws=50, seed=1)
-    assert totals.min() >= best_placement(9, room, cost).total - 1e-9
-    assert totals.max() <= worst_placement(9, room, cost).total + 1e-9
-    assert totals.std() > 0
-
-
 def test_more_tasks_than_slots_are_refused():
     message = "5 tasks don't fit on 2 machines with 2 slots each; expected at most 4"
     with pytest.raises(InputError, match=message):
@@ -58,11 +49,13 @@ def test_a_placement_of_no_tasks_is_refused(place, slots):
 
 @pytest.mark.parametrize("slots", [2, 3])
 @pytest.mark.parametrize("machines", [2, 3, 5])
-def test_no_random_placement_is_worse_than_the_worst(machines, slots):
+def test_random_placements_lie_between_best_and_worst(machines, slots):
     slowdown = np.random.default_rng(machines).random((4, 4)) - 0.8
     room, cost = Room(machines, slots), pairwise_cost(slowdown)
     totals = random_totals(4, room, cost, draws=200, seed=1)
     assert totals.max() <= worst_placement(4, room, cost).total + 1e-9
+    assert totals.min() >= best_placement(4, room, cost).total - 1e-9
+    assert totals.std() > 0
 
 
 @pytest.mark.parametrize("room", [Room(10**9, 10**9), Room(3_000_000, 2), Room(1, 100_001)])

@@ -1,4 +1,4 @@
-"""What stands around every request, with an application that does little."""
+"""What stands around every request, and when the supervisor of workers replaces one or ends the server."""
 
 import asyncio
 import base64
@@ -6,9 +6,11 @@ import gzip
 import io
 import json
 import logging
+import signal
 import time
 import tracemalloc
 import zlib
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -17,14 +19,14 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Response
 from prometheus_client.parser import text_string_to_metric_families
 
-from serving.http import middleware, request_context, schemas
+from serving.http import middleware, request_context, schemas, server
 from serving.http.authentication import add_token
 from serving.http.batching import run_in_thread
 from serving.http.bodies import PARTS, Answered, body_of
 from serving.http.request_context import record_answer
 from serving.http.settings import ServerSettings
 from serving.models import ModelRef
-from serving.plugins import Endpoint, Registered, all_endpoints
+from serving.plugins import Endpoint, Registered
 from tests.asking import ask
 
 LIMIT = 200_000
@@ -322,12 +324,59 @@ def test_metrics_report_version_load_failure_and_swaps():
     assert found["perfjudge_model_swaps", ("key", "key")] == 1
 
 
-@pytest.mark.parametrize("endpoint", [*all_endpoints()], ids=lambda endpoint: endpoint.path)
-def test_each_endpoint_has_an_example_that_it_accepts(endpoint):
-    (example,) = endpoint.request.model_json_schema()["examples"]
-    assert endpoint.request.model_validate_json(json.dumps(example))
-
-
 def test_the_example_of_problem_details_is_registered():
     (example,) = schemas.ProblemDetails.model_json_schema()["examples"]
     assert schemas.ProblemDetails.model_validate(example)
+
+
+class ScriptedWorker:
+    """A worker that ends at the second check, and at the first one serves or is still starting."""
+
+    serves: list[bool]
+    pid, exitcode = 1, 7
+
+    def __init__(self, config, sockets, counts, place):
+        self.ready, self.checks = self.serves.pop(0), 0
+
+    def is_alive(self, timeout):
+        self.checks += 1
+        return self.checks == 1
+
+    def is_ready(self, timeout):
+        return self.ready
+
+    def start(self):
+        pass
+
+    kill = join = start
+
+
+@pytest.fixture
+def workers(monkeypatch, tmp_path):
+    """Supervise one place, whose workers successively serve or do not, until none is left to start."""
+
+    def supervise(*serves):
+        monkeypatch.setattr(ScriptedWorker, "serves", [*serves, False], raising=False)
+        workers = server.Workers(SimpleNamespace(workers=1, timeout_worker_healthcheck=1), sockets=[])
+        workers.init_processes()
+        for _ in range(2 * len(serves)):
+            workers.keep_subprocess_alive()
+        return workers
+
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(server, "Worker", ScriptedWorker)
+    return supervise
+
+
+@pytest.mark.parametrize(
+    ("serves", "ending"),
+    [
+        ([True] * 10, (0, False)),
+        ([False] * 2 + [True] + [False] * 2, (0, False)),
+        ([True] + [False] * 3, (3, True)),
+    ],
+)
+def test_only_three_failed_starts_in_a_row_end_the_server(workers, serves, ending):
+    supervisor = workers(*serves)
+    assert (supervisor.exit_code, supervisor.should_exit.is_set()) == ending

@@ -1,15 +1,64 @@
-"""The impact of programs with phases by progress, where the truth is known."""
+"""The impact of programs with phases by progress, where the truth is known, and runs that were swapped."""
+
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
+from sklearn.linear_model import LinearRegression
 
 from data.corun.synonyms import IntervalCounts
-from serving.corun.online_answer import predict_online
-from tests.model.corun.phases import Phased
+from data.corun.tables import CorunTables
+from features.corun.featurize import training_instances
+from features.corun.rates import Solo
+from serving.corun.online_answer import SWAPPED_LOG_ODDS, predict_online
+from training.corun.online import SampledRuns, fit_online_models, pair_runs
 from training.corun.progress import AlignedRuns, ImpactPosterior, PhaseReturns, impact_posterior
+from training.corun.splits import at_random, by_task
 
 RUNS = 200
+CLOCK = 3e9
+
+
+@dataclass(frozen=True)
+class Phased:
+    """A program that goes through 3 to 8 phases, once or in rounds; each with its own IPC and sensitivity."""
+
+    seconds: np.ndarray
+    ipc: np.ndarray
+    slower: np.ndarray
+
+    @classmethod
+    def of(cls, rng, seconds=60.0, rounds=None):
+        phases, drawn = rng.integers(3, 9), rng.integers(1, 9)
+        rounds = rounds or drawn
+        # what is starved of memory retires little, and mostly suffers more
+        starved = rng.uniform(0, 1, phases)
+        ipc = rng.uniform(1.2, 3.0, phases) * (1 - 0.75 * starved)
+        sensitive = np.clip(starved + rng.normal(0, 0.35, phases), 0, 1.2)
+        slower = 1 + rng.uniform(0.02, 0.4) * sensitive
+        order = np.tile(np.arange(phases), rounds)
+        lasts = rng.uniform(0.3, 1.7, phases)[order] * rng.uniform(0.9, 1.1, len(order))
+        return cls(lasts / lasts.sum() * seconds, ipc[order], slower[order])
+
+    @property
+    def impact(self):
+        return float(self.seconds @ self.slower / self.seconds.sum())
+
+    def sampled(self, rng, slower=None, until=np.inf, interval=0.2, noise=0.02):
+        """Return what perf stat -I counts until some seconds; `slower` is 1 alone."""
+        lasts = self.seconds * (1.0 if slower is None else slower)
+        ends = np.concatenate([[0.0], lasts.cumsum()])
+        stop = min(until, ends[-1])
+        times = np.append(np.arange(interval, stop - 1e-9, interval), stop)
+        work = np.concatenate([[0.0], (self.seconds * self.ipc * CLOCK).cumsum()])
+        shaken = np.exp(rng.normal(0, noise, (2, len(times))))
+        counts = np.diff(np.interp(times, ends, work), prepend=0.0) * shaken[0]
+        busy = np.diff(times, prepend=0.0)
+        events = {"instructions": counts, "cycles": busy * CLOCK * shaken[1], "task-clock": busy * 1000}
+        return pd.DataFrame({"t_seconds": times, **events})
 
 
 def predict(alone, together):
@@ -132,3 +181,45 @@ def test_quantiles_of_a_mixture_are_not_exceeded_that_often(means, deviations):
     posterior = ImpactPosterior(weights, np.array(means), np.array(deviations))
     parts = norm.cdf(posterior.quantiles(shares)[:, None], means, deviations)
     assert parts.mean(axis=1) == pytest.approx(shares, abs=1e-6)
+
+
+SHIPPED = Path(__file__).parents[3] / "data/raw/corun"
+#: What perf stat counts on any machine without a hardware counter.
+PERF = ("context-switches", "cpu-migrations", "major-faults", "minor-faults", "page-faults", "task-clock")
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """The first 2 s of all runs, and which belong together."""
+    tables = CorunTables.read(SHIPPED)
+    sampled = SampledRuns.from_samples(tables.samples, 2.0)
+    return sampled, pair_runs(sampled.runs, training_instances(tables, Solo.from_tables(tables)))
+
+
+def asked(shipped, divide, events):
+    """Return of each held-out pair whether it is asked about: as it is, and swapped."""
+    sampled, pairs = shipped
+    known = np.isin(sampled.events, events)
+    found = []
+    for train, test in divide(pairs, 5, 1):
+        learned, unseen = pairs.iloc[train], pairs.iloc[test]
+        (model,) = fit_online_models(sampled, learned, [LinearRegression()])
+        done = model.completion_rates(sampled.start)
+        found += [
+            [model.changes.swap_log_odds(sign * ratios, known) > SWAPPED_LOG_ODDS for sign in (1, -1)]
+            for ratios in done[unseen["corun"]] - done[unseen["solo"]]
+        ]
+    return np.array(found).mean(axis=0)
+
+
+@pytest.mark.parametrize("divide", [at_random, by_task])
+@pytest.mark.parametrize(("events", "least"), [(PERF, 0.85), (PERF[:1], 0.8)], ids=["perf", "one event"])
+def test_most_swapped_pairs_are_suspected_and_few_correct_ones(shipped, divide, events, least):
+    falsely, noticed = asked(shipped, divide, events)
+    assert falsely <= 0.01
+    assert noticed >= least
+
+
+def test_an_event_that_changes_either_way_raises_no_suspicion(shipped):
+    falsely, noticed = asked(shipped, at_random, ["page-faults"])
+    assert max(falsely, noticed) <= 0.02

@@ -84,15 +84,6 @@ def test_imported_labels_are_kept_once_with_author_and_time(here, capsys):
     assert 'result_status="pass"' in (here / "report.xml").read_text()
 
 
-def test_a_withdrawn_label_is_in_no_export(here, capsys):
-    imported(capsys, "mine")
-    give((MG, None, "anna"))
-    exported(capsys, "tables", "tables")
-    assert labels_of(here / "tables") == [(MG, "ben", "cannot_tell")]
-    assert run_command(["labels", "export", "-o", "mine"]) == 0
-    assert labels_of(here / "mine") == [(MG, "ben", "cannot_tell")]
-
-
 def test_an_edited_label_that_was_not_imported_is_not_overwritten(here, capsys):
     imported(capsys, "mine")
     file = here / "mine/labels.csv"

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.imports import ROOT
+from tests.system.conftest import Repository, new_environment
 
 PLUGIN = ROOT / "clients/pytest"
 #: Benchmarks with a clock of their own: six operations of 12 samples, the first of them LEVEL times as slow.
@@ -28,17 +29,13 @@ def test_sort(benchmark, number):
 
 
 @pytest.fixture(scope="session")
-def environment(made_once):
+def environment(made_once, needs_uv):
     """The interpreter of an environment that has pytest, pytest-benchmark and the plugin only."""
-    if shutil.which("uv") is None:
-        pytest.skip("needs uv on PATH")
 
     def fill(directory):
         # a build writes beside its sources
         shutil.copytree(PLUGIN, "plugin")
-        subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, "venv"], check=True)
-        install = ["uv", "pip", "install", "--quiet", "--python", "venv/bin/python", "./plugin"]
-        subprocess.run(install, check=True)
+        new_environment("venv", "./plugin")
 
     return made_once("plugin", fill) / "venv/bin/python"
 
@@ -97,35 +94,26 @@ def test_sessions_without_the_option_import_nothing_of_perfjudge(session):
     assert set(imported) - sys.stdlib_module_names == {"pytest"}
 
 
-def git(directory, *command):
-    names = ["-c", "user.name=anna", "-c", "user.email=anna@localhost"]
-    done = completed(directory, os.environ, "git", *names, *command)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 def test_pre_commit_compares_a_result_file_with_its_base(session, installed, tmp_path):
     for seed, (name, level) in enumerate((("base", 1.0), ("same", 1.0), ("slower", 1.3))):
         assert session(f"--benchmark-json={name}.json", level=level, seed=seed).returncode == 0
     hooks, project = tmp_path / "hooks", tmp_path / "project"
     for directory in (hooks, project):
         directory.mkdir()
-        git(directory, "init", "--quiet")
+    of_hooks, of_project = Repository(hooks), Repository(project)
     shutil.copy(ROOT / ".pre-commit-hooks.yaml", hooks)
-    git(hooks, "add", "--all")
-    git(hooks, "commit", "--quiet", "--message", "Add the hook")
+    of_hooks.commit("Add the hook")
     page = (ROOT / "docs/ci.md").read_text().partition("pre-commit-config.yaml -->\n\n```yaml\n")[2]
     settings = yaml.safe_load(page.partition("```")[0])
-    settings["repos"][0] |= {"repo": str(hooks), "rev": git(hooks, "rev-parse", "HEAD")}
+    settings["repos"][0] |= {"repo": str(hooks), "rev": of_hooks.git("rev-parse", "HEAD").strip()}
     (project / ".pre-commit-config.yaml").write_text(yaml.safe_dump(settings))
     shutil.copy(tmp_path / "base.json", project)
-    git(project, "add", "--all")
-    git(project, "commit", "--quiet", "--message", "Add a base")
+    of_project.commit("Add a base")
     places = {"PATH": f"{installed}:{os.environ['PATH']}", "PRE_COMMIT_HOME": str(tmp_path / "pre-commit")}
     expected = {"same": (0, "Passed"), "slower": (1, "regression │ test_sorting.py/test_sort[0]")}
     for name, (status, shown) in expected.items():
         shutil.copy(tmp_path / f"{name}.json", project / "results.json")
-        git(project, "add", "--all")
+        of_project.git("add", "--all")
         done = completed(project, os.environ | places, Path(sys.executable).with_name("pre-commit"), "run")
         assert (done.returncode, shown in done.stdout) == (status, True), done.stdout
-        git(project, "commit", "--quiet", "--no-verify", "--message", name)
+        of_project.git("commit", "--quiet", "--no-verify", "--message", name)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 import yaml
@@ -141,29 +140,9 @@ def _cut(raw):
 
 def copied(made, root):
     """Make a copy equal to the clone; what DVC and MLflow's store keep of it is read where it is."""
-    restore(made, root)
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.copytree(made, root, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
     (root / ".dvc/config.local").write_text(f"[cache]\n    dir = {made / '.dvc/cache'}\n")
-
-
-def restore(source, target):
-    """Make a directory equal to another one: what is new goes, what has another size or time is copied."""
-    target.mkdir(exist_ok=True)
-    wanted = {one.name: one for one in os.scandir(source) if one.name not in LEFT_OUT}
-    for one in os.scandir(target):
-        if one.name not in wanted or told(one) != told(wanted[one.name]):
-            shutil.rmtree(one) if one.is_dir(follow_symlinks=False) else Path(one).unlink()
-    for name, one in wanted.items():
-        if one.is_dir(follow_symlinks=False):
-            restore(one.path, target / name)
-        elif not os.path.lexists(target / name):
-            shutil.copy2(one, target / name, follow_symlinks=False)
-
-
-def told(entry):
-    """Return what tells whether a file is the same."""
-    found = entry.stat(follow_symlinks=False)
-    directory = entry.is_dir(follow_symlinks=False)
-    return found.st_mode, directory or (found.st_size, found.st_mtime_ns)
 
 
 @dataclass(frozen=True)

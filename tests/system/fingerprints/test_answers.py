@@ -7,6 +7,7 @@ import pytest
 
 from tests.commands import perfjudge
 from tests.system.browsing import faults
+from tests.system.conftest import problem, refused
 from tests.system.fingerprints.inputs import STRESSORS, fingerprints, request, written
 
 irup = partial(perfjudge, "irup")
@@ -40,8 +41,10 @@ def test_two_profiles_differ_and_one_equals_itself(profiles):
 @pytest.mark.parametrize("options", ["--metric seconds", "--better higher", "--keep-going"])
 def test_options_of_values_are_refused_for_two_profiles(options, machines, profiles):
     done = irup("diff", profiles["cached"], profiles["copying"], *options.split())
-    message = f"{options.split()[0]} needs --machines: without it, A and B are profiles, not values"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"perfjudge: {message}\n")
+    refused(
+        done,
+        f"perfjudge: {options.split()[0]} needs --machines: without it, A and B are profiles, not values",
+    )
     of_values = irup("diff", "cached", "copying", "--machines", machines, *options.split())
     assert (of_values.returncode, of_values.stderr) == (0, "")
 
@@ -83,11 +86,6 @@ BAD = {
     "bad.csv machine ": (fingerprints().assign(vm=0.0), "cached"),
     "neither a file nor an application": (fingerprints(), "nobody"),
 }
-
-
-def refused(done, told):
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert told in done.stderr
 
 
 @pytest.mark.parametrize(("told", "table", "application"), [(told, *given) for told, given in BAD.items()])
@@ -147,9 +145,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("told", "content"), REFUSED.items())
 def test_bad_requests_are_answered_with_problem_details(listening, told, content):
-    answer = post(listening, content)
-    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
-    assert told in answer.json()["detail"]
+    problem(post(listening, content), 422, told)
 
 
 def test_unknown_and_repeated_machines_are_answered_with_reasons(listening):

@@ -7,7 +7,7 @@ import pytest
 from lxml import etree
 
 from tests.commands import perfjudge
-from tests.system.conftest import Listening
+from tests.system.conftest import Listening, problem, refused
 from tests.system.matrices.inputs import ABNORMAL, NORMAL, asked, engine, request
 
 judge = partial(perfjudge, "judge")
@@ -46,11 +46,6 @@ def changed(source, rows=None, **columns):
 def verdicts(done):
     assert (done.returncode, done.stderr) == (0, "")
     return {one["pair_id"]: one for one in json.loads(done.stdout)["verdicts"]}
-
-
-def refused(done, told):
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert told in done.stderr
 
 
 @pytest.mark.parametrize("form", ["parquet", "columns", "rows"])
@@ -213,10 +208,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("content", "status", "told"), REFUSED.values(), ids=REFUSED)
 def test_bad_requests_are_answered_with_problem_details(listening_matrices, content, status, told):
-    answer = post(listening_matrices, content)
-    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
-    assert told in answer.json()["detail"]
-    assert "\n" not in answer.json()["detail"]
+    problem(post(listening_matrices, content), status, told)
 
 
 UNJUDGED = {

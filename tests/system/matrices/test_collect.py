@@ -114,26 +114,21 @@ def test_a_run_that_ends_before_it_is_made_invalid_is_repeated(sort, bench):
 
 @needs_perf
 @pytest.mark.parametrize(
-    ("defect", "metric", "least"),
+    ("defect", "words", "metric", "least"),
     [
-        ("extra-syscalls", "process.read_calls", 20),
-        ("extra-memory", "perf.page-faults", 32),
-        ("extra-switches", "process.voluntary_switches", 1),
-        ("lock-contention", "process.voluntary_switches", 1),
-        ("extra-fsync", "process.disk_written", 4),
+        ("extra-syscalls", 60.0, "process.read_calls", 18),
+        ("extra-memory", 60.0, "perf.page-faults", 28.8),
+        ("extra-switches", 60.0, "process.voluntary_switches", 0.9),
+        ("lock-contention", 60.0, "process.voluntary_switches", 0.9),
+        ("extra-fsync", 60.0, "process.disk_written", 3.6),
+        # these run from the start, and have a size
+        ("wakeups", 200.0, "process.voluntary_switches", 0.1),
+        ("idle-processes", 200.0, "process.level_Threads", 8),
     ],
 )
-def test_a_defect_changes_the_expected_metrics(sort, defect, metric, least):
-    assert sort(defect=defect, amount=1.0).metrics[metric] - sort().metrics[metric] >= 0.9 * least
-
-
-@needs_perf
-@pytest.mark.parametrize(
-    ("defect", "metric", "least"),
-    [("wakeups", "process.voluntary_switches", 0.1), ("idle-processes", "process.level_Threads", 8)],
-)
-def test_a_defect_from_the_start_changes_the_expected_metrics(sort, defect, metric, least):
-    spoiled, plain = (sort(words=200.0, defect=name, defect_size=1.0) for name in (defect, ""))
+def test_a_defect_changes_the_expected_metrics(sort, defect, words, metric, least):
+    how = {"defect_size": 1.0} if words > 60 else {"amount": 1.0}
+    spoiled, plain = sort(words=words, defect=defect, **how), sort(words=words)
     assert spoiled.metrics[metric] - plain.metrics[metric] >= least
 
 

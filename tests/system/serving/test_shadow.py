@@ -22,7 +22,7 @@ from serving.shadow import figures, request_log
 from serving.shadow.figures import Contenders, Disagreement, OpinionCounts
 from serving.shadow.request_log import AnsweredRequest, RequestLog, drain_requests
 from tests.commands import perfjudge
-from tests.system.conftest import FIGURE, MLFLOW_WARNINGS, PROGRAM, Listening, comparison, wait_until
+from tests.system.conftest import FIGURE, MLFLOW_WARNINGS, PROGRAM, Listening, comparison, refused, wait_until
 from tests.system.serving.registry import NAME, Registry
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
@@ -201,6 +201,5 @@ def test_champion_and_challenger_both_judge_a_source_on_disk(registry, tmp_path)
     (told,) = figures.read_report(tmp_path / "shadow.db").figures
     assert (told.judged, told.agreed, told.source) == (2, 1, str(source))
     registry.store.delete_registered_model_alias(NAME, CHALLENGER)
-    done = perfjudge("shadow", source)
     told = f"perfjudge: {NAME} has no challenger; dvc repro makes one of a candidate\n"
-    assert (done.returncode, done.stderr) == (2, told)
+    refused(perfjudge("shadow", source), told)
