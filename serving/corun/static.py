@@ -284,14 +284,14 @@ def explain_coruns(
     """
     card, events = static.card, frozenset(static.known_tasks.counted_events)
     by_feature = [_driver_of(name, events) for name in card.features]
-    drivers = [*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, by_feature)]), ""]
-    positions = np.array([drivers.index(driver) for driver in by_feature], np.intp)
+    owners = [*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, by_feature)]), ""]
+    positions = np.array([owners.index(owner) for owner in by_feature], np.intp)
     contrasts = [
         CorunContrast(
             features[row],
             static.known_tasks.usual_features(machine, len(corunners), card.features),
             positions,
-            len(drivers),
+            len(owners),
             named[np.array([row])],
         )
         for row, (_, corunners, machine) in enumerate(coruns)
@@ -299,7 +299,7 @@ def explain_coruns(
     with model_answering(card.model):
         shares = split_log_impacts(FittedImpact(static.quick().model, card.features), contrasts)
     return [
-        _explained_answer(corun, contrast, parts, drivers, static)
+        _explained_answer(corun, contrast, parts, owners, static)
         for corun, contrast, parts in zip(coruns, contrasts, shares, strict=True)
     ]
 
@@ -308,7 +308,7 @@ def _explained_answer(
     corun: tuple[str, tuple[str, ...], str],
     contrast: CorunContrast,
     parts: LogShares,
-    drivers: Sequence[str],
+    owners: Sequence[str],
     static: Static,
 ) -> tuple[ExplainedAnswer, list[ImpactShareAnswer]]:
     others, machine, features = list(corun[1]), corun[2], static.card.features
@@ -316,7 +316,7 @@ def _explained_answer(
     evidence = {f"{OWN}{CORUNS}": parts.of_task, f"{OTHERS}{CORUNS}": parts.of_corunners}
     numbers = parts.impact, parts.usual, points_per_log_share, *(side.share for side in evidence.values())
     require_finite(static.card.model, "contribution", numbers, parts.shares)
-    shares = dict(zip(drivers, parts.shares.tolist(), strict=True))
+    shares = dict(zip(owners, parts.shares.tolist(), strict=True))
     both_times = shares.pop("")
     for side in (OWN, OTHERS):
         shares[f"{side}{SECONDS}"] += both_times / 2

@@ -403,4 +403,5 @@ def test_a_missing_process_or_command_gives_a_one_line_error(watch):
     pid = os.spawnlp(os.P_NOWAIT, "true", "true")
     os.waitpid(pid, 0)
     refused(watch(str(pid), name="none.csv"), "none.csv: cannot be read")
-    refused(watch("there-is-no-such-program"), "there-is-no-such-program")
+    done = watch("there-is-no-such-program")
+    assert (done.returncode, done.stderr.count("there-is-no-such-program")) == (2, 1)
