@@ -30,7 +30,7 @@ TINY = 1e-18
 #: Cut of the robust scale: larger values, in units of the scale, may be changes.
 CUT = 3.0
 
-#: Variance of the Hodges-Lehmann estimate of normal samples, relative to that of their mean.
+#: Variance of the Hodges-Lehmann estimate of normal samples, and nearly of other levels, in that of the mean.
 _LEVEL_VARIANCE = np.pi / 3
 
 #: `relative_deviation` of samples from which on their mean is the better level.
@@ -109,7 +109,7 @@ def sample_variance(side: Samples, five: Floats) -> Floats:
 
 
 def _are_light_tailed(sides: Sequence[Samples]) -> NDArray[np.bool_]:
-    """Return whose samples have no heavier tails than normal ones, shape (n_configurations,)."""
+    """Return the configurations whose samples have no heavier tails than normal ones."""
     weights, sums = np.zeros((2, len(sides[0].lengths)))
     for side in sides:
         ratios = side.reduce_versions(relative_deviation)
