@@ -49,8 +49,8 @@ HISTORY = Path("benchmarks/history")
 #: Samples of an operation in a run (of a command, which takes seconds, one in `RARELY`), and the milliseconds
 #: that the reference is taken to last.
 SAMPLES, RARELY, REFERENCE_MS = 9, 3, 20.0
-#: Smaller changes, in percent, do not fail; nor does an operation that is not slower in so many runs.
-SMALLEST, ATTEMPTS = 5, 2
+#: Smaller changes, in percent, do not fail. Runs of this code and of the earlier commit, in alternation.
+SMALLEST, PAIRS = 5, 3
 #: Newest runs that the page shows, and earlier runs that each needs to be judged there.
 SHOWN, LEAST = 40, 10
 #: Separates time and commit in the names of runs; git reads such a name as the commit at its end.
@@ -129,42 +129,63 @@ def write_run(path: Path, samples: Samples) -> None:
 def check_speed(history: Path, *, add: bool) -> int:
     """Measure this code and compare it with the runs in `history`; return 1 if an operation became slower.
 
-    One that is slower in the first run is measured again, and fails if it is slower in `ATTEMPTS` runs.
-    Only `recent_runs` count, since many faster operations would be taken for variation. Without earlier runs
-    of this kind of machine, the commit of the newest run is measured here, too; without that commit, nothing
-    is compared. `add`: copy the first run to `history`.
+    Only `recent_runs` of this kind of machine count, since many faster operations would be taken for
+    variation. A machine may be slower for minutes: if operations are slower than in these runs, all are
+    measured `PAIRS` times more, in alternation with the commit of the newest run, and those fail that are
+    slower than that, too. Without such runs, only the commit is compared; without the commit, one more run
+    with `history`; without both, nothing. `add`: copy the first run to `history`.
     """
     commit = head_commit(Path())
     runs = [*run_files([history])] if history.is_dir() and any(history.iterdir()) else []
     earlier = recent_runs([run for run in runs if _machine_of(run) == machine_name()])
-    slower: set[str] = set()
-    with TemporaryDirectory() as scratch:
-        for attempt in range(ATTEMPTS):
-            name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}" + (f"{COMMIT}{commit[:8]}" if commit else "")
-            run = Path(scratch) / f"{name}.json"
-            if _measure_code(Path(), run):
+    name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}" + (f"{COMMIT}{commit[:8]}" if commit else "")
+    with TemporaryDirectory() as directory:
+        scratch = Path(directory)
+        first = scratch / f"{name}.json"
+        if _measure_code(Path(), first):
+            return BAD_INPUT
+        if add:
+            history.mkdir(parents=True, exist_ok=True)
+            shutil.copy(first, history)
+        suspects = _slower_operations(earlier[-1:], [first], earlier[:-1]) if earlier else None
+        if suspects == set() or not runs:
+            return 0
+        version = (earlier or runs)[-1].stem
+        base: list[Path] = []
+        target: list[Path] = []
+        for number in range(PAIRS):
+            base += _measure_commit(version, scratch / "base", number)
+            target.append(scratch / f"here-{number}.json")
+            if _measure_code(Path(), target[-1]):
                 return BAD_INPUT
-            if add and not attempt:
-                history.mkdir(parents=True, exist_ok=True)
-                shutil.copy(run, history)
-            known = earlier or (_measure_commit(runs[-1].stem, Path(scratch) / "base") if runs else [])
-            if not known:
-                sys.stderr.write(f"{history} has no run of {machine_name()} to compare with\n")
-                return 0
-            # with five operations or more, the variation between runs decides, and a small model serves
-            model, answer = write_model("logistic", Path(scratch)), Path(scratch) / "answer.json"
-            options = [part for path in known[:-1] for part in ("--history", path)]
-            options += ["--model", model, "--min-effect-size", SMALLEST, "--json-file", answer]
-            if code := run_command([*map(str, ["compare", known[-1], run, *options])]):
-                return code
-            verdicts = json.loads(answer.read_text())["verdicts"]
-            names = {row["operation"] for row in verdicts if row["outcome"] == "regression"}
-            slower = slower & names if attempt else names
-            if not slower:
-                return 0
-    remedy = "mend it, or acknowledge it in .perfjudge.yaml, see CONTRIBUTING.md"
-    sys.stderr.write(f"slower in each of {ATTEMPTS} runs: {', '.join(sorted(slower))}; {remedy}\n")
-    return 1
+            if not base:
+                break
+        if not base and not earlier:
+            sys.stderr.write(f"{history} has no run of {machine_name()} to compare with\n")
+            return 0
+        slower = _slower_operations(*((base, target) if base else (earlier[-1:], target, earlier[:-1])))
+        if suspects is not None:
+            slower &= suspects
+    if slower:
+        remedy = "mend it, or acknowledge it in .perfjudge.yaml, see CONTRIBUTING.md"
+        sys.stderr.write(f"slower than {version}: {', '.join(sorted(slower))}; {remedy}\n")
+    return 1 if slower else 0
+
+
+def _slower_operations(
+    base: Sequence[Path], target: Sequence[Path], history: Sequence[Path] = ()
+) -> set[str]:
+    """Print the comparison of runs; return the operations that are a regression. SystemExit if it fails."""
+    with TemporaryDirectory() as directory:
+        # with five operations or more, the variation between runs decides, and a small model serves
+        model, answer = write_model("logistic", Path(directory)), Path(directory) / "answer.json"
+        options = ["--model", model, "--min-effect-size", SMALLEST, "--json-file", answer]
+        for option, paths in (("--base", base), ("--target", target), ("--history", history)):
+            options += [part for path in paths for part in (option, path)]
+        if code := run_command([*map(str, ["compare", *options])]):
+            raise SystemExit(code)
+        verdicts = json.loads(answer.read_text())["verdicts"]
+    return {row["operation"] for row in verdicts if row["outcome"] == "regression"}
 
 
 def recent_runs(runs: Sequence[Path]) -> list[Path]:
@@ -182,12 +203,13 @@ def _measure_code(directory: Path, run: Path) -> int:
     return subprocess.call(command, cwd=directory)
 
 
-def _measure_commit(version: str, directory: Path) -> list[Path]:
+def _measure_commit(version: str, directory: Path, number: int) -> list[Path]:
     """Return a run of an earlier commit by the present suite; empty if git lacks it or measuring fails.
 
-    `version`: a name that git resolves. `directory`: where the files of the commit go.
+    `version`: a name that git resolves. `directory`: where the files of the commit go, if it does not exist
+    yet. The name of the run has `number`.
     """
-    archive, run = directory.with_suffix(".tar"), directory.with_name(f"{version}.json")
+    archive, run = directory.with_suffix(".tar"), directory.with_name(f"{version}-{number}.json")
     if not directory.exists():
         if subprocess.call(["git", "archive", "-o", archive, version]):
             return []
@@ -235,7 +257,7 @@ def write_page(history: Path) -> None:
             "detectable: the slow-down that the newest run would show with a probability of 80 %.",
             f"timeline: the last {SHOWN} runs; the lowest and the highest bar are 20 % from the median.",
             f"Of the last {len(judged)} runs, {slower.count([])} have no regression beside the runs",
-            f"before them; CI needs {ATTEMPTS} such runs to fail an operation. Called slower: {names}.",
+            f"before them. Called slower: {names}. CI measures these again beside the earlier commit.",
         ],
     ).publish("guard")
 

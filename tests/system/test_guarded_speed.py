@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from benchmarks import guard
 from tests.imports import ROOT, copied
@@ -56,42 +57,68 @@ def test_the_step_passes_unchanged_code_and_names_what_became_slower(tmp_path):
         file.write(SLOWER)
     slower = run()
     assert slower.returncode == 1, slower.stderr
-    assert "slower in each of 2 runs: judging; " in slower.stderr
+    assert re.search(r"^slower than \S+: judging; ", slower.stderr, re.MULTILINE)
 
 
-#: Stands for the suite: it takes longer where there is a file "slow".
+#: Stands for the suite: an operation takes longer where there is a file "slow", and all on a busy machine.
 FAKE = """
 import json, pathlib, sys
 samples = {name: [10.0, 10.1, 10.2, 9.9, 10.1] for name in "abcdef"}
 samples["c"] = [value * (1.5 if pathlib.Path("slow").exists() else 1) for value in samples["c"]]
+busy = 1.3 if pathlib.Path(BUSY).exists() else 1
 results = [{"benchmark": "b", "operation": name, "machine": MACHINE, "unit": "ms", "better": "lower",
-            "configurations": [{"samples": values}]} for name, values in samples.items()]
+            "configurations": [{"samples": [value * busy for value in values]}]}
+           for name, values in samples.items()]
 pathlib.Path(sys.argv[-1]).write_text(json.dumps({"results": results}))
 """
 
 
-def test_another_machine_measures_the_earlier_commit_and_this_one(tmp_path, monkeypatch, capfdbinary):
+@pytest.fixture
+def suite(tmp_path, monkeypatch):
+    """Return the commit of a project with the fake suite, which is the working directory."""
     monkeypatch.chdir(tmp_path)
-    suite = tmp_path / "benchmarks/guard.py"
-    suite.parent.mkdir()
-    suite.write_text(FAKE.replace("MACHINE", repr(guard.machine_name())))
+    fake = FAKE.replace("MACHINE", repr(guard.machine_name())).replace("BUSY", repr(str(tmp_path / "busy")))
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks/guard.py").write_text(fake)
     Repository(tmp_path).commit("Begin")
-    commit = guard.head_commit(tmp_path)
+    return guard.head_commit(tmp_path)
+
+
+def test_another_machine_measures_the_earlier_commit_and_this_one(suite, tmp_path, monkeypatch, capfdbinary):
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(guard, "machine_name", lambda: "abacus x1")
-        guard.write_run(tmp_path / f"history/20260101-000000-g{commit[:8]}.json", {("b", "c"): [1.0, 2.0]})
+        guard.write_run(tmp_path / f"history/20260101-000000-g{suite[:8]}.json", {("b", "c"): [1.0, 2.0]})
 
     history = ["--history", "history"]
     assert guard.main(history) == 0
     (tmp_path / "slow").touch()
     assert guard.main(history) == 1
-    assert b"slower in each of 2 runs: c; " in capfdbinary.readouterr().err
+    assert f"slower than 20260101-000000-g{suite[:8]}: c; ".encode() in capfdbinary.readouterr().err
     (tmp_path / ".perfjudge.yaml").write_text(ACKNOWLEDGED)
     assert guard.main(history) == 0
     assert b"acknowledged by anna: sorts twice" in capfdbinary.readouterr().out
     shutil.rmtree(tmp_path / ".git")
     assert guard.main(history) == 0
     assert b"no run of" in capfdbinary.readouterr().err
+
+
+def test_slower_code_fails_and_a_machine_that_is_slower_for_minutes_does_not(suite, tmp_path, capfdbinary):
+    history = ["--history", "history"]
+    for number in range(4):
+        run = tmp_path / f"history/20260101-00000{number}-g{suite[:8]}.json"
+        run.parent.mkdir(exist_ok=True)
+        assert subprocess.call([sys.executable, "-m", "benchmarks.guard", run]) == 0
+
+    (tmp_path / "busy").touch()
+    assert guard.main(history) == 0
+    assert b"regression" in capfdbinary.readouterr().out
+    (tmp_path / "slow").touch()
+    assert guard.main(history) == 1
+    assert f"slower than {run.stem}: c; ".encode() in capfdbinary.readouterr().err
+    # nothing but the history can tell without the commit
+    shutil.rmtree(tmp_path / ".git")
+    assert guard.main(history) == 1
+    assert f"slower than {run.stem}: a, b, c, d, e, f; ".encode() in capfdbinary.readouterr().err
 
 
 def test_an_unknown_operation_is_refused_before_anything_is_measured(monkeypatch, capsys, tmp_path):
