@@ -25,8 +25,8 @@ class EvaluateMatrices(Section):
 
     ``models`` are the candidates for champion under the full scheme; each search inside a training part has
     ``n_trials`` trials and at most ``max_components`` principal components. ``n_folds`` is the number of
-    folds of whole test cases for tables, ``n_cause_folds`` of whole causes, ``n_curve_folds`` for the figures
-    of the matrix paper; the ablation is scored on as many of the ``n_folds``.
+    folds of whole test cases for tables, ``n_cause_folds`` of whole causes and of pairs, ``n_curve_folds``
+    for the figures of the matrix paper; the ablation is scored on as many of the ``n_folds``.
     """
 
     n_trials: Count = 6

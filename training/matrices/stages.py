@@ -153,7 +153,7 @@ def evaluate_examples(
         splits[CAUSES] = _on_folds(evaluation, CAUSES, causes, wanted)
     champion = _champion_cell(wanted, rank_models([split["entries"] for split in splits.values()])[0])
     # test cases of test pairs may be in training
-    pairs = fold_parts(examples, deal_pairs_to_folds(examples.pairs, how.n_folds, seed))
+    pairs = fold_parts(examples, deal_pairs_to_folds(examples.pairs, how.n_cause_folds, seed))
     all_remedies = [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - of the matrix paper
     splits[PAIRS] = _on_folds(evaluation, PAIRS, pairs, [champion, *all_remedies])
     steps = _ablation_steps(champion, full)
