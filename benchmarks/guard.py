@@ -51,6 +51,8 @@ HISTORY = Path("benchmarks/history")
 SAMPLES, RARELY, REFERENCE_MS = 9, 3, 20.0
 #: Smaller changes, in percent, do not fail. Runs of this code and of the earlier commit, in alternation.
 SMALLEST, PAIRS = 5, 3
+#: An operation that is slower by this share than in the newest run is measured again, whatever the variation.
+SUSPECTED = 0.1
 #: Newest runs that the page shows, and earlier runs that each needs to be judged there.
 SHOWN, LEAST = 40, 10
 #: Separates time and commit in the names of runs; git reads such a name as the commit at its end.
@@ -130,42 +132,34 @@ def check_speed(history: Path, *, add: bool) -> int:
     """Measure this code and compare it with the runs in `history`; return 1 if an operation became slower.
 
     Only `recent_runs` of this kind of machine count, since many faster operations would be taken for
-    variation. A machine may be slower for minutes: if operations are slower than in these runs, all are
-    measured `PAIRS` times more, in alternation with the commit of the newest run, and those fail that are
-    slower than that, too. Without such runs, only the commit is compared; without the commit, one more run
-    with `history`; without both, nothing. `add`: copy the first run to `history`.
+    variation. A machine may be slower for minutes: if operations are slower than in these runs, or by
+    `SUSPECTED` than in the newest, all are measured `PAIRS` times more, in alternation with the commit of the
+    newest run. Those fail that are slower than that commit. Without such runs, only the commit is compared;
+    without the commit, one more run with `history`; without both, nothing. `add`: copy the first run to
+    `history`.
     """
     commit = head_commit(Path())
     runs = [*run_files([history])] if history.is_dir() and any(history.iterdir()) else []
     earlier = recent_runs([run for run in runs if _machine_of(run) == machine_name()])
+    before, newest = earlier[:-1], earlier[-1:]
     name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}" + (f"{COMMIT}{commit[:8]}" if commit else "")
     with TemporaryDirectory() as directory:
         scratch = Path(directory)
         first = scratch / f"{name}.json"
-        if _measure_code(Path(), first):
-            return BAD_INPUT
+        _measure_here(first)
         if add:
             history.mkdir(parents=True, exist_ok=True)
             shutil.copy(first, history)
-        suspects = _slower_operations(earlier[-1:], [first], earlier[:-1]) if earlier else None
+        suspects = _slower_operations(newest, [first], before, or_by=SUSPECTED) if earlier else None
         if suspects == set() or not runs:
             return 0
         version = (earlier or runs)[-1].stem
-        base: list[Path] = []
-        target: list[Path] = []
-        for number in range(PAIRS):
-            base += _measure_commit(version, scratch / "base", number)
-            target.append(scratch / f"here-{number}.json")
-            if _measure_code(Path(), target[-1]):
-                return BAD_INPUT
-            if not base:
-                break
+        base, target = _measure_in_turn(version, scratch)
         if not base and not earlier:
             sys.stderr.write(f"{history} has no run of {machine_name()} to compare with\n")
             return 0
-        slower = _slower_operations(*((base, target) if base else (earlier[-1:], target, earlier[:-1])))
-        if suspects is not None:
-            slower &= suspects
+        slower = _slower_operations(*((base, target) if base else (newest, target, before)))
+        slower &= slower if suspects is None else suspects
     if slower:
         remedy = "mend it, or acknowledge it in .perfjudge.yaml, see CONTRIBUTING.md"
         sys.stderr.write(f"slower than {version}: {', '.join(sorted(slower))}; {remedy}\n")
@@ -173,9 +167,12 @@ def check_speed(history: Path, *, add: bool) -> int:
 
 
 def _slower_operations(
-    base: Sequence[Path], target: Sequence[Path], history: Sequence[Path] = ()
+    base: Sequence[Path], target: Sequence[Path], history: Sequence[Path] = (), *, or_by: float = np.inf
 ) -> set[str]:
-    """Print the comparison of runs; return the operations that are a regression. SystemExit if it fails."""
+    """Print the comparison of runs; return the operations that are a regression. SystemExit if it fails.
+
+    `or_by`: also those that are slower by this share or more, and not acknowledged.
+    """
     with TemporaryDirectory() as directory:
         # with five operations or more, the variation between runs decides, and a small model serves
         model, answer = write_model("logistic", Path(directory)), Path(directory) / "answer.json"
@@ -185,7 +182,12 @@ def _slower_operations(
         if code := run_command([*map(str, ["compare", *options])]):
             raise SystemExit(code)
         verdicts = json.loads(answer.read_text())["verdicts"]
-    return {row["operation"] for row in verdicts if row["outcome"] == "regression"}
+    return {
+        row["operation"]
+        for row in verdicts
+        if row["outcome"] == "regression"
+        or (row["outcome"] != "acknowledged" and row["moved"] and -row["moved"]["change"] >= or_by)
+    }
 
 
 def recent_runs(runs: Sequence[Path]) -> list[Path]:
@@ -201,6 +203,24 @@ def recent_runs(runs: Sequence[Path]) -> list[Path]:
 def _measure_code(directory: Path, run: Path) -> int:
     command = [sys.executable, "-m", "benchmarks.guard", "--measure", str(run.absolute())]
     return subprocess.call(command, cwd=directory)
+
+
+def _measure_here(run: Path) -> Path:
+    if _measure_code(Path(), run):
+        raise SystemExit(BAD_INPUT)
+    return run
+
+
+def _measure_in_turn(version: str, scratch: Path) -> tuple[list[Path], list[Path]]:
+    """Return `PAIRS` runs of an earlier commit and of this code; without that commit, one run of this."""
+    base: list[Path] = []
+    target: list[Path] = []
+    for number in range(PAIRS):
+        base += _measure_commit(version, scratch / "base", number)
+        target.append(_measure_here(scratch / f"here-{number}.json"))
+        if not base:
+            break
+    return base, target
 
 
 def _measure_commit(version: str, directory: Path, number: int) -> list[Path]:
