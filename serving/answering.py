@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -166,6 +167,19 @@ def form_of(requested: Form | None, output: Path | None, forms: Sequence[Form]) 
     raise InputError(f"{what} a {output.suffix} file; expected {', '.join(suffixes)}", file=output)
 
 
+def require_outputs(outputs: Iterable[Path | None]) -> None:
+    """InputError if the directory of an output is missing, or two outputs are one file; None is ignored."""
+    files = set[Path]()
+    for output in filter(None, outputs):
+        _require_directory(output)
+        if output.is_dir():
+            raise InputError("is a directory; expected a file", file=output)
+        file = output.resolve()
+        if file in files and (file.is_file() or not file.exists()):
+            raise InputError("is named for two outputs; expected a file for each", file=output)
+        files.add(file)
+
+
 def _require_directory(output: Path) -> None:
     if not output.parent.is_dir():
         raise InputError("no such directory", file=output.parent)
@@ -174,6 +188,7 @@ def _require_directory(output: Path) -> None:
 def write_output(content: bytes | str, output: Path | None, *, styled: bool = False) -> None:
     """Write `content` to the file `output` atomically, or to standard output if that is None.
 
+    A link stays, an existing file keeps its permissions, and a device or a pipe is written to.
     Text is written in UTF-8; its control and invisible characters, except line feeds, are escaped in both
     cases, unless it is `styled` with colours for a terminal. Bytes are written as they are. InputError if the
     directory of `output` does not exist, OSError if writing fails.
@@ -186,8 +201,17 @@ def write_output(content: bytes | str, output: Path | None, *, styled: bool = Fa
             sys.stdout.flush()
     else:
         _require_directory(output)
-        with replacing(output) as path:
+        if output.exists() and not output.is_file():
+            # a device, a pipe, or a directory, which is an error
+            with name_write_errors(output):
+                output.write_bytes(content)
+            return
+        file = output.resolve()
+        _require_directory(file)
+        with replacing(file) as path:
             path.write_bytes(content)
+            if file.exists():
+                shutil.copymode(file, path)
 
 
 def import_sources(

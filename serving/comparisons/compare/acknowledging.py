@@ -9,6 +9,7 @@ import re
 import subprocess
 from calendar import month_abbr, month_name
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -80,20 +81,22 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 _YEAR, _MONTH = r"(19|20)\d\d", "|".join((*month_name[1:], *month_abbr[1:]))
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 #: A text that is meant as a day, although it may be none; a version such as 2026.1.2 is no such text.
 _LIKE_A_DAY = re.compile(
-    rf"{_YEAR}[-/]\d[-\d/ T:Z.+]*|0?[1-9]\d?([-/. ])0?[1-9]\d?\2{_YEAR}|.*\b({_MONTH})\b.*\b{_YEAR}",
+    rf"{_YEAR}[-/]\d[-\d/ T:Z.+]*|0?[1-9]\d?([-/. ])0?[1-9]\d?\2{_YEAR}|.*\b({_MONTH})\b.*\b{_YEAR}|"
+    rf"{_YEAR}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])|{_YEAR}-?W\d\d-?\d?",
     re.IGNORECASE,
 )
 
 
 def _day_or_name(value: object) -> object:
-    try:
-        return date.fromisoformat(value) if isinstance(value, str) else value
-    except ValueError:
-        if _LIKE_A_DAY.fullmatch(str(value)):
-            raise ValueError("expected a day such as 2026-12-31, or a version or commit") from None
-        return value
+    if isinstance(value, str) and _DAY.fullmatch(value):
+        with suppress(ValueError):
+            return date.fromisoformat(value)
+    if _LIKE_A_DAY.fullmatch(str(value)):
+        raise ValueError("expected a day such as 2026-12-31, or a version or commit")
+    return value
 
 
 _Until = Annotated[date | _Text, BeforeValidator(_day_or_name)]
@@ -193,8 +196,8 @@ class Acknowledgements:
     def find_excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
         """Return the excuse of each verdict from the first entry that covers it, else None.
 
-        A pass has none. Ignored are entries that have expired or do not apply to the
-        compared revisions, and entries whose `at_most` is smaller than the loss of the worst median.
+        A pass has none. Ignored are entries that have expired or do not apply to the compared revisions, and
+        entries whose `at_most` is smaller than the loss of the worst median, as it is where that was 0.
         """
         return [None if verdict.verdict == "pass" else self._find_excuse(verdict) for verdict in verdicts]
 
@@ -203,7 +206,7 @@ class Acknowledgements:
             if not self._covers(entry, verdict.benchmark, verdict.operation) or self._is_over(entry):
                 continue
             limit = getattr(entry, "at_most", None)
-            if limit is None or verdict.moved is None or 100 * -verdict.moved.change <= limit:
+            if limit is None or (verdict.moved is not None and 100 * -verdict.moved.change <= limit):
                 until, since = (str(getattr(entry, name, None) or "") for name in ("until", "since"))
                 return Excuse(kind, entry.by, entry.reason, until, since)
         return None

@@ -41,7 +41,7 @@ from data.errors import InputError
 from data.measure.child import end_in_good_order, execute
 from data.tables.problems import Problems
 from features.comparisons.between_run_variation import ASSUMED
-from serving.answering import write_output
+from serving.answering import require_outputs, write_output
 from serving.comparisons.compare.acknowledging import (
     DEFAULT,
     AcknowledgedFile,
@@ -305,6 +305,9 @@ def _command_place(command: Sequence[str]) -> str:
 
 
 def _run_command(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
+    for name in operations:
+        if set(name) & {"\0", "\n"}:
+            raise InputError(f"operation {name!r} has a control character, so it cannot be measured again")
     filled = [part.replace(OUTPUT, str(output)).replace(OPERATIONS, " ".join(operations)) for part in command]
     place, environment = _command_place(command), {VARIABLE: "\n".join(operations)}
     execute(filled, place, limit=seconds, environment=environment).require_success()
@@ -419,9 +422,10 @@ def compare_runs(
     those of other comparisons. `explain`: a table has the details of rows that need attention.
     InputError after all outputs if every row is invalid; before them if an input cannot be read, the sides
     have nothing in common or cannot be compared, a confirmation command fails, the directory of an output
-    does not exist, or the step summary cannot be written; OSError if another output cannot be written;
-    ModelError if the model computes a number that is not finite.
+    does not exist, two outputs are one file, or the step summary cannot be written; OSError if another output
+    cannot be written; ModelError if the model computes a number that is not finite.
     """
+    require_outputs((*files.values(), output))
     compared, terminal = comparing.compare_sides(), output is None and sys.stdout.isatty()
     rendered: dict[str, Callable[[], str | bytes]] = {
         "table": lambda: as_table(compared, terminal=terminal, explain=explain),
@@ -431,11 +435,11 @@ def compare_runs(
         "junit": lambda: as_junit_xml(compared),
         "html": lambda: as_page(compared, name),
     }
+    if step_summary:
+        append_step_summary(as_comment(compared, name))
     for file_form, path in files.items():
         if path is not None:
             write_output(rendered[file_form](), path)
-    if step_summary:
-        append_step_summary(as_comment(compared, name))
     if annotations:
         sys.stderr.writelines(github_annotations(compared))
     write_output(rendered[form](), output, styled=terminal and form == "table")

@@ -1,12 +1,15 @@
 """Two sides of a change, as CI compares them: several runs, acknowledgements, further runs, every answer."""
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 from datetime import date
+from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -265,6 +268,13 @@ def test_a_command_that_cannot_confirm_is_refused_in_one_line(compared, sides, t
         assert f"--confirm-base {unclosed!r}: no " in refused("x", "{output}", options=options)
 
 
+@pytest.mark.parametrize("name", ["nul\0", "two\nlines"])
+def test_a_name_that_a_command_cannot_be_given_is_refused(compared, tmp_path, name):
+    before, after = (run_file(tmp_path / f"{by}.json", levels={name: by}) for by in (100.0, 150.0))
+    code, _, said = compared(before, after, "--confirm", "1", "--", "cp", str(after), "{output}")
+    assert (code, f"operation {name!r} has a control character" in said) == (2, True), said
+
+
 @pytest.mark.parametrize(("option", "replaced"), [("--base", "BASELINE"), ("--target", "TARGET")])
 def test_a_side_that_is_given_twice_is_refused(compared, tmp_path, option, replaced):
     run = run_file(tmp_path / "b.json")
@@ -325,7 +335,7 @@ def test_a_wrong_file_of_acknowledgements_is_named(tmp_path, text, named):
 
 FORMS = [
     *("%Y-%-m-%-d", "%Y/%m/%d", "%Y-%m", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d 00:00", "%d.%m.%Y", "%-m/%-d/%Y"),
-    *("%d-%m-%Y", "%b %-d %Y", "%-d %B %Y", "%d-%b-%Y"),
+    *("%d-%m-%Y", "%b %-d %Y", "%-d %B %Y", "%d-%b-%Y", "%Y%m%d", "%G-W%V-%u", "%GW%V"),
 ]
 
 
@@ -442,6 +452,47 @@ def test_annotations_are_escaped_and_the_summary_is_written(compared, tmp_path, 
     assert (code, said.count("\n")) == (2, 1)
 
 
+def test_links_devices_and_permissions_of_outputs_stay(compared, tmp_path):
+    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.5})
+    (tmp_path / "elsewhere").mkdir()
+    page, linked, fifo = tmp_path / "page.html", tmp_path / "elsewhere/comment.md", tmp_path / "fifo"
+    page.touch(0o600)
+    for name, target in (("link.md", linked), ("null.xml", Path("/dev/null"))):
+        (tmp_path / name).symlink_to(target)
+    os.mkfifo(fifo)
+    read = []
+    reader = Thread(target=lambda: read.append(fifo.read_text()), daemon=True)
+    reader.start()
+    outputs = ("--html", page, "--markdown", tmp_path / "link.md", "--junit", tmp_path / "null.xml")
+    assert compared(before, after, *outputs, "-o", fifo, form="table")[0] == 0
+    reader.join(60)
+    assert "regression" in read[0]
+    assert linked.read_text().startswith("<!-- perfjudge compare")
+    assert (page.stat().st_mode & 0o777, Path("/dev/null").is_char_device(), fifo.is_fifo()) == (
+        0o600,
+        True,
+        True,
+    )
+    assert (tmp_path / "link.md").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--markdown", "page.html"], "named for two outputs"),
+        (["--markdown", "none/page.md"], "none: no such directory"),
+        (["-o", "."], "is a directory"),
+        (["--step-summary"], "No such file"),
+    ],
+)
+def test_nothing_is_written_if_an_output_is_refused(compared, tmp_path, monkeypatch, options, named):
+    run_file(tmp_path / "b.json")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "none/summary"))
+    code, _, said = compared("b.json", "b.json", "--html", "page.html", *options, form="table")
+    assert (code, named in said) == (2, True), said
+    assert not (tmp_path / "page.html").exists()
+
+
 @pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
 def test_two_hyperfine_commands_of_one_file_are_both_sides(compared, tmp_path):
     quick, slow, bench = "sleep 0.02", "sleep 0.3", tmp_path / "bench.json"
@@ -490,10 +541,12 @@ def test_a_metric_that_appears_or_vanishes_is_reported(compared, tmp_path, level
     assert text == f"threads 1: the {side} holds no value above 0, the {other}'s median"
     assert float(median) == pytest.approx(3, rel=0.02)
     entry = {"operation": "allocs", "reason": "a cache", "by": "nobody"}
-    (tmp_path / ".perfjudge.yaml").write_text(json.dumps({"unstable": [entry]}))
-    code, answer, _ = compared("b.json", "n.json", "--fail-on-regression")
-    expected = "acknowledged" if outcome == "regression" else outcome
-    assert (code, outcomes(answer)["allocs"]) == (0, expected)
+    limited = entry | {"until": "2999-12-31", "at_most": 50}
+    for content, excused in (({"unstable": [entry]}, True), ({"acknowledged": [limited]}, False)):
+        (tmp_path / ".perfjudge.yaml").write_text(json.dumps(content))
+        _, answer, _ = compared("b.json", "n.json", "--fail-on-regression")
+        expected = "acknowledged" if excused and outcome == "regression" else outcome
+        assert outcomes(answer)["allocs"] == expected
 
 
 @pytest.mark.parametrize(
