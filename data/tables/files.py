@@ -1,13 +1,14 @@
-"""Write files atomically, and read them with errors of one line."""
+"""Write files atomically, read them with errors of one line, and sort their names."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -222,6 +223,37 @@ def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
         raise InputError(f"is not YAML ({exc})", file=path) from exc
     except InputError as exc:
         raise exc.with_file(path) from exc
+
+
+_PARTS = re.compile(r"[0-9]+|[^0-9]+")
+#: Parts of names of pre-releases, which sort before the release.
+_BEFORE = re.compile(r"[-._~+]*(rc|alpha|beta|pre|dev)[-._]*", re.IGNORECASE)
+#: Number of first characters of a name that are compared.
+_LONGEST = 1_000
+_EARLIER, _END, _LETTERS, _NUMBER = range(4)
+
+
+def natural_key(name: str) -> tuple[tuple[int, Any], ...]:
+    """Return a key that sorts versions or names of files naturally: 4.9 < 4.10-rc1 < 4.10 < 4.10-2.
+
+    Numbers are compared by value (01 equals 1). The text between numbers, with its separators, is compared by
+    code point; where one name has text and the other a number, the text comes first. Where one name ends
+    and the other goes on, the one that ends comes first, unless the other goes on with rc, alpha, beta,
+    pre or dev (in any case, with or without separators), which comes before any other text, too. Only the
+    first 1000 characters count.
+    """
+    parts = [
+        (_NUMBER, int(text))
+        if text[0] in "0123456789"
+        else (_EARLIER if _BEFORE.fullmatch(text) else _LETTERS, text)
+        for text in _PARTS.findall(name[:_LONGEST])
+    ]
+    return (*parts, (_END, ""))
+
+
+def in_natural_order(paths: Iterable[Path]) -> list[Path]:
+    """Return paths sorted by the `natural_key` of their names, equal ones by code point."""
+    return sorted(paths, key=lambda path: (natural_key(path.name), path.name))
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -17,7 +17,7 @@ from data.comparisons.validity import find_errors
 from data.deferred import pd
 from data.errors import InputError
 from data.parallel import garbage_collection_off
-from data.tables.files import content_of, naming_unreadable
+from data.tables.files import content_of, in_natural_order, naming_unreadable
 from data.tables.formats import Format, Reading, choose_reader
 from data.tables.problems import Problems, nearest_name
 
@@ -201,10 +201,10 @@ def results_of_run(
 def _files_in(paths: list[Path], suffix: str) -> list[Path]:
     files: list[Path] = []
     for path in paths:
-        inside = sorted(path.glob(f"*{suffix}")) if path.is_dir() else [path]
+        inside = list(path.glob(f"*{suffix}")) if path.is_dir() else [path]
         if not inside:
             raise InputError(f"holds no {suffix} file", file=path)
-        files += inside
+        files += in_natural_order(inside)
     return files
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,32 +19,8 @@ from data.comparisons.timelines.rules import ROLES, Role, RuleSet
 from data.comparisons.timelines.runs import OPERATION, RunSeries, TimelineRun
 from data.comparisons.units import scale_to
 from data.errors import InputError
+from data.tables.files import natural_key
 from data.tables.problems import Problems
-
-_PARTS = re.compile(r"[0-9]+|[^0-9]+")
-#: Parts of names of pre-releases, which sort before the release.
-_BEFORE = re.compile(r"[-._~+]*(rc|alpha|beta|pre|dev)[-._]*", re.IGNORECASE)
-#: Number of first characters of a name that are compared.
-_LONGEST = 1_000
-_EARLIER, _END, _LETTERS, _NUMBER = range(4)
-
-
-def natural_key(version: str) -> tuple[tuple[int, Any], ...]:
-    """Return a key that sorts versions naturally: 4.9 < 4.10-rc1 < 4.10 < 4.10-2.
-
-    Numbers are compared by value (01 equals 1). The text between numbers, with its separators, is compared by
-    code point; where one version has text and the other a number, the text comes first. Where one version
-    ends and the other goes on, the one that ends comes first, unless the other goes on with rc, alpha, beta,
-    pre or dev (in any case, with or without separators), which comes before any other text, too. Only the
-    first 1000 characters count.
-    """
-    parts = [
-        (_NUMBER, int(text))
-        if text[0] in "0123456789"
-        else (_EARLIER if _BEFORE.fullmatch(text) else _LETTERS, text)
-        for text in _PARTS.findall(version[:_LONGEST])
-    ]
-    return (*parts, (_END, ""))
 
 
 def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:

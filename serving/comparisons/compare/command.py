@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -39,6 +38,7 @@ from data.comparisons.params import Measure
 from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
 from data.measure.child import end_in_good_order, execute
+from data.tables.files import in_natural_order
 from data.tables.problems import Problems
 from features.comparisons.between_run_variation import ASSUMED
 from serving.answering import require_outputs, write_output
@@ -206,16 +206,12 @@ def run_files(paths: Sequence[Path]) -> Iterator[Path]:
     directory yields the files and directories in it, without hidden ones and files of `NO_MEASUREMENTS`, in
     natural order (9 before 10); these are not searched further. InputError if there are none.
     """
-
-    def natural_key(path: Path) -> list[tuple[int, str]]:
-        return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", path.name)]
-
     for path in paths:
         if not path.is_dir() or _is_one_source(path):
             yield path
             continue
         runs = (file for file in path.iterdir() if file.name[0] != "." and file.name not in NO_MEASUREMENTS)
-        inside = sorted(runs, key=natural_key)
+        inside = in_natural_order(runs)
         if not inside:
             raise InputError("holds no run", file=path)
         yield from inside

@@ -41,6 +41,25 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr("data.comparisons.stages.CHUNK_ROWS", 10)
 
 
+RUN_FILES = {
+    "run-json": '{"results": [{"benchmark": "words", "operation": "join", "better": "lower", '
+    '"configurations": [{"samples": [5, 6]}]}]}',
+    "go-bench": "BenchmarkJoin 10 5 ns/op\nBenchmarkJoin 10 6 ns/op\n",
+    "result-xml": (SAMPLES.parent / "before.xml").read_text(),
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), RUN_FILES.items(), ids=RUN_FILES)
+def test_files_of_a_directory_are_versions_in_natural_order(tmp_path, kind, text):
+    for number in range(8, 12):
+        suffix = {"go-bench": "txt"}.get(kind, kind.rpartition("-")[2])
+        (tmp_path / f"run-{number}.{suffix}").write_text(text)
+    comparisons = formats.read_tables(kind, [tmp_path]).tables.comparisons
+    # the identifier begins with the version, which is the name of the file, or the source is the file
+    names = (comparisons["comparison_id"] + comparisons["source"]).str.extract(r"(run-\d+)")[0]
+    assert [*dict.fromkeys(names)] == ["run-9", "run-10", "run-11"]
+
+
 def test_many_chunks_make_the_same_tables_as_one(source, small_pieces, tmp_path):
     imported = import_tables("comparison-xml", [source], tmp_path / "out")
     assert imported.tables == {"results": 50, "comparisons": 5, "labels": 5}

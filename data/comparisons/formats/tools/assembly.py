@@ -20,6 +20,7 @@ from data.comparisons.params import Measure
 from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN, scale_to
 from data.errors import InputError
+from data.tables.files import in_natural_order
 from data.tables.problems import Problems
 
 #: Benchmark, operation (with its mode, if it has one) and machine.
@@ -211,12 +212,12 @@ def read_tool_tables(
 
     A source is a file, or a directory that the tool fills as a whole. Its versions are sorted by time if all
     have one, else they keep their order. Every version but the first is compared with the last version before
-    it that measured the operation. The files of a directory are read in the order of their names, character
-    by character (10 before 9). Values are converted to the first unit of their operation; operations that are
-    0 in all of several versions are dropped, with a note. A chunk ends with the operation that reaches
-    `chunk_rows` results (None, or a single version: one chunk). InputError at the first source that is
-    invalid or contradicts the units or directions of earlier ones, or at a directory without files of
-    measurements; with ``problems.keep_going``, it is skipped as a whole.
+    it that measured the operation. The files of a directory are read in the natural order of their names (9
+    before 10). Values are converted to the first unit of their operation; operations that are 0 in all of
+    several versions are dropped, with a note. A chunk ends with the operation that reaches `chunk_rows`
+    results (None, or a single version: one chunk). InputError at the first source that is invalid or
+    contradicts the units or directions of earlier ones, or at a directory without files of measurements; with
+    ``problems.keep_going``, it is skipped as a whole.
     """
     runs = Runs(tool.name)
     for path, files in iterate_sources(tool, paths, problems):
@@ -258,10 +259,10 @@ def iterate_sources(
 def measurement_files(directory: Path) -> list[Path]:
     """Return the sorted files of a directory that have the first suffix of `SUFFIXES` that occurs in it.
 
-    The suffixes are .xml, .json, .jsonl, .csv, .txt and .log, in this order. Hidden files count;
-    ``labels.csv``, ``package.json``, ``asv.conf.json`` and files in subdirectories do not. [] if there are
-    none, or the directory is missing.
+    They are in the natural order of their names. The suffixes are .xml, .json, .jsonl, .csv, .txt and .log,
+    in this order. Hidden files count; ``labels.csv``, ``package.json``, ``asv.conf.json`` and files in
+    subdirectories do not. [] if there are none, or the directory is missing.
     """
-    by_suffix = (sorted(directory.glob(f"*{suffix}")) for suffix in SUFFIXES)
+    by_suffix = (directory.glob(f"*{suffix}") for suffix in SUFFIXES)
     files = ([path for path in paths if path.name not in NO_MEASUREMENTS] for paths in by_suffix)
-    return next(filter(None, files), [])
+    return in_natural_order(next(filter(None, files), []))
