@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from data.comparisons.formats.tools.measurement import Measurement, SourceFiles
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, parse_time
 from data.comparisons.formats.tools.recognition import ToolFormat
 from data.comparisons.pair import MODE, list_names
 from data.comparisons.params import Measure
@@ -65,10 +65,11 @@ def _merge_measurements(
 ) -> tuple[dict[ListKey, _Values], list[str]]:
     """Merge measurements by series and version; return them and the versions, by time if all have one.
 
-    A note says if there are summaries.
+    Notes say if there are summaries, and if a time of several versions cannot be read.
     """
     lists: dict[ListKey, _Values] = {}
     times: dict[str, str] = {}
+    unread: str | float | None = None
     for row in measurements:
         # by position: access by name takes longer
         operation, samples, unit, better, benchmark, machine, threads, version, when, summary, mode = row
@@ -81,10 +82,16 @@ def _merge_measurements(
             lists[key] = _Values(array("d", samples), dict(summary) if summary else _NO_SUMMARY)
         else:
             values.add_samples(samples, summary)
-        if when < times.setdefault(version, when):
-            times[version] = when
+        time = parse_time(when)
+        if when and not time:
+            unread = unread or when
+        if time < times.setdefault(version, time):
+            times[version] = time
     if not lists:
         raise InputError("holds no measurement", file=source.path)
+    if unread and len(times) > 1:
+        problem = f'has the time "{unread}", which is not of ISO 8601'
+        source.problems.add_note(f"{source.path} {problem}; its versions are in the order of their rows")
     versions = sorted(times, key=times.__getitem__) if all(times.values()) else list(times)
     return lists, versions
 
@@ -257,7 +264,7 @@ def iterate_sources(
 
 
 def measurement_files(directory: Path) -> list[Path]:
-    """Return the sorted files of a directory that have the first suffix of `SUFFIXES` that occurs in it.
+    """Return the files of a directory that have the first suffix of `SUFFIXES` that occurs in it.
 
     They are in the natural order of their names. The suffixes are .xml, .json, .jsonl, .csv, .txt and .log,
     in this order. Hidden files count; ``labels.csv``, ``package.json``, ``asv.conf.json`` and files in

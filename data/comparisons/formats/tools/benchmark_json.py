@@ -20,7 +20,6 @@ from data.comparisons.formats.tools.measurement import (
     decode_each,
     decode_json,
     name_with_parameters,
-    parse_time,
     read_json,
 )
 from data.comparisons.formats.tools.recognition import Keys, tool_format
@@ -227,7 +226,7 @@ def read_asv(source: SourceFiles) -> Iterator[Measurement]:
     for path in results:
         content = read_json(path, _AsvFile)
         benchmarks = benchmarks_in(path.parent.parent / BENCHMARKS)
-        machine, when = content.params.machine, parse_time(content.date)
+        machine, when = content.params.machine, content.date
         names = (content.env_name, machine, 1, content.commit_hash[:10], when)
         for name, raw in content.results.items():
             row = decode_json(raw, list[msgspec.Raw], path, f"results.{name}")

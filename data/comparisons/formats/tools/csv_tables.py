@@ -13,7 +13,6 @@ from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
     delimiter_of,
-    parse_time,
 )
 from data.comparisons.formats.tools.recognition import Columns, tool_format
 from data.comparisons.units import MAX_THREADS, UNKNOWN
@@ -45,10 +44,9 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
     version`` and ``measured_at``; where these are missing or empty, machine and unit are "unknown", threads
     1, the others empty. Columns are separated by comma, semicolon or tab. An empty ``better`` is that of
     other rows of the operation in the file; without any, the user's choice is used, else higher is assumed,
-    with a note. A text in ``measured_at`` that is not a time, and columns with other names, are ignored.
-    InputError if a file cannot be read, a required column is missing,
-    another column has nearly the name of a missing one, or an operation, value, ``better`` or ``threads`` is
-    invalid.
+    with a note. Columns with other names are ignored. InputError if a file cannot be read, a required column
+    is missing, another column has nearly the name of a missing one, or an operation, value, ``better`` or
+    ``threads`` is invalid.
     """
     for path in source.files:
         table = read_cells(path, [OPERATION, VALUE], sep=delimiter_of(path))
@@ -64,7 +62,7 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
         table["better"] = stated.fillna(of_operation.transform("first")).fillna("")
         for key, samples in values.groupby([table[name] for name in COLUMNS], sort=False):
             benchmark, operation, machine, unit, better, threads, version, measured_at = key
-            names = (benchmark, machine, int(threads), version, parse_time(measured_at))
+            names = (benchmark, machine, int(threads), version, measured_at)
             better = source.better_direction(better)
             yield Measurement(operation, samples.tolist(), unit, better, *names)
 
@@ -117,9 +115,9 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
     test's attributes, ``commit``, ``version``, ``revision`` and ``sha``; else it is the time. Without
     configured metrics, all other columns of numbers are metrics, with the user's choice of better values,
     else higher is assumed, with a note. Higher is better for configured metrics unless their ``direction`` is
-    -1. Empty cells are skipped. A row whose time cannot be parsed has values without a time; as a version,
-    its text is kept. InputError if a file cannot be read, a column is missing, a value is not a finite
-    number, the configuration is invalid (such as a ``direction`` of 0), or ``branch`` has several values.
+    -1. Empty cells are skipped. InputError if a file cannot be read, a column is missing, a value is not a
+    finite number, the configuration is invalid (such as a ``direction`` of 0), or ``branch`` has several
+    values.
     """
     for path in source.files:
         test = _otava_test(path)
@@ -136,7 +134,7 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
         versions = next(
             (table[name] for name in (*test.attributes, *_VERSIONS) if name in table), table[time]
         )
-        times = [parse_time(text) for text in table[time]]
+        times = table[time].tolist()
         metrics = test.metrics or {
             str(name): {}
             for name in table

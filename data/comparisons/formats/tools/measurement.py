@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -24,9 +25,9 @@ class Measurement(NamedTuple):
     """Values of one series at one version; measurements of the same series and version are merged.
 
     `operation` includes the parameters that the tool varies. An empty `benchmark` means the tool's name, an
-    empty `version` the name of the source. `when` sorts the versions of a source if all have it. `summary`
-    maps names of ``STATS`` to numbers, for measurements without values. `mode` is how the tool measured; it
-    follows the name of an operation that was measured in several modes.
+    empty `version` the name of the source. `when`, a time that `parse_time` can read, sorts the versions of a
+    source if all have it. `summary` maps names of ``STATS`` to numbers, for measurements without values.
+    `mode` is how the tool measured; it follows the name of an operation that was measured in several modes.
     """
 
     operation: str
@@ -37,7 +38,7 @@ class Measurement(NamedTuple):
     machine: str = UNKNOWN
     threads: int = 1
     version: str = ""
-    when: str = ""
+    when: str | float | None = None
     summary: Mapping[str, float] | None = None
     mode: str = ""
 
@@ -105,6 +106,7 @@ _MILLISECONDS = 1e11
 _BASIC_DATE = re.compile(r"(?:19|20)\d{6}")
 
 
+@lru_cache(2**16)
 def parse_time(text: str | float | None) -> str:
     """Return a time as ISO 8601 in UTC, which sorts as text; empty if `text` is not a time.
 

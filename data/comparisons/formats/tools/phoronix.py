@@ -11,7 +11,6 @@ from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
     decode_json,
-    parse_time,
     read_json,
 )
 from data.comparisons.formats.tools.recognition import Keys, tool_format
@@ -78,7 +77,7 @@ def _read_phoronix_json(source: SourceFiles, path: Path) -> Iterator[Measurement
         for system, entry in test.results.items():
             single = [entry.value] if isinstance(entry.value, float) else []
             values = entry.raw_values or single
-            when = parse_time(content.systems[system].timestamp) if system in content.systems else ""
+            when = content.systems[system].timestamp if system in content.systems else ""
             if values:
                 yield Measurement(name, values, test.scale, better, version=system, when=when)
             else:
@@ -87,10 +86,7 @@ def _read_phoronix_json(source: SourceFiles, path: Path) -> Iterator[Measurement
 
 def _read_phoronix_xml(source: SourceFiles, path: Path) -> Iterator[Measurement]:
     root = WholeDocument(Document.from_path(path)).root
-    times = {
-        _child_text(part, "Identifier"): parse_time(_child_text(part, "TimeStamp"))
-        for part in root.iter("System")
-    }
+    times = {_child_text(part, "Identifier"): _child_text(part, "TimeStamp") for part in root.iter("System")}
     for result in root.iter("Result"):
         title = _child_text(result, "Title") or _child_text(result, "Identifier")
         name, scale = _test_name(title, _child_text(result, "Description")), _child_text(result, "Scale")

@@ -15,7 +15,6 @@ from data.comparisons.formats.tools.measurement import (
     decode_each,
     decode_json,
     name_with_parameters,
-    parse_time,
     read_content,
     read_json,
     standard_json,
@@ -81,7 +80,7 @@ def read_lnt(source: SourceFiles) -> Iterator[Measurement]:
             run = {**content.run_1.info, "end_time": content.run_1.end_time}
         machine = content.machine_1.name if content.machine_1 else str(content.machine.get("name", UNKNOWN))
         version = next((str(run[key]) for key in _LNT_VERSIONS if run.get(key)), path.stem)
-        when = parse_time(str(run.get("end_time") or run.get("start_time") or ""))
+        when = str(run.get("end_time") or run.get("start_time") or "")
         for test, metric, values in _lnt_values(content, path):
             if values and metric not in _NO_LNT_METRICS and not metric.endswith("status"):
                 unit, better = _LNT_METRICS.get(metric, (UNKNOWN, None))
@@ -178,7 +177,7 @@ def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
                 str(tags.get("suite") or ""),
                 result.machine_info.name if result.machine_info else UNKNOWN,
                 version=(commit.sha or commit.commit or "")[:10],
-                when=parse_time(commit.timestamp or result.timestamp),
+                when=commit.timestamp or result.timestamp,
             )
 
 
@@ -271,5 +270,5 @@ def _series_measurements(series: _HerderSeries) -> Iterator[Measurement]:
             better,
             series.suite,
             version=(point.revision or "")[:12] or str(point.push_id or point.push_timestamp or ""),
-            when=parse_time(point.push_timestamp),
+            when=point.push_timestamp,
         )

@@ -27,6 +27,22 @@ def test_versions_are_ordered_by_appearance_or_time(tmp_path, month):
         assert compared(path) == [[f"{target}/long-csv/join", 0, 1]]
 
 
+@pytest.mark.parametrize("time", ["2026-9-30", "yesterday", "30.09.2026"])
+@pytest.mark.parametrize("column", ["measured_at", "time"])
+def test_a_note_names_a_time_that_cannot_be_read(tmp_path, column, time):
+    if column == "time":
+        header, row = "time,commit,ms", "{0},{1},5"
+    else:
+        header, row = "operation,better,version,measured_at,value", "join,lower,{1},{0},5"
+    days = {"new": "2026-10-01", "old": time}
+    text = "".join(f"{row.format(day, version)}\n" * 2 for version, day in days.items())
+    path = written(tmp_path / "a.csv", f"{header}\n{text}")
+    reading = formats.read_tables(formats.recognise_format(path), [path])
+    assert reading.tables.comparisons["comparison_id"].tolist()[0].startswith("old/")
+    problem = f'{path} has the time "{time}", which is not of ISO 8601'
+    assert f"{problem}; its versions are in the order of their rows" in reading.notes
+
+
 def test_units_of_versions_are_converted_to_the_first(tmp_path):
     first = written(tmp_path / "1.csv", "operation,better,unit,value\njoin,lower,ms,500\njoin,lower,ms,600\n")
     second = written(tmp_path / "2.csv", "operation,better,unit,value\njoin,lower,s,0.5\njoin,lower,s,0.75\n")
