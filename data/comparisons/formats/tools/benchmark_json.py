@@ -286,6 +286,7 @@ class _HyperfineCommand(Summary):
     parameter: str | None = None
     parameters: dict[str, str] = msgspec.field(default_factory=dict)
     times: list[float] | None = None
+    exit_codes: list[int | None] = msgspec.field(default_factory=list)
     measurements: list[dict[str, Any]] | None = None
     summary: dict[str, _HyperfineSummary] = msgspec.field(default_factory=dict)
 
@@ -305,7 +306,8 @@ def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
     Versions are those of the JSON format. Times of version 1 are in s; version 2 names the unit. A summary
     has those of min, q1, median, q3, max, mean and stdev that are present. Without these, the measurement has
     no values. Lower is better. The operation is the command's name, else the command, with parameters in
-    brackets. InputError for an unreadable or invalid file.
+    brackets. A note says how many runs failed; they are included. InputError for an unreadable or invalid
+    file.
     """
     for path in source.files:
         content = read_json(path, _HyperfineFile)
@@ -314,7 +316,9 @@ def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
             parameters = command.parameters | ({"parameter": command.parameter} if command.parameter else {})
             name = name_with_parameters(command.name or command.command, parameters)
             values, unit, summary = command.times or [], "s", command.present_numbers
+            exit_codes = command.exit_codes
             if command.measurements:
+                exit_codes = [run.get("exit_code", 0) for run in command.measurements]
                 runs = [run.get(metric) for run in command.measurements]
                 quantities = _hyperfine_quantities(runs, path, f"{place}.measurements[...].{metric}")
                 values, summary = [quantity.value for quantity in quantities], {}
@@ -323,6 +327,10 @@ def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
                 stated = command.summary[metric]
                 values, unit, summary = [], stated.unit, stated.present_numbers
             unit = _UNITS.get(unit, unit)
+            # None: a signal ended the run
+            if failed := sum(code != 0 for code in exit_codes):
+                share = f"{failed} of {len(exit_codes)} runs"
+                source.problems.add_note(f'{path}: {share} of "{name}" failed, and are included')
             yield Measurement(name, values, unit, "lower", summary=None if values else summary or None)
 
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, refusal, run, written
 
 
@@ -40,6 +42,26 @@ def test_other_fields_of_measurements_have_any_type(tmp_path):
     measurements.append({"time_wall_clock": "fast"})
     written(path, {"results": [{"command": "make", "measurements": measurements}]})
     assert refusal(path).startswith("a.json: results[0].measurements[...].time_wall_clock: Expected `object`")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("codes", [[0, 0, 0], [0, 1, 127], [0, None, 2]])
+def test_a_note_counts_failed_runs(tmp_path, version, codes):
+    """As hyperfine writes them with ``--ignore-failure``; a run that a signal ended has no code."""
+    times = [0.25, 0.5, 0.75]
+    if version == 1:
+        result = {"command": "make", "mean": 0.5, "times": times, "exit_codes": codes}
+    else:
+        rows = zip(times, codes, strict=True)
+        result = {
+            "command": "make",
+            "measurements": [{"time_wall_clock": t, "exit_code": c} for t, c in rows],
+        }
+    notes = []
+    path = written(tmp_path / "a.json", {"results": [result]})
+    assert [*run(path, "hyperfine", notes).values()] == [times]
+    failed = sum(code != 0 for code in codes)
+    assert notes == ([f'{path}: {failed} of 3 runs of "make" failed, and are included'] if failed else [])
 
 
 def test_a_file_without_times_holds_summaries(tmp_path):
