@@ -22,14 +22,16 @@ from data.comparisons.formats.tools.measurement import (
 )
 from data.comparisons.formats.tools.recognition import Keys, tool_format
 
-_COUNT = r"[\d.]+(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
+#: A number; with a decimal comma, as some locales print it, if the next delimiter is another character.
+_NUMBER = r"[\d.]+(?:,\d+(?=%?[;|\t]))?"
+_COUNT = rf"{_NUMBER}(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
 #: A line of counts, with any delimiter: optional interval or processor, then count, unit, event and optional
 #: control group.
 LINE = re.compile(
-    rf"^\s*(?:(?P<time>\d+\.\d{{6,}})(?P<s>[,;|\t]))?"
+    rf"^\s*(?:(?P<time>\d+(?:\.\d{{6,}}|,\d{{6,}}(?=[;|\t])))(?P<s>[,;|\t]))?"
     rf"(?:(?P<where>(?:[SDCNL]|CLS|ID)\d+(?:-(?:[SDCNL]|CLS|ID)\d+)*|CPU\d+)(?:[,;|\t]\d+)?[,;|\t])?"
     rf"(?P<count>{_COUNT})(?P<x>[,;|\t])(?P<unit>[^,;|\t]*)(?P=x)(?P<event>[^,;|\t]+)(?P=x)"
-    rf"(?:(?P<cgroup>[^,;|\t\d][^,;|\t]*)(?P=x))?(?:(?P<spread>[\d.]+)%(?P=x))?\d+(?P=x)"
+    rf"(?:(?P<cgroup>[^,;|\t\d][^,;|\t]*)(?P=x))?(?:(?P<spread>{_NUMBER})%(?P=x))?\d+(?P=x)"
 )
 _UNITS = {"msec": "ms", "": "count"}
 
@@ -76,7 +78,7 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
                 # as with -x; JSON has the number alone
                 counter.cpu = counter.cpu and f"CPU{counter.cpu.removeprefix('CPU')}"
             elif match := LINE.match(text):
-                spread = float(match["spread"]) if match["spread"] else None
+                spread = float(match["spread"].replace(",", ".")) if match["spread"] else None
                 where, cgroup = match["where"], match["cgroup"]
                 counter = _PerfCount(
                     match["count"], match["event"], match["unit"], spread, where, cgroup=cgroup
@@ -85,7 +87,7 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
                 continue  # a computed metric, or output of the measured program
             if not counter.event or counter.count == "" or str(counter.count).startswith("<"):
                 continue  # not counted, or a computed metric in JSON
-            value = parse_number(str(counter.count), path, line, counter.event)
+            value = parse_number(str(counter.count).replace(",", "."), path, line, counter.event)
             values, summary = series.setdefault(_SERIES(counter), (array("d"), {}))
             if counter.spread is None:
                 values.append(value)
@@ -98,7 +100,7 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
 
 
 RESULT = re.compile(r"^(Benchmark\S*)\s+(\d+)\s+(\S+ \S+.*)$")
-_PROCESSORS = re.compile(r"-(\d+)$")
+_PROCESSORS = re.compile(r"-([1-9]\d{0,5})$")
 #: A line such as ``Unit ns/op better=lower``, which packages may print.
 _DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
 
@@ -107,12 +109,12 @@ _DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
 def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
     """Yield one value per line and unit, each with its number of threads.
 
-    That is GOMAXPROCS, the number after the last ``-`` of a name, else 1. ``pkg:`` names the benchmark of the
-    lines after it, ``Unit NAME ... better=higher`` the direction of a unit in them. For other units, lower is
-    better if they end in ``/op``, higher if in ``/s``; else the user's choice is used, or higher is assumed,
-    with a note. An operation's name has its unit at the end, except ``ns/op``, and does not have
-    ``Benchmark`` at the beginning. Other lines are ignored; InputError if a number is invalid or a file
-    cannot be read.
+    That is GOMAXPROCS, the number after the last ``-`` of a name, else 1. Numbers above 999,999 belong to the
+    name. ``pkg:`` names the benchmark of the lines after it, ``Unit NAME ... better=higher`` the direction of
+    a unit in them. For other units, lower is better if they end in ``/op``, higher if in ``/s``; else the
+    user's choice is used, or higher is assumed, with a note. An operation's name has its unit at the end,
+    except ``ns/op``, and does not have ``Benchmark`` at the beginning. Other lines are ignored; InputError if
+    a number is invalid or a file cannot be read.
     """
     for path in source.files:
         package, directions = "", dict[str, str]()

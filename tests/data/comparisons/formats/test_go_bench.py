@@ -30,6 +30,13 @@ def test_every_line_is_a_sample_of_each_of_its_units(tmp_path):
     assert not notes
 
 
+@pytest.mark.parametrize(("number", "threads"), [("8", 8), ("999999", 999_999), ("1000000", 1), ("0", 1)])
+def test_a_number_that_cannot_be_one_of_processors_belongs_to_the_name(tmp_path, number, threads):
+    path = written(tmp_path / "a.txt", f"BenchmarkSort-{number} 10 5 ns/op\n")
+    name = "Sort" if threads > 1 else f"Sort-{number}"
+    assert run(path) == {("go-bench", name, "unknown", threads, "ns/op", "lower"): [5]}
+
+
 @pytest.mark.parametrize("other", ["0", "3"])
 def test_metrics_are_left_out_only_if_all_versions_are_zero(tmp_path, other):
     texts = TEXT, TEXT.replace("\t 0 allocs", f"\t {other} allocs")

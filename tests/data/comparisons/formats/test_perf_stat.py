@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from data.comparisons.formats import results_of_run
 from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, refusal, run, written
 
 WORK = ("stress-ng", "--quiet", "--cpu", "1", "--cpu-ops", "20") if shutil.which("stress-ng") else ("true",)
@@ -97,6 +98,27 @@ def test_places_have_equal_names_in_both_forms(option, tmp_path):
         ran("perf", "stat", "-a", option, form, "-e", "task-clock", "-o", out, "--", "sleep", "0.1")
     lines, objects = (set(run(out, "perf-stat")) for out in outs)
     assert lines == objects
+
+
+@pytest.mark.parametrize("delimiter", [";", "|", "\t"])
+def test_decimal_commas_are_read_as_points(delimiter, tmp_path):
+    """As perf prints numbers in German, with ``-I`` and ``-r``."""
+    rows = (
+        "     1,000123456;12,50;msec;task-clock;12500000;100,00;0,9;CPUs utilized",
+        "     2,000123456;7;;page-faults;7;100,00;;",
+        "1234,5;msec;cpu-clock;0,12%;1234;100,00;;",
+    )
+    text = "".join(f"{row}\n" for row in rows).replace(";", delimiter)
+    found = results_of_run(written(tmp_path / "a.csv", text))
+    assert found.set_index("operation")["value"].to_dict() == {
+        "task-clock": 12.5, "page-faults": 7, "cpu-clock": 1234.5,
+    }  # fmt: skip
+    assert found.set_index("operation")["stat"].to_dict()["cpu-clock"] == "mean"
+
+
+def test_a_decimal_comma_in_json_is_read_as_a_point(tmp_path):
+    path = written(tmp_path / "a.json", '{"event": "cpu-clock", "unit": "msec", "counter-value": "12,50"}\n')
+    assert run(path) == {("perf-stat", "cpu-clock", "unknown", 1, "ms", "lower"): [12.5]}
 
 
 def test_computed_metrics_in_json_are_no_counts(tmp_path):
