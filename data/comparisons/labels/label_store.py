@@ -351,8 +351,9 @@ class ImportedLabelCounts:
 def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> ImportedLabelCounts:
     """Add the labels of a table to a store, except those that it already has; return their counts.
 
-    Labels are equal if comparison, status, annotator and time are. The counts are ``added``,
-    ``already_stored`` (also rows that the table repeats) and ``unattributed``. A label without a time counts
+    Labels are equal if comparison, status, annotator and time are. Of an annotator's labels of a comparison
+    with the same time, or none, the last in the table counts. The counts are ``added``, ``already_stored``
+    (also other rows that the table repeats) and ``unattributed``. A label without a time counts
     as older than any with one. Labels without an annotator are added as labels of `by`; without `by` they are
     skipped (``unattributed``). InputError if a label's time is in the future (then none is added), or the
     store is unreachable; earlier labels may have been added.
@@ -360,7 +361,8 @@ def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None =
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
     stored, identify = store.all_identifying_values(), attrgetter(*_IDENTIFYING)
-    new = [label for label in map(_from_row, named.to_dict("records")) if identify(label) not in stored]
+    last = named.drop_duplicates(["comparison_id", "annotator", "labelled_at"], keep="last")
+    new = [label for label in map(_from_row, last.to_dict("records")) if identify(label) not in stored]
     fresh = 0
     for start in range(0, len(new), AT_ONCE):
         for added in store.add_all(new[start : start + AT_ONCE]):

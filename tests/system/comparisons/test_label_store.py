@@ -240,6 +240,14 @@ def test_labels_from_a_table_are_added_once(store):
     assert current(store) == [["a", "anna", "fail"], ["b", "carl", "pass"]]
 
 
+@pytest.mark.parametrize("time", [None, THEN])
+def test_of_labels_with_the_same_time_the_last_in_a_table_counts(store, time):
+    rows = [(f"c{n}", status, "anna", time) for n in range(20) for status in ("pass", "fail")]
+    for _ in range(2):
+        import_label_table(table(*rows), store)
+        assert {row[2] for row in current(store)} == {"fail"}
+
+
 def test_a_withdrawn_label_is_not_exported_with_the_data(store):
     labels = table(("a", "fail", "anna", THEN), ("a", "fail", "ben", THEN), ("b", "pass", None, THEN))
     import_label_table(labels, store)
