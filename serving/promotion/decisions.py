@@ -103,7 +103,7 @@ def _make_champion(
     loader = endpoint_of_model(version.name).loader
     assert loader is not None
     loader.load_and_test(version)
-    promotion = ChampionRecord(version.version, way, reason, by or current_user())
+    promotion = ChampionRecord(version.version, way, reason, (by or "").strip() or current_user())
     replaced = "" if champion is None else champion.version
     promote_version(version.name, version.version, promotion, replaced)
     return PromotionDecision(version.name, version.version, replaced or None, promotion)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -61,14 +62,20 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
     A model fitted to the labels in the data determines the order if both pass and fail occur; else --model
     or the champion does; if there is no model, a rank statistic of the samples. The column probability is
     always from --model or the champion; it is empty if there is neither. With -o, a CSV file to fill in is
-    written. Save it as labels.csv in the directory of the data, so that the labels are read with the data.
+    written; rows of an existing file that have a status are kept. Save it as labels.csv in the directory of
+    the data, so that the labels are read with the data.
     """
+    import pandas as pd
+
     from serving.comparisons.evaluated import consensus_rule
     from serving.comparisons.labels.review import LabelCandidates
     from serving.comparisons.model import load_judge, registered_name
     from training.registry.champions import CHAMPION, served_version
 
     form_of("csv", output, ("csv",))
+    if as_json and output is not None:
+        raise InputError("--json is for standard output; -o writes a CSV file")
+    filled = _filled_rows(output)
     tables = _read_tables(source, keep_going=keep_going)
     champion_missing = model is None and served_version(f"models:/{registered_name()}@{CHAMPION}") is None
     served = None if champion_missing else load_judge(model)
@@ -80,8 +87,22 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
     about = blank[["operation", "versions", "reason"]].map(
         lambda value: escape_invisible(value) if isinstance(value, str) else value
     )
-    _write_label_csv(blank[_LABEL_COLUMNS].join(about), output)
+    rows = pd.concat([filled, blank[_LABEL_COLUMNS].join(about)]).fillna("")
+    _write_label_csv(rows, output)
     return 0
+
+
+def _filled_rows(file: Path | None) -> pd.DataFrame:
+    """Return the rows of a CSV file of labels that have a status; none without a file."""
+    import pandas as pd
+
+    from data.comparisons.labels import label_csv
+    from data.tables.cells import read_cells, without_quotes
+
+    if file is None or not file.is_file() or not file.stat().st_size:
+        return pd.DataFrame()
+    rows = read_cells(file, label_csv.COLUMNS).apply(without_quotes)
+    return rows[rows["status"].str.strip() != ""]
 
 
 @group.command("suspects")
@@ -163,9 +184,11 @@ def labels_import(
     """
     from data.comparisons.labels import label_csv
     from data.comparisons.labels.label_store import LabelStore, import_label_table
-    from serving.comparisons.labels.endpoints import default_address
+    from serving.comparisons.labels.endpoints import PERSON, default_address
 
-    if source.suffix == ".csv":
+    if by is not None and not re.match(PERSON, by):
+        raise InputError(f"--by={by!r} is not a name of 1 to 64 visible characters")
+    if source.suffix.lower() == ".csv":
         problems = Problems(keep_going)
         table = label_csv.read_labels(source, problems)
         print_skipped(problems.skipped)

@@ -246,6 +246,28 @@ def test_a_filled_in_label_file_is_read_with_data(source, capsys):
     assert '"id-c"' not in capsys.readouterr().out
 
 
+def test_rows_that_are_filled_in_stay_when_labels_next_writes_the_file_again(source, capsys):
+    file = source / "labels.csv"
+    command = ["labels", "next", str(source), "-o", str(file)]
+    assert run_command(command) == 0
+    listed = pd.read_csv(file, dtype=str)
+    listed.loc[0, ["status", "annotator"]] = ["fail", "anna"]
+    listed.to_csv(file, index=False)
+    assert run_command(command) == 0
+    again = pd.read_csv(file)
+    assert (again["comparison_id"].tolist().count(listed["comparison_id"][0]), len(again)) == (1, len(listed))
+    filled = again[again["status"].notna()]
+    assert filled[["comparison_id", "annotator"]].to_numpy().tolist() == [
+        [listed["comparison_id"][0], "anna"]
+    ]
+    assert run_command([*command, "--json"]) == 2
+    other = source.parent / "other.csv"
+    other.write_text("not,labels\n1,2\n")
+    assert run_command(["labels", "next", str(source), "-o", str(other)]) == 2
+    assert 'has no column "comparison_id"' in capsys.readouterr().err
+    assert other.read_text() == "not,labels\n1,2\n"
+
+
 #: Of two folds on other scales: the label, and what a model that had not seen it gives.
 HELD_OUT = [
     (0, "fail", 0.9), (0, "fail", 0.8), (0, "fail", 0.05),
