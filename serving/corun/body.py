@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from data.corun.formats import read
-from data.corun.synonyms import IntervalCounts
+from data.corun.synonyms import EventName, IntervalCounts
 from data.corun.tables import SAMPLE_DTYPES, CorunTables
 from data.errors import InputError
+from data.tables.problems import shorten_names
 from features.corun.rates import Placed
 from serving.corun.model import (
     IMPACTS,
@@ -215,7 +216,12 @@ def answer_online_batch(bodies: Sequence[bytes], online: Online | None) -> list[
 
 
 def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield solo runs as rows of the table of tasks, with the model's events; add notes on unusable runs."""
+    """Yield solo runs as rows of the table of tasks, with the model's events.
+
+    Synonyms of events are renamed. Notes are added on unusable runs and on events that are not used.
+    """
+    events = static.known_tasks.counted_events
+    by_spelling = {name.casefold().replace("_", "-"): name for name in events}
     repetitions: Counter[tuple[str, str]] = Counter()
     for number, run in enumerate(runs):
         try:
@@ -224,13 +230,28 @@ def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Ite
             notes.append(f"tasks[{number}] is not used: {exc}")
             continue
         repetitions[run.task, machine] += 1
-        counts = {name: run.events.get(name) for name in static.known_tasks.counted_events}
+        counts = dict.fromkeys(events, np.nan)
+        unused: list[str] = []
+        for written, count in run.events.items():
+            parsed = EventName.from_text(written)
+            # counts of one kind of processor or one level of privileges are not those of the event
+            synonym = "" if parsed.pmu or parsed.privileges else parsed.event
+            spelled = written.casefold().replace("_", "-")
+            name = next(
+                (name for name in (written, by_spelling.get(spelled), synonym) if name in counts), None
+            )
+            if name is None:
+                unused.append(written)
+            elif count is not None and (written == name or np.isnan(counts[name])):
+                counts[name] = count
+        if unused:
+            notes.append(f"tasks[{number}]: events that the model does not use: {shorten_names(unused, 5)}")
         yield {
             "task": run.task,
             "machine": machine,
             "solo_seconds": run.solo_seconds,
             "repetition": repetitions[run.task, machine],
-            **{name: np.nan if count is None else count for name, count in counts.items()},
+            **counts,
         }
 
 

@@ -109,14 +109,17 @@ def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
 
 
 def resolve_machine(machine: str | None, static: Static) -> str:
-    """Return `machine`, unchecked; None: the only machine with solo runs (InputError unless exactly one)."""
+    """Return `machine`, unchecked; None: the only machine of the training data, else of all solo runs.
+
+    InputError if `machine` is None, and there are several.
+    """
     known_machines = sorted(static.known_tasks.tasks_by_machine)
-    if machine is None and len(known_machines) != 1:
+    trained = static.card.machines if len(static.card.machines) == 1 else known_machines
+    if machine is None and len(trained) != 1:
         raise InputError(
-            f"knows {len(known_machines)} machines, such as {_quote_names(known_machines)}; name one "
-            "(--machine)"
+            f"knows {len(known_machines)} machines, such as {_quote_names(known_machines)}; name the machine"
         )
-    return known_machines[0] if machine is None else machine
+    return trained[0] if machine is None else machine
 
 
 def source_machines(tasks: Sequence[str], machine: str, static: Static) -> list[str]:

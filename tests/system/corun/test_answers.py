@@ -103,6 +103,36 @@ def test_an_unknown_machine_or_task_is_noted_and_widens_the_interval(static, tmp
     assert min(width(elsewhere), width(mine)) > width(known)
 
 
+def test_a_solo_run_elsewhere_keeps_the_default_machine(static):
+    served = load_static(str(static))
+    pair = {"task": "task-7", "corunners": ["task-5"]}
+    elsewhere = {"task": "mine", "machine": "other", "solo_seconds": 3.0, "events": {}}
+    bodies = [{"coruns": [pair]}, {"coruns": [pair], "tasks": [elsewhere]}]
+    answers = [json.loads(answer_static(json.dumps(body).encode(), served).content) for body in bodies]
+    assert answers[0]["predictions"] == answers[1]["predictions"]
+    assert answers[0]["predictions"][0]["machine"] == MACHINE
+
+
+def test_events_of_solo_runs_may_have_synonyms_and_unused_ones_are_named(static):
+    served = load_static(str(static))
+    counts = {event: 3.7 * rate for event, rate in rates("task-7").items()}
+    underscores = {event.replace("-", "_"): count for event, count in counts.items()}
+    others = {"nonsense": 1.0, f"{next(iter(counts))}:u": 5.0}
+
+    def answer(events):
+        solo = {"task": "mine", "solo_seconds": 3.7, "events": events}
+        body = {"coruns": [{"task": "mine", "corunners": ["task-5"]}], "tasks": [solo]}
+        content = json.loads(answer_static(json.dumps(body).encode(), served).content)
+        return content["predictions"][0]["impact"], content["notes"]
+
+    impact, notes = answer(counts)
+    assert notes == []
+    assert answer(underscores) == (impact, [])
+    named = ", ".join(others)
+    assert answer(counts | others) == (impact, [f"tasks[0]: events that the model does not use: {named}"])
+    assert answer({})[0] != impact
+
+
 def test_attributions_add_up_to_the_impact_of_co_runners(static):
     names = ("task-3", "task-5", "task-7")
     several, text = predicted(static, "task-7", *names)
