@@ -10,6 +10,20 @@ from typing import Annotated, Any, Literal
 import typer
 
 Command = Callable[..., int]
+
+
+def given_parameters(context: typer.Context) -> list[str]:
+    """Return the arguments and options of the command line, as in its help: ``--metric``, ``BASELINE``."""
+    given: list[str] = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            given.append(
+                parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.metavar)
+            )
+    return given
+
+
 #: Which values are better, and how verdicts are printed.
 Better = Literal["lower", "higher"]
 Format = Literal["table", "json", "xml", "markdown", "junit"]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from data.errors import InputError
-from serving.options import AsJson, Better, KeepGoing, Output, Seed
+from serving.options import AsJson, Better, KeepGoing, Output, Seed, given_parameters
 from serving.plugins import FamilyPlugin, Importing, deferred_function
 
 group = typer.Typer(
@@ -41,6 +41,7 @@ PLUGIN = FamilyPlugin(
 
 @group.command("profile")
 def irup_profile(  # noqa: PLR0917 - typer hands options over by name
+    context: typer.Context,
     machines: Annotated[
         Path,
         typer.Argument(
@@ -73,7 +74,8 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import form_of
     from serving.fingerprints.command import learning_settings, profile_machines
 
-    settings = learning_settings(metric, better, seed, keep_going=keep_going)
+    measure = [name for name in given_parameters(context) if name in {"--metric", "--better"}]
+    settings = learning_settings(metric, better, seed, keep_going=keep_going, given=measure)
     form = form_of("json" if as_json else output_format, output, get_args(Form))
     return profile_machines(machines, application, settings, form=form, output=output, predicting=predict)
 
@@ -111,12 +113,10 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 
-    for name in ("metric", "better", "keep_going"):
-        source = context.get_parameter_source(name)
-        if machines is None and source is not None and source.name != "DEFAULT":
-            option = name.replace("_", "-")
-            raise InputError(f"--{option} needs --machines: without it, A and B are profiles, not values")
-    settings = learning_settings(metric, better, seed, keep_going=keep_going)
+    measure = [name for name in given_parameters(context) if name in {"--metric", "--better"}]
+    if machines is None and (needed := [*measure, *(["--keep-going"] if keep_going else [])]):
+        raise InputError(f"{needed[0]} needs --machines: without it, A and B are profiles, not values")
+    settings = learning_settings(metric, better, seed, keep_going=keep_going, given=measure)
     form = form_of("json" if as_json else output_format, output, get_args(Form))
     return compare_profiles(
         a, b, machines, settings, form=form, output=output, fail_on_regression=fail_on_regression

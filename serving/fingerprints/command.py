@@ -44,18 +44,23 @@ class Learning:
 
     measure: ValueColumn = field(default_factory=lambda: ValueColumn("", *RUNNING_TIME))
     keep_going: bool = False
+    given: tuple[str, ...] = ()  # the options of `measure` in the command line
     seed: int = SEED
     section: Fingerprints = field(default_factory=Fingerprints)
 
 
-def learning_settings(metric: str, better: str, seed: int | None, *, keep_going: bool) -> Learning:
+def learning_settings(
+    metric: str, better: str, seed: int | None, *, keep_going: bool, given: Sequence[str] = ()
+) -> Learning:
     """Return the settings of `irup profile` and `irup diff`; InputError if `metric` is empty or blank.
 
-    `metric` and `better` describe values in CSV files; `seed` None is 20261121. Parameters are defaults.
+    `metric` and `better` describe values in CSV files, and `given` names those that are not defaults; `seed`
+    None is 20261121. Parameters are defaults.
     """
     if not metric.strip():
         raise InputError('--metric="" must name the values, such as "seconds"')
-    return Learning(ValueColumn("", metric.strip(), better), keep_going, SEED if seed is None else seed)
+    measure = ValueColumn("", metric.strip(), better)
+    return Learning(measure, keep_going, tuple(given), SEED if seed is None else seed)
 
 
 def profile_machines(
@@ -143,6 +148,12 @@ def _read_applications(
 ) -> list[RequestedApplication]:
     reading = read_machines(machines, keep_going=learning.keep_going)
     print_skipped(reading.skipped)
+    for measured in reading.tables.applications.drop_duplicates("application").itertuples():
+        for option in learning.given if measured.application in names else ():
+            stored, stated = (getattr(of, option.removeprefix("--")) for of in (measured, learning.measure))
+            if stated != stored:
+                place = f'application "{measured.application}"'
+                raise InputError(f"{option}={stated} contradicts {stored}", file=machines, place=place)
     return [
         requested_application(with_application(reading.tables, name, learning.measure), learning.section)
         for name in names

@@ -46,7 +46,19 @@ def test_options_of_values_are_refused_for_two_profiles(options, machines, profi
         f"perfjudge: {options.split()[0]} needs --machines: without it, A and B are profiles, not values",
     )
     of_values = irup("diff", "cached", "copying", "--machines", machines, *options.split())
-    assert (of_values.returncode, of_values.stderr) == (0, "")
+    if options == "--better higher":
+        refused(of_values, f'perfjudge: {machines} application "cached": --better=higher contradicts lower')
+    else:
+        assert (of_values.returncode, of_values.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("option", [(), ("--metric", "seconds"), ("--better", "lower"), ("--metric", "ms")])
+def test_a_named_application_refuses_another_metric(option, machines):
+    done = irup("profile", machines, "cached", *option)
+    if "ms" in option:
+        refused(done, f'perfjudge: {machines} application "cached": --metric=ms contradicts seconds')
+    else:
+        assert (done.returncode, done.stdout.split(":")[0]) == (0, "cached (seconds, lower is better)")
 
 
 def test_machines_without_a_measurement_are_predicted(machines, tmp_path):
