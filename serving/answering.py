@@ -109,7 +109,7 @@ def refuse_other_options(option_names: Collection[str], chosen: Judging | Import
     """
     for name in option_names:
         if name not in chosen.options:
-            option = name.rstrip("_").replace("_", "-")
+            option = "why" if name == "explain" else name.rstrip("_").replace("_", "-")
             raise InputError(f"holds {chosen.what}, which --{option} is not for", file=source)
 
 

@@ -22,6 +22,7 @@ from serving.options import (
     Model,
     Output,
     Shown,
+    given_parameters,
 )
 
 if TYPE_CHECKING:
@@ -184,6 +185,7 @@ SERVING = {
 
 
 def compare(  # noqa: PLR0917 - typer hands options over by name
+    context: typer.Context,
     sides: Annotated[
         list[str] | None,
         typer.Argument(
@@ -349,6 +351,8 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     if init:
         from serving.comparisons.compare.workflow import write_workflow
 
+        if others := [name for name in given_parameters(context) if name != "--init"]:
+            raise typer.BadParameter(f"--init compares nothing, but there is {others[0]}")
         for tool, path in write_workflow(Path.cwd()):
             typer.echo(f"{tool}: {path}")
         return 0

@@ -91,6 +91,9 @@ def trace(
     """
     from serving.promotion.tracing import trace_answer as trace_model
 
+    if source is None and options:
+        option = next(iter(options)).rstrip("_").replace("_", "-")
+        raise typer.BadParameter(f"--{option} needs --input: nothing is judged without it")
     text, same = trace_model(answer_or_name, version, source, options, as_json=as_json)
     typer.echo(escape_invisible(text))
     return 0 if same else 1

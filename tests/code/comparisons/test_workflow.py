@@ -48,6 +48,9 @@ def test_all_tools_of_a_repository_get_jobs(tmp_path, monkeypatch, capsys):
     for name in FILES:
         add_file(tmp_path, name)
     monkeypatch.chdir(tmp_path)
+    assert run_command(["compare", "--init", "base.json"]) == 2
+    assert run_command(["compare", "--init", "--json"]) == 2
+    assert not [*tmp_path.rglob(".perfjudge.yaml")]
     assert run_command(["compare", "--init"]) == 0
     assert set(yaml.safe_load(WORKFLOW.read_text())["jobs"]) == set(FILES)
     assert f"asv: {WORKFLOW}" in capsys.readouterr().out

@@ -47,6 +47,8 @@ def test_answers_of_any_format_can_be_reproduced(source, tmp_path, shown):
     status, told = traced(answer, "--input", source)
     assert (status, told.splitlines()[0]) == (0, f"{NAME} v1 (logistic), champion")
     assert "values are the same" in told
+    status, told = traced(answer, "--better", "lower")
+    assert (status, "--better needs --input" in told) == (2, True)
     answer.write_text(answer.read_text().replace("slow", "quick", 1))
     status, told = traced(answer, "--input", source)
     assert status == 1
