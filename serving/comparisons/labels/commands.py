@@ -186,7 +186,7 @@ def labels_import(
     from data.comparisons.labels.label_store import LabelStore, import_label_table
     from serving.comparisons.labels.endpoints import PERSON, default_address
 
-    if by is not None and not re.match(PERSON, by):
+    if by is not None and not re.fullmatch(PERSON, by):
         raise InputError(f"--by={by!r} is not a name of 1 to 64 visible characters")
     if source.suffix.lower() == ".csv":
         problems = Problems(keep_going)

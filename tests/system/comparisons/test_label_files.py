@@ -111,6 +111,9 @@ def test_labels_without_an_author_need_a_name(here, capsys):
     named = xml.replace('operation_name="mg_C_x"', 'operation_name="mg_C_x" result_status="fail"')
     (here / "mine/report.xml").write_text(named)
     assert imported(capsys, "mine") == (0, 0, 1)
+    for name in ("", "  ", "an\nna", "anna\n", "a" * 65):
+        assert run_command(["labels", "import", "mine", "--by", name]) == 2
+        assert "is not a name" in capsys.readouterr().err
     assert imported(capsys, "mine", "--by", "anna") == (1, 0, 0)
     exported(capsys, "xml", "out.xml")
     assert labels_of(here / "out.xml") == [(MG, "", "fail"), (MG, "anna", "fail")]
