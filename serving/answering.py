@@ -102,6 +102,11 @@ def plugin_for_source(source: Path) -> FamilyPlugin:
     return next(recognised, fallback)
 
 
+def option_of(name: str) -> str:
+    """Return the option of a keyword argument: ``from_`` is ``--from``, and ``explain`` is ``--why``."""
+    return "--why" if name == "explain" else f"--{name.rstrip('_').replace('_', '-')}"
+
+
 def refuse_other_options(option_names: Collection[str], chosen: Judging | Importing, source: Path) -> None:
     """Raise an InputError, which names `source`, for the first of `option_names` not in ``chosen.options``.
 
@@ -109,8 +114,7 @@ def refuse_other_options(option_names: Collection[str], chosen: Judging | Import
     """
     for name in option_names:
         if name not in chosen.options:
-            option = "why" if name == "explain" else name.rstrip("_").replace("_", "-")
-            raise InputError(f"holds {chosen.what}, which --{option} is not for", file=source)
+            raise InputError(f"holds {chosen.what}, which {option_of(name)} is not for", file=source)
 
 
 def print_skipped(skipped: Sequence[InputError]) -> None:

@@ -10,20 +10,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 Command = Callable[..., int]
-
-
-def given_parameters(context: typer.Context) -> list[str]:
-    """Return the arguments and options of the command line, as in its help: ``--metric``, ``BASELINE``."""
-    given: list[str] = []
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is not None and source.name == "COMMANDLINE":
-            given.append(
-                parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.metavar)
-            )
-    return given
-
-
 #: Which values are better, and how verdicts are printed.
 Better = Literal["lower", "higher"]
 Format = Literal["table", "json", "xml", "markdown", "junit"]
@@ -52,6 +38,18 @@ Seed = Annotated[
     int | None, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Random seed. Default: 20261121.")
 ]
 Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Output directory.")]
+
+
+def given_parameters(context: typer.Context) -> list[str]:
+    """Return the arguments and options of the command line, as in its help: ``--metric``, ``BASELINE``."""
+    given: list[str] = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            given.append(
+                parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.metavar)
+            )
+    return given
 
 
 def add_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:

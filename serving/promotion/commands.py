@@ -89,11 +89,13 @@ def trace(
     has its own exit code) and --retrospective (the answer names the model) have no effect. The exit code is 1
     if the repeated answer differs, or if the model's files are not those that gave the answer.
     """
+    from serving.answering import option_of
     from serving.promotion.tracing import trace_answer as trace_model
 
     if source is None and options:
-        option = next(iter(options)).rstrip("_").replace("_", "-")
-        raise typer.BadParameter(f"--{option} needs --input: nothing is judged without it")
+        raise typer.BadParameter(
+            f"{option_of(next(iter(options)))} needs --input: nothing is judged without it"
+        )
     text, same = trace_model(answer_or_name, version, source, options, as_json=as_json)
     typer.echo(escape_invisible(text))
     return 0 if same else 1

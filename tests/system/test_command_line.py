@@ -88,6 +88,8 @@ def test_json_is_judged_alike_with_and_without_tables(shown, tmp_path, model_dir
         (["import", "jmh", "docs/samples/formats/jmh/base.json", "-o", "x"], "two are needed, the older one"),
         (["judge", "data/raw/matrices", "--min-effect-size", "1"], "--min-effect-size is not for"),
         (["judge", "data/raw/matrices", "--retrospective"], "--retrospective is not for"),
+        (["judge", "data/raw/matrices", "--why"], "--why is not for"),
+        (["trace", "absent.json", "--why"], "--why needs --input"),
         (
             ["import", "tables", "docs/samples/machines.csv", "-o", "x", "--include", "y"],
             "--include is not for",
