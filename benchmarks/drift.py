@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import typer
-from rich.progress import track
 from scipy.stats import norm
 
 from benchmarks.table import Table
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Floats
 from data.comparisons.tables import Builder, Series
+from data.parallel import Compute, side_by_side
 from features.comparisons.between_run_variation import ASSUMED
 from serving.comparisons.compare.weighing import judge_runs
 from serving.comparisons.model import Judge, load_judge
@@ -89,8 +89,10 @@ SEED = 20261126
 _MODE = 0.95
 #: Changes of which the smallest is simulated that the best test finds with this probability.
 SLOWDOWNS, WANTED_POWER = (0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3), 0.8
-#: Least numbers of simulated builds and comparisons per row, unchanged and changed.
-BUILDS, COMPARISONS = 20, 2000
+#: Simulated builds per row, unchanged and changed: as many as these comparisons need, within these limits.
+COMPARISONS, FEWEST, MOST = 8000, 100, 400
+#: Processes that simulate rows.
+JOBS = 2
 COLUMNS = {
     "spread": ".1%", "whole run": ".0%", "operations": "d", "runs a side": "d", "earlier runs": "d",
     "noise": "", "drift": ".1%", "outlier": ".0%", "builds failing": ".1%", "unchanged: fail": ".2%",
@@ -131,16 +133,17 @@ def compare_builds(circumstances: Circumstances, served: Judge, seed: int, slowd
     return [*judge_runs(paired_runs(baseline, target, earlier).tables, served, ASSUMED).judgement.answers]
 
 
-def row_of(circumstances: Circumstances, served: Judge, seed: int) -> list[object]:
+def row_of(simulated: tuple[Circumstances, int]) -> list[object]:
     """Return a row: shares of unchanged builds and comparisons, and of slower operations, by verdict.
 
-    The slow-down is the smallest of `SLOWDOWNS` that the best test finds with `WANTED_POWER`; else the
-    largest.
+    `simulated` has the circumstances and the first seed. The slow-down is the smallest of `SLOWDOWNS` that
+    the best test finds with `WANTED_POWER`; else the largest.
     """
+    (circumstances, seed), served = simulated, load_judge(None)
     powers = {slowdown: power_of_best_test(circumstances, slowdown) for slowdown in SLOWDOWNS}
     slowdown = next((by for by, power in powers.items() if power >= WANTED_POWER), SLOWDOWNS[-1])
     changed = np.arange(circumstances.operations) % 20 == 0
-    seeds = range(seed, seed + max(BUILDS, COMPARISONS // circumstances.operations))
+    seeds = range(seed, seed + min(MOST, max(FEWEST, COMPARISONS // circumstances.operations)))
     same, slow = (
         np.array([compare_builds(circumstances, served, one, change) for one in seeds], dtype=str)
         for change in (0.0, slowdown)
@@ -169,14 +172,12 @@ def all_circumstances() -> Iterator[Circumstances]:
 
 def main(*, dry: bool = False) -> None:
     """Simulate all circumstances; `dry`: print the table only."""
-    served, everything = load_judge(None), list(all_circumstances())
-    rows = [
-        row_of(circumstances, served, SEED + 10_000 * place)
-        for place, circumstances in enumerate(track(everything, "drift"))
-    ]
+    simulated = [(given, SEED + 10_000 * place) for place, given in enumerate(all_circumstances())]
+    rows = side_by_side(row_of, simulated, Compute(JOBS), "drift")
+    served = load_judge(None)
     notes = (
         f"Simulated runs, seed {SEED}; 10 samples per run and operation.",
-        f"A row has {COMPARISONS} unchanged and as many changed comparisons, in {BUILDS} builds at least.",
+        f"A row has {MOST} unchanged and as many changed builds; with 500 operations, {FEWEST}.",
         "One in 20 operations is slower, by the smallest change that the best test finds in 80 % of cases.",
         "The best test knows the spread; 5 % of the unchanged builds fail it, and 0.5 % of the operations.",
         f"The champion is {served.ref.name} {served.ref.version}.",
