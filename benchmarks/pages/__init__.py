@@ -51,6 +51,7 @@ class ResultPage:
     minutes: float  # that the command takes on two idle processors
     seed: str = "20261121"
     needs: Sequence[str] = ()  # keys of `NEEDS`
+    not_run: Sequence[str] = ()  # packages that `measures` name, but that do not run, such as readers
     why_long: str = ""  # why the command does not fit in the budget of one run
 
     def path(self, root: Path = Path()) -> Path:
@@ -65,7 +66,7 @@ class ResultPage:
 
     def measured(self, root: Path = Path()) -> Code:
         """Return the code below `root` that the page measures."""
-        return measured_code(self.measures, root)
+        return measured_code(self.measures, root, self.not_run)
 
     def is_current(self, root: Path = Path()) -> bool:
         """Return whether the page was written by the code below `root`, as far as it is measured."""

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,12 +32,13 @@ class Code(NamedTuple):
     digest: str
 
 
-def measured_code(names: Iterable[str], root: Path = ROOT) -> Code:
+def measured_code(names: Iterable[str], root: Path = ROOT, not_run: Collection[str] = ()) -> Code:
     """Return the code at `names`, and all definitions of the project that it names, directly or not.
 
-    A name is ``package.module``, ``package.module:definition``, a file, files (``folder/*``), or
-    ``file.yaml:key.key``; InputError if nothing is there. The digest ignores formatting, comments,
-    docstrings, annotations of functions, messages of exceptions, and which module has a definition.
+    Modules in the packages or modules `not_run` are left out. A name is ``package.module``,
+    ``package.module:definition``, a file, files (``folder/*``), or ``file.yaml:key.key``; InputError if
+    nothing is there. The digest ignores formatting, comments, docstrings, annotations of functions, messages
+    of exceptions, and which module has a definition.
     """
     files, parts, seen, todo = set[Path](), set[str](), set[str](), set[str]()
     root, names = root.resolve(), [*names]
@@ -54,6 +55,8 @@ def measured_code(names: Iterable[str], root: Path = ROOT) -> Code:
         seen.add(dotted := todo.pop())
         module, path, name = _find(dotted, root)
         if not module or (_WRITING.match(module) and module not in names):
+            continue
+        if any(f"{module}.".startswith(f"{other}.") for other in not_run):
             continue
         files.add(path.relative_to(root))
         definitions = _definitions(path.read_text(encoding="utf-8"))

@@ -208,14 +208,14 @@ def other():
 RATE = "def rate(value):\n    return value + 1\n\ndef unused():\n    return 0\n"
 
 
-def digest_of(code=CODE, rate=RATE, names=("training.model:slow",)):
+def digest_of(code=CODE, rate=RATE, names=("training.model:slow",), not_run=()):
     with TemporaryDirectory() as directory:
         root = Path(directory)
         (root / "training").mkdir()
         (root / "training/model.py").write_text(code)
         (root / "training/other.py").write_text(rate)
         (root / "params.yaml").write_text("# of trees\ntrees: {depth: 4, count: 5}\n")
-        return measured_code(names, root).digest
+        return measured_code(names, root, not_run).digest
 
 
 @given(st.text("abc ", min_size=1))
@@ -224,6 +224,15 @@ def test_a_digest_ignores_comments_docstrings_messages_and_annotations(words):
     assert digest_of(commented) == digest_of()
     assert digest_of(CODE.replace("none", f"none: {words}")) == digest_of()
     assert digest_of(CODE.replace("(values)", "(values: list[int]) -> list[int]")) == digest_of()
+
+
+@given(st.integers(2, 9))
+def test_a_digest_ignores_modules_that_do_not_run(number):
+    changed = RATE.replace("1", str(number))
+    for not_run in (["training.other"], ["training.other", "training.mod"]):
+        assert digest_of(rate=changed, not_run=not_run) == digest_of(not_run=not_run)
+        assert digest_of(CODE.replace("3", "4"), not_run=not_run) != digest_of(not_run=not_run)
+    assert digest_of(rate=changed, not_run=["training.oth"]) != digest_of(not_run=["training.oth"])
 
 
 @given(st.integers(0, 9))
