@@ -61,14 +61,17 @@ def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (T
     `text` is the output of ``perf stat -I`` with ``-x`` or ``-j``, or a table separated by commas, semicolons
     or tabs, with a column of time in seconds (one of `TIMES`, such as "time") and one per event; its blank
     cells become NaN. Events are named as in the text; task-clock is in ms, as perf prints it. Lines that
-    begin with ``#`` are ignored. `source` is named in errors. InputError if the text has another format or no
-    interval, an event occurs twice in an interval or has a name in `reserved` (other columns of the caller's
-    table), or a count or time is negative or 2**64 or more.
+    begin with ``#`` are ignored. `source` is named in errors. InputError if the text has another format, no
+    interval or several runs, an event occurs twice in an interval or has a name in `reserved` (other columns
+    of the caller's table), or a count or time is negative or 2**64 or more.
     """
+    numbered = list(enumerate(text.splitlines(), 1))
+    starts = [number for number, line in numbered if line.startswith("# started on")]
+    if starts[1:]:
+        problem = "begins another run, as perf stat --append does; expected a single run"
+        raise InputError(problem, file=source, line=starts[1])
     lines = [
-        (number, line)
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip() and not line.lstrip().startswith("#")
+        (number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")
     ]
     rows: dict[float, dict[str, float]] = {}
     try:
@@ -86,7 +89,12 @@ def _add_count(rows: dict[float, dict[str, float]], counted: CountedEvent, reser
     if event in reserved:
         problem = f'counts an event called "{event}", which is the name of a column of samples'
         raise InputError(problem, line=number)
-    interval = rows.setdefault(_parse_count(number, time, TIME), {})
+    end = _parse_count(number, time, TIME)
+    latest = next(reversed(rows), end)
+    if end < latest:
+        problem = f"{TIME}={end:.9g} is before {latest:.9g}: the file has several runs; expected a single one"
+        raise InputError(problem, line=number)
+    interval = rows.setdefault(end, {})
     if event in interval:
         raise InputError(f'counts "{event}" twice in one interval', line=number)
     interval[event] = np.nan if count in UNCOUNTED else _parse_count(number, count, event)

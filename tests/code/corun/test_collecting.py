@@ -4,7 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, permutations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -133,7 +133,12 @@ EXPECTED = "expected the output of perf stat"
             for name in ("t_seconds", "task", "corunners", "machine", "phase", "repetition")
         ),
         (f"{'9' * 400}.5,1,,faults,1,100.00,,\n", f":1: t_seconds={'9' * 40} must be 0 or more"),
-        (PERF + PERF, ':9: counts "task-clock" twice in one interval'),
+        (
+            PERF.replace("0.404", "0.203"),
+            ":5: t_seconds=0.203217677 is before 0.203876159: the file has several runs",
+        ),
+        (PERF + PERF, ":7: begins another run, as perf stat --append does; expected a single run"),
+        (PERF.replace("context-switches", "task-clock"), ':4: counts "task-clock" twice in one interval'),
         ('{"interval": 0.2}\n', ':1: \'{"interval": 0.2}\': expected {"interval", "counter-value"'),
         pytest.param(f'{{"a": {"[" * 100_000}\n', f":1: '{{\"a\": {'[' * 34}': expected {{", id="deep"),
         ("t,instructions\n0.2,1\n0.4\n", ":3: has 1 cells; expected 2 as in the header"),
@@ -208,6 +213,29 @@ def test_all_forms_of_perf_output_read_alike(tmp_path, text):
     found = read_intervals(tmp_path / "perf.csv").set_index(TIME)
     assert found["instructions:u"].to_dict() == {0.2: 7.0, 0.4: 8.0}
     assert found["cs"].isna().all()
+
+
+@pytest.mark.parametrize("ends", list(permutations((0.2, 0.4, 0.6))))
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("", "{},7,,cs,1,100.00,,"),
+        ("", '{{"interval": {}, "counter-value": "7", "event": "cs"}}'),
+        ("t,cs\n", "{},7"),
+    ],
+    ids=["-x,", "-j", "a table"],
+)
+def test_only_intervals_in_order_of_time_are_read(tmp_path, head, line, ends):
+    path = tmp_path / "perf.csv"
+    path.write_text(head + "\n".join(line.format(end) for end in ends))
+    if list(ends) == sorted(ends):
+        assert read_intervals(path)[TIME].tolist() == list(ends)
+        return
+    back = next(place for place in (1, 2) if ends[place] < ends[place - 1])
+    with pytest.raises(InputError) as error:
+        read_intervals(path)
+    told = f"t_seconds={ends[back]} is before {ends[back - 1]}: the file has several runs"
+    assert str(error.value) == f"{path}:{bool(head) + back + 1}: {told}; expected a single one"
 
 
 @pytest.mark.parametrize(
