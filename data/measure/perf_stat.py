@@ -61,9 +61,9 @@ def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (T
     `text` is the output of ``perf stat -I`` with ``-x`` or ``-j``, or a table separated by commas, semicolons
     or tabs, with a column of time in seconds (one of `TIMES`, such as "time") and one per event; its blank
     cells become NaN. Events are named as in the text; task-clock is in ms, as perf prints it. Lines that
-    begin with ``#`` are ignored. `source` is named in errors. InputError if the text has another format, no
-    interval or several runs, an event occurs twice in an interval or has a name in `reserved` (other columns
-    of the caller's table), or a count or time is negative or 2**64 or more.
+    begin with ``#`` or have only a metric are ignored. `source` is named in errors. InputError if the text
+    has another format, no interval or several runs, an event occurs twice in an interval or has a name in
+    `reserved` (other columns of the caller's table), or a count or time is negative or 2**64 or more.
     """
     numbered = list(enumerate(text.splitlines(), 1))
     starts = [number for number, line in numbered if line.startswith("# started on")]
@@ -113,6 +113,8 @@ def _separated_events(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent
     for number, line in lines:
         begin = _TIME.match(line)
         fields = line[begin.end() :].split(begin["separator"]) if begin else []
+        if any(fields) and not any(fields[: _EVENT + 1]):
+            continue  # only a metric
         if begin is None or len(fields) <= _EVENT or not fields[_EVENT]:
             expected = "expected time,count,unit,event as perf stat -I 200 -x, prints them"
             raise InputError(f"{line.strip()[:40]!r}: {expected}", line=number)
@@ -123,8 +125,10 @@ def _json_events(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
     for number, line in lines:
         try:
             fields = json.loads(line)
+            if "metric-value" in fields and not fields.get("event") and not fields.get("counter-value"):
+                continue  # only a metric
             time, event, count = (str(fields[key]) for key in ("interval", "event", "counter-value"))
-        except (ValueError, TypeError, LookupError, RecursionError) as exc:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as exc:
             expected = 'expected {"interval", "counter-value", "event"} as perf stat -I 200 -j prints them'
             raise InputError(f"{line.strip()[:40]!r}: {expected}", line=number) from exc
         yield CountedEvent(number, time, event, count.strip())

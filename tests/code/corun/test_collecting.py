@@ -140,6 +140,8 @@ EXPECTED = "expected the output of perf stat"
         (PERF + PERF, ":7: begins another run, as perf stat --append does; expected a single run"),
         (PERF.replace("context-switches", "task-clock"), ':4: counts "task-clock" twice in one interval'),
         ('{"interval": 0.2}\n', ':1: \'{"interval": 0.2}\': expected {"interval", "counter-value"'),
+        ('{"interval": 1, "counter-value": 1, "event": "cs"}\n[1]\n', ":2: '[1]': expected {"),
+        ("0.2,,,\n", ":1: '0.2,,,': expected time,count,unit,event"),
         pytest.param(f'{{"a": {"[" * 100_000}\n', f":1: '{{\"a\": {'[' * 34}': expected {{", id="deep"),
         ("t,instructions\n0.2,1\n0.4\n", ":3: has 1 cells; expected 2 as in the header"),
         ("t,instructions\n0.2,-1\n", ":2: instructions=-1 must be 0 or more"),
@@ -213,6 +215,27 @@ def test_all_forms_of_perf_output_read_alike(tmp_path, text):
     found = read_intervals(tmp_path / "perf.csv").set_index(TIME)
     assert found["instructions:u"].to_dict() == {0.2: 7.0, 0.4: 8.0}
     assert found["cs"].isna().all()
+
+
+METRICS = {
+    "0.2,,,,,,0.50,insn per cycle\n": SEPARATED,
+    "0.2,,,,,,,,30.0,%  tma_retiring\n": SEPARATED,
+    '{"interval": 0.2, "metric-value": "0.50", "metric-unit": "insn per cycle"}\n': LINES,
+    '{"interval": 0.2, "counter-value": "", "event": "", "metric-value": 0.5, "metric-unit": "x"}\n': LINES,
+}
+
+
+@pytest.mark.parametrize(("metric", "counts"), METRICS.items())
+def test_lines_with_only_a_metric_are_skipped_wherever_they_are(tmp_path, metric, counts):
+    path, lines = tmp_path / "perf.csv", counts.splitlines(keepends=True)
+    path.write_text(counts)
+    expected = read_intervals(path)
+    for place in range(len(lines) + 1):
+        path.write_text("".join([*lines[:place], metric, metric, *lines[place:]]))
+        pd.testing.assert_frame_equal(read_intervals(path), expected)
+    path.write_text(metric)
+    with pytest.raises(InputError, match="holds no interval"):
+        read_intervals(path)
 
 
 @pytest.mark.parametrize("ends", list(permutations((0.2, 0.4, 0.6))))
