@@ -23,8 +23,13 @@ from data.tables.documents import MAX_COUNT, UNCOUNTED
 #: Name of the column of time.
 TIME = "t_seconds"
 _TIME = re.compile(r"\s*(?P<time>\d+\.\d+)(?P<separator>\D)")
-#: Positions of the count and the event in a line, after its time.
-_COUNT, _EVENT = 0, 2
+#: Positions of the count, its unit and the event in a line, after its time.
+_COUNT, _UNIT, _EVENT = 0, 1, 2
+#: Events that are times of a processor.
+_CLOCK = re.compile(r"(task|cpu)-clock\b")
+#: Parts of a millisecond by unit; perf before 5.0 prints milliseconds without a unit.
+_PER_MILLISECOND = {"": 1.0, "msec": 1.0, "ms": 1.0, "nsec": 1e6, "ns": 1e6, "usec": 1e3, "us": 1e3}
+_PER_MILLISECOND |= {"sec": 1e-3, "s": 1e-3}
 #: Accepted names of the column of time.
 TIMES = (TIME, "time", "seconds", "t", "time_s")
 #: Missing counts in tables of other programs than perf.
@@ -35,12 +40,13 @@ EXPECTED = (
 
 
 class CountedEvent(NamedTuple):
-    """The count of one event in one interval, as text from the file."""
+    """The count of one event in one interval, as text from the file; tables have no unit."""
 
     line: int
     time: str
     event: str
     value: str
+    unit: str = ""
 
 
 def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
@@ -60,10 +66,11 @@ def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (T
 
     `text` is the output of ``perf stat -I`` with ``-x`` or ``-j``, or a table separated by commas, semicolons
     or tabs, with a column of time in seconds (one of `TIMES`, such as "time") and one per event; its blank
-    cells become NaN. Events are named as in the text; task-clock is in ms, as perf prints it. Lines that
-    begin with ``#`` or have only a metric are ignored. `source` is named in errors. InputError if the text
-    has another format, no interval or several runs, an event occurs twice in an interval or has a name in
-    `reserved` (other columns of the caller's table), or a count or time is negative or 2**64 or more.
+    cells become NaN. Events are named as in the text. task-clock and cpu-clock are in ms, converted if perf
+    prints another unit of time; units of other events are ignored. Lines that begin with ``#`` or have only a
+    metric are ignored. `source` is named in errors. InputError if the text has another format, no interval or
+    several runs, an event occurs twice in an interval or has a name in `reserved` (other columns of the
+    caller's table), a clock has an unknown unit, or a count or time is negative or 2**64 or more.
     """
     numbered = list(enumerate(text.splitlines(), 1))
     starts = [number for number, line in numbered if line.startswith("# started on")]
@@ -85,7 +92,7 @@ def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (T
 
 
 def _add_count(rows: dict[float, dict[str, float]], counted: CountedEvent, reserved: Container[str]) -> None:
-    number, time, event, count = counted
+    number, time, event, count, unit = counted
     if event in reserved:
         problem = f'counts an event called "{event}", which is the name of a column of samples'
         raise InputError(problem, line=number)
@@ -98,6 +105,10 @@ def _add_count(rows: dict[float, dict[str, float]], counted: CountedEvent, reser
     if event in interval:
         raise InputError(f'counts "{event}" twice in one interval', line=number)
     interval[event] = np.nan if count in UNCOUNTED else _parse_count(number, count, event)
+    if unit != "msec" and _CLOCK.match(event):
+        if unit not in _PER_MILLISECOND:
+            raise InputError(f'{event} has the unit "{unit[:40]}"; expected msec', line=number)
+        interval[event] /= _PER_MILLISECOND[unit]
 
 
 def _counted_events(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
@@ -118,7 +129,7 @@ def _separated_events(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent
         if begin is None or len(fields) <= _EVENT or not fields[_EVENT]:
             expected = "expected time,count,unit,event as perf stat -I 200 -x, prints them"
             raise InputError(f"{line.strip()[:40]!r}: {expected}", line=number)
-        yield CountedEvent(number, begin["time"], fields[_EVENT], fields[_COUNT])
+        yield CountedEvent(number, begin["time"], fields[_EVENT], fields[_COUNT], fields[_UNIT])
 
 
 def _json_events(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
@@ -131,7 +142,7 @@ def _json_events(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as exc:
             expected = 'expected {"interval", "counter-value", "event"} as perf stat -I 200 -j prints them'
             raise InputError(f"{line.strip()[:40]!r}: {expected}", line=number) from exc
-        yield CountedEvent(number, time, event, count.strip())
+        yield CountedEvent(number, time, event, count.strip(), str(fields.get("unit") or ""))
 
 
 def _table_events(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:

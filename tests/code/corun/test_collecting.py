@@ -141,6 +141,7 @@ EXPECTED = "expected the output of perf stat"
         (PERF.replace("context-switches", "task-clock"), ':4: counts "task-clock" twice in one interval'),
         ('{"interval": 0.2}\n', ':1: \'{"interval": 0.2}\': expected {"interval", "counter-value"'),
         ('{"interval": 1, "counter-value": 1, "event": "cs"}\n[1]\n', ":2: '[1]': expected {"),
+        (PERF.replace("msec", "parsec"), ':3: task-clock has the unit "parsec"; expected msec'),
         ("0.2,,,\n", ":1: '0.2,,,': expected time,count,unit,event"),
         pytest.param(f'{{"a": {"[" * 100_000}\n', f":1: '{{\"a\": {'[' * 34}': expected {{", id="deep"),
         ("t,instructions\n0.2,1\n0.4\n", ":3: has 1 cells; expected 2 as in the header"),
@@ -215,6 +216,37 @@ def test_all_forms_of_perf_output_read_alike(tmp_path, text):
     found = read_intervals(tmp_path / "perf.csv").set_index(TIME)
     assert found["instructions:u"].to_dict() == {0.2: 7.0, 0.4: 8.0}
     assert found["cs"].isna().all()
+
+
+@pytest.mark.parametrize("event", ["task-clock", "task-clock:u", "cpu-clock"])
+@pytest.mark.parametrize(
+    ("count", "unit"),
+    [
+        ("84.5", "msec"),
+        ("84.5", ""),
+        ("84500000", "nsec"),
+        ("84500000", "ns"),
+        ("84500", "usec"),
+        ("0.0845", "sec"),
+    ],
+)
+def test_clocks_are_in_milliseconds_in_every_unit_of_time(tmp_path, event, count, unit):
+    path = tmp_path / "perf.csv"
+    line = {"interval": 0.2, "counter-value": count, "unit": unit, "event": event}
+    for text in (f"0.2,{count},{unit},{event},1,1,,\n", json.dumps(line)):
+        path.write_text(text)
+        assert read_intervals(path)[event].tolist() == [pytest.approx(84.5)]
+        path.write_text(text.replace(count, "<not counted>"))
+        assert read_intervals(path)[event].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("event", "unit"),
+    [("power/energy-pkg/", "Joules"), ("duration_time", "ns"), ("llc_misses.mem_read", "MiB")],
+)
+def test_units_of_events_other_than_clocks_change_nothing(tmp_path, event, unit):
+    (tmp_path / "perf.csv").write_text(f"0.2,7,{unit},{event},1,1,,\n")
+    assert read_intervals(tmp_path / "perf.csv")[event].tolist() == [7.0]
 
 
 METRICS = {
