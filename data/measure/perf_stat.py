@@ -23,8 +23,13 @@ from data.tables.documents import MAX_COUNT, UNCOUNTED
 #: Name of the column of time.
 TIME = "t_seconds"
 _TIME = re.compile(r"\s*(?P<time>\d+\.\d+)(?P<separator>\D)")
-#: Positions of the count and the event in a line, after its time.
-_COUNT, _EVENT = 0, 2
+#: Positions of the count, its unit and the event in a line, after its time.
+_COUNT, _UNIT, _EVENT = 0, 1, 2
+#: Events that are times of a processor.
+_CLOCK = re.compile(r"(task|cpu)-clock\b")
+#: Parts of a millisecond by unit; perf before 5.0 prints milliseconds without a unit.
+_PER_MILLISECOND = {"": 1.0, "msec": 1.0, "ms": 1.0, "nsec": 1e6, "ns": 1e6, "usec": 1e3, "us": 1e3}
+_PER_MILLISECOND |= {"sec": 1e-3, "s": 1e-3}
 #: Accepted names of the column of time.
 TIMES = (TIME, "time", "seconds", "t", "time_s")
 #: Missing counts in tables of other programs than perf.
@@ -35,12 +40,13 @@ EXPECTED = (
 
 
 class CountedEvent(NamedTuple):
-    """The count of one event in one interval, as text from the file."""
+    """The count of one event in one interval, as text from the file; tables have no unit."""
 
     line: int
     time: str
     event: str
     value: str
+    unit: str = ""
 
 
 def read_intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
@@ -60,15 +66,19 @@ def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (T
 
     `text` is the output of ``perf stat -I`` with ``-x`` or ``-j``, or a table separated by commas, semicolons
     or tabs, with a column of time in seconds (one of `TIMES`, such as "time") and one per event; its blank
-    cells become NaN. Events are named as in the text; task-clock is in ms, as perf prints it. Lines that
-    begin with ``#`` are ignored. `source` is named in errors. InputError if the text has another format or no
-    interval, an event occurs twice in an interval or has a name in `reserved` (other columns of the caller's
-    table), or a count or time is negative or 2**64 or more.
+    cells become NaN. Events are named as in the text. task-clock and cpu-clock are in ms, converted if perf
+    prints another unit of time; units of other events are ignored. Lines that begin with ``#`` or have only a
+    metric are ignored. `source` is named in errors. InputError if the text has another format, no interval or
+    several runs, an event occurs twice in an interval or has a name in `reserved` (other columns of the
+    caller's table), a clock has an unknown unit, or a count or time is negative or 2**64 or more.
     """
+    numbered = list(enumerate(text.splitlines(), 1))
+    starts = [number for number, line in numbered if line.startswith("# started on")]
+    if starts[1:]:
+        problem = "begins another run, as perf stat --append does; expected a single run"
+        raise InputError(problem, file=source, line=starts[1])
     lines = [
-        (number, line)
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip() and not line.lstrip().startswith("#")
+        (number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")
     ]
     rows: dict[float, dict[str, float]] = {}
     try:
@@ -82,14 +92,23 @@ def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (T
 
 
 def _add_count(rows: dict[float, dict[str, float]], counted: CountedEvent, reserved: Container[str]) -> None:
-    number, time, event, count = counted
+    number, time, event, count, unit = counted
     if event in reserved:
         problem = f'counts an event called "{event}", which is the name of a column of samples'
         raise InputError(problem, line=number)
-    interval = rows.setdefault(_parse_count(number, time, TIME), {})
+    end = _parse_count(number, time, TIME)
+    latest = next(reversed(rows), end)
+    if end < latest:
+        problem = f"{TIME}={end:.9g} is before {latest:.9g}: the file has several runs; expected a single one"
+        raise InputError(problem, line=number)
+    interval = rows.setdefault(end, {})
     if event in interval:
         raise InputError(f'counts "{event}" twice in one interval', line=number)
     interval[event] = np.nan if count in UNCOUNTED else _parse_count(number, count, event)
+    if unit != "msec" and _CLOCK.match(event):
+        if unit not in _PER_MILLISECOND:
+            raise InputError(f'{event} has the unit "{unit[:40]}"; expected msec', line=number)
+        interval[event] /= _PER_MILLISECOND[unit]
 
 
 def _counted_events(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
@@ -105,21 +124,25 @@ def _separated_events(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent
     for number, line in lines:
         begin = _TIME.match(line)
         fields = line[begin.end() :].split(begin["separator"]) if begin else []
+        if any(fields) and not any(fields[: _EVENT + 1]):
+            continue  # only a metric
         if begin is None or len(fields) <= _EVENT or not fields[_EVENT]:
             expected = "expected time,count,unit,event as perf stat -I 200 -x, prints them"
             raise InputError(f"{line.strip()[:40]!r}: {expected}", line=number)
-        yield CountedEvent(number, begin["time"], fields[_EVENT], fields[_COUNT])
+        yield CountedEvent(number, begin["time"], fields[_EVENT], fields[_COUNT], fields[_UNIT])
 
 
 def _json_events(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
     for number, line in lines:
         try:
             fields = json.loads(line)
+            if "metric-value" in fields and not fields.get("event") and not fields.get("counter-value"):
+                continue  # only a metric
             time, event, count = (str(fields[key]) for key in ("interval", "event", "counter-value"))
-        except (ValueError, TypeError, LookupError, RecursionError) as exc:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as exc:
             expected = 'expected {"interval", "counter-value", "event"} as perf stat -I 200 -j prints them'
             raise InputError(f"{line.strip()[:40]!r}: {expected}", line=number) from exc
-        yield CountedEvent(number, time, event, count.strip())
+        yield CountedEvent(number, time, event, count.strip(), str(fields.get("unit") or ""))
 
 
 def _table_events(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
+from data.tables.problems import Problems, shorten_names
 from serving.models import ModelRef, Served, Source
 from training.corun.estimators.pressure import Named
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
@@ -32,13 +33,17 @@ Online = Served[TrainedOnline]
 
 @dataclass(frozen=True)
 class Static:
-    """The model that predicts from solo runs, the known solo runs, and the origin of the model."""
+    """The model that predicts from solo runs, the known solo runs, and the origin of the model.
+
+    ``notes`` concern solo runs that were added.
+    """
 
     card: ImpactCard
     known_tasks: KnownTasks
     ref: ModelRef
     quick: Callable[[], TrainedImpact]
     load: Callable[[], TrainedImpact]
+    notes: tuple[str, ...] = ()
 
     def predict_impacts(self, x: Floats, named: Named) -> Floats:
         """Return co-run time / solo time for rows of `KnownTasks.corun_features`, shape (n_rows,)."""
@@ -49,15 +54,23 @@ class Static:
 def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
     """Return the static model at `uri` (None: champion), to which the solo runs in `extra_tasks` are added.
 
-    `extra_tasks` is a directory of tables; its runs replace those of the same task and machine. InputError if
-    the model or the tables are missing or invalid. The trained model itself is read only when it first
-    predicts, which raises the InputError for a damaged one.
+    `extra_tasks` is a directory of tables; its runs replace those of the same task and machine. Its events
+    that the model does not use are named in ``notes``. InputError if the model or the tables are missing or
+    invalid, also at the first row of solo runs or machines that `CorunTables.without_flaws` would remove. The
+    trained model itself is read only when it first predicts, which raises the InputError for a damaged one.
     """
     with locate_model(static_name, uri) as (directory, version):
         static = _read_static(directory, version)
     if extra_tasks is None:
         return static
-    return replace(static, known_tasks=static.known_tasks.with_others(CorunTables.read(extra_tasks)))
+    others = CorunTables.read(extra_tasks)
+    for name in KnownTasks.SPECS:
+        with Problems().collecting(extra_tasks / f"{name}.parquet"):
+            others.drop_invalid_rows(name, Problems())
+    unused = [event for event in others.events if event not in static.known_tasks.counted_events]
+    note = f"{extra_tasks}: events that the model does not use: {shorten_names(unused, 5)}"
+    known_tasks = static.known_tasks.with_others(others)
+    return replace(static, known_tasks=known_tasks, notes=(note,) if unused else ())
 
 
 def _read_static(directory: Path, version: Version) -> Static:

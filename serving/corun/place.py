@@ -224,7 +224,7 @@ def _saving_over(seconds: float | None, against: float | None) -> SavingAnswer |
 def _placement_notes(
     tasks: Sequence[str], machine: str, source: str, room: Room, static: Static
 ) -> list[str]:
-    notes = []
+    notes = list(static.notes)
     if machine not in static.card.machines:
         note = f'the model was not trained on the machine "{machine}"'
         notes.append(note if source == machine else f'{note}; the solo runs are those of "{source}"')

@@ -51,7 +51,8 @@ def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
     prediction is not finite.
     """
     resolved = _ResolvedCorun.from_question(question, static)
-    return StaticAnswer(model=static.ref.model_answer, predictions=_predict_resolved([resolved], static))
+    predictions = _predict_resolved([resolved], static)
+    return StaticAnswer(model=static.ref.model_answer, predictions=predictions, notes=list(static.notes))
 
 
 def predict_coruns(

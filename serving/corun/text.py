@@ -40,7 +40,7 @@ def static_text(answer: StaticAnswer) -> str:
             f"({prediction.corun_seconds_low:.4g} to {prediction.corun_seconds_high:.4g} s)"
         )
     attributions = [shares_text(prediction)] if prediction.attributions else []
-    return _join_text(lines, prediction.notes, attributions, answer.model)
+    return _join_text(lines, [*answer.notes, *prediction.notes], attributions, answer.model)
 
 
 def shares_text(prediction: StaticPrediction) -> str:

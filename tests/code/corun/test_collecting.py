@@ -4,7 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, permutations
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -133,8 +133,16 @@ EXPECTED = "expected the output of perf stat"
             for name in ("t_seconds", "task", "corunners", "machine", "phase", "repetition")
         ),
         (f"{'9' * 400}.5,1,,faults,1,100.00,,\n", f":1: t_seconds={'9' * 40} must be 0 or more"),
-        (PERF + PERF, ':9: counts "task-clock" twice in one interval'),
+        (
+            PERF.replace("0.404", "0.203"),
+            ":5: t_seconds=0.203217677 is before 0.203876159: the file has several runs",
+        ),
+        (PERF + PERF, ":7: begins another run, as perf stat --append does; expected a single run"),
+        (PERF.replace("context-switches", "task-clock"), ':4: counts "task-clock" twice in one interval'),
         ('{"interval": 0.2}\n', ':1: \'{"interval": 0.2}\': expected {"interval", "counter-value"'),
+        ('{"interval": 1, "counter-value": 1, "event": "cs"}\n[1]\n', ":2: '[1]': expected {"),
+        (PERF.replace("msec", "parsec"), ':3: task-clock has the unit "parsec"; expected msec'),
+        ("0.2,,,\n", ":1: '0.2,,,': expected time,count,unit,event"),
         pytest.param(f'{{"a": {"[" * 100_000}\n', f":1: '{{\"a\": {'[' * 34}': expected {{", id="deep"),
         ("t,instructions\n0.2,1\n0.4\n", ":3: has 1 cells; expected 2 as in the header"),
         ("t,instructions\n0.2,-1\n", ":2: instructions=-1 must be 0 or more"),
@@ -208,6 +216,81 @@ def test_all_forms_of_perf_output_read_alike(tmp_path, text):
     found = read_intervals(tmp_path / "perf.csv").set_index(TIME)
     assert found["instructions:u"].to_dict() == {0.2: 7.0, 0.4: 8.0}
     assert found["cs"].isna().all()
+
+
+@pytest.mark.parametrize("event", ["task-clock", "task-clock:u", "cpu-clock"])
+@pytest.mark.parametrize(
+    ("count", "unit"),
+    [
+        ("84.5", "msec"),
+        ("84.5", ""),
+        ("84500000", "nsec"),
+        ("84500000", "ns"),
+        ("84500", "usec"),
+        ("0.0845", "sec"),
+    ],
+)
+def test_clocks_are_in_milliseconds_in_every_unit_of_time(tmp_path, event, count, unit):
+    path = tmp_path / "perf.csv"
+    line = {"interval": 0.2, "counter-value": count, "unit": unit, "event": event}
+    for text in (f"0.2,{count},{unit},{event},1,1,,\n", json.dumps(line)):
+        path.write_text(text)
+        assert read_intervals(path)[event].tolist() == [pytest.approx(84.5)]
+        path.write_text(text.replace(count, "<not counted>"))
+        assert read_intervals(path)[event].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("event", "unit"),
+    [("power/energy-pkg/", "Joules"), ("duration_time", "ns"), ("llc_misses.mem_read", "MiB")],
+)
+def test_units_of_events_other_than_clocks_change_nothing(tmp_path, event, unit):
+    (tmp_path / "perf.csv").write_text(f"0.2,7,{unit},{event},1,1,,\n")
+    assert read_intervals(tmp_path / "perf.csv")[event].tolist() == [7.0]
+
+
+METRICS = {
+    "0.2,,,,,,0.50,insn per cycle\n": SEPARATED,
+    "0.2,,,,,,,,30.0,%  tma_retiring\n": SEPARATED,
+    '{"interval": 0.2, "metric-value": "0.50", "metric-unit": "insn per cycle"}\n': LINES,
+    '{"interval": 0.2, "counter-value": "", "event": "", "metric-value": 0.5, "metric-unit": "x"}\n': LINES,
+}
+
+
+@pytest.mark.parametrize(("metric", "counts"), METRICS.items())
+def test_lines_with_only_a_metric_are_skipped_wherever_they_are(tmp_path, metric, counts):
+    path, lines = tmp_path / "perf.csv", counts.splitlines(keepends=True)
+    path.write_text(counts)
+    expected = read_intervals(path)
+    for place in range(len(lines) + 1):
+        path.write_text("".join([*lines[:place], metric, metric, *lines[place:]]))
+        pd.testing.assert_frame_equal(read_intervals(path), expected)
+    path.write_text(metric)
+    with pytest.raises(InputError, match="holds no interval"):
+        read_intervals(path)
+
+
+@pytest.mark.parametrize("ends", list(permutations((0.2, 0.4, 0.6))))
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("", "{},7,,cs,1,100.00,,"),
+        ("", '{{"interval": {}, "counter-value": "7", "event": "cs"}}'),
+        ("t,cs\n", "{},7"),
+    ],
+    ids=["-x,", "-j", "a table"],
+)
+def test_only_intervals_in_order_of_time_are_read(tmp_path, head, line, ends):
+    path = tmp_path / "perf.csv"
+    path.write_text(head + "\n".join(line.format(end) for end in ends))
+    if list(ends) == sorted(ends):
+        assert read_intervals(path)[TIME].tolist() == list(ends)
+        return
+    back = next(place for place in (1, 2) if ends[place] < ends[place - 1])
+    with pytest.raises(InputError) as error:
+        read_intervals(path)
+    told = f"t_seconds={ends[back]} is before {ends[back - 1]}: the file has several runs"
+    assert str(error.value) == f"{path}:{bool(head) + back + 1}: {told}; expected a single one"
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,49 @@ def test_an_unknown_machine_or_task_is_noted_and_widens_the_interval(static, tmp
     assert min(width(elsewhere), width(mine)) > width(known)
 
 
+def mine(**changes):
+    return {
+        "task": "mine",
+        "machine": MACHINE,
+        "repetition": 1,
+        "solo_seconds": 3.7,
+        "page-faults": 5.0,
+        **changes,
+    }
+
+
+STATIC_MINE = ("static", "--task", "mine", "--with", "task-5")
+PLACE = ("place", "mine", "task-5", "--machines", 1, "--slots", 2)
+MINE = f'machine "{MACHINE}" task "mine" repetition 1'
+FLAWED_SOLO_RUNS = {
+    f"tasks.parquet {MINE}: solo_seconds=-1 must be above 0 and finite": ([mine(solo_seconds=-1.0)], ()),
+    f"tasks.parquet {MINE}: solo_seconds=inf must be": ([mine(solo_seconds=np.inf)], ()),
+    f"tasks.parquet {MINE}: has no solo_seconds": ([mine(solo_seconds=np.nan)], ()),
+    f"tasks.parquet {MINE}: page-faults=-5 must be 0 or more": ([mine(**{"page-faults": -5.0})], ()),
+    f"tasks.parquet {MINE}: page-faults=inf must be": ([mine(**{"page-faults": np.inf})], ()),
+    f"tasks.parquet {MINE}: occurs twice": ([mine(), mine(solo_seconds=9.0)], ()),
+    "tasks.parquet tasks row 0: has no task": ([mine(task=None)], ()),
+    f'hosts.parquet machine "{MACHINE}": occurs twice': ([mine()], [{"machine": MACHINE}] * 2),
+}
+
+
+@pytest.mark.parametrize("command", [STATIC_MINE, PLACE])
+@pytest.mark.parametrize(("message", "rows"), FLAWED_SOLO_RUNS.items())
+def test_flawed_solo_runs_of_more_tasks_are_refused(static, tmp_path, command, message, rows):
+    tasks, hosts = rows
+    CorunTables.from_rows(tasks, [], [], hosts).write(tmp_path)
+    refused(run_corun(*command, "--model", static, "--tasks", tmp_path), f"{tmp_path}/{message}")
+
+
+def test_events_of_more_tasks_that_the_model_does_not_use_are_noted(static, tmp_path):
+    CorunTables.from_rows([mine(nonsense=1.0, cycles=2.0)], []).write(tmp_path)
+    note = f"{tmp_path}: events that the model does not use: nonsense, cycles"
+    for command in (STATIC_MINE, PLACE):
+        options = (*command, "--model", static, "--tasks", tmp_path)
+        assert json.loads(run_corun(*options, "--json").stdout)["notes"][0] == note
+        assert f"note: {note}\n" in run_corun(*options).stdout
+
+
 def test_a_solo_run_elsewhere_keeps_the_default_machine(static):
     served = load_static(str(static))
     pair = {"task": "task-7", "corunners": ["task-5"]}
