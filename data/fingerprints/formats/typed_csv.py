@@ -62,8 +62,9 @@ def read_machines(path: Path) -> FingerprintTables:
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]
-    for name in header:
-        if header.count(name) > 1:
+    keys = [parse_stressor(name) or name for name in header]
+    for name, key in zip(header, keys, strict=True):
+        if keys.count(key) > 1:
             raise InputError(f'has the column "{name}" twice', file=path, line=1)
     table = cell_table.iloc[1:].set_axis(header, axis="columns")
     if table.empty:
@@ -71,8 +72,7 @@ def read_machines(path: Path) -> FingerprintTables:
     machine, *columns = table.columns
     table = table.assign(**{machine: table[machine].str.strip()})
     refuse_wrong_rows(table[machine] == "", lambda _: "names no machine", path)
-    for column in columns:
-        _require_known(column, path)
+    _require_known(columns, path)
     names = [column for column in columns if column not in PLAIN]
     measured = {name: parse_numbers(table[name], path, wrong=np.isnan, gaps=True) for name in names}
     whole = {
@@ -94,11 +94,11 @@ def read_machines(path: Path) -> FingerprintTables:
 
 
 def parse_stressor(column: str) -> tuple[str, int] | None:
-    """Return ("cpu", 1) for ``cpu``, ("cpu", 0) for ``cpu@all``; None for a name not in `known_stressors`."""
-    name = column.removesuffix(ON_ALL)
+    """Return ("cpu", 1) for ``cpu`` or ``CPU``, ("cpu", 0) for ``cpu@all``; None for an unknown stressor."""
+    name = column.lower().removesuffix(ON_ALL)
     if name not in known_stressors():
         return None
-    return name, 1 if name == column else ALL_THREADS
+    return name, 1 if len(name) == len(column) else ALL_THREADS
 
 
 def parse_measure(column: str) -> ValueColumn:
@@ -110,18 +110,26 @@ def parse_measure(column: str) -> ValueColumn:
     return ValueColumn(**match.groupdict()) if match else ValueColumn(column, *RUNNING_TIME)
 
 
-def _require_known(column: str, path: Path) -> None:
-    """Raise an InputError if a column would be a running time only because it is misspelt."""
-    if column in PLAIN or parse_stressor(column) or _MEASURED.fullmatch(column):
-        return
-    problem = unknown_message(column, PLAIN) if nearest_name(column, PLAIN, MISSPELT) else ""
-    if column.endswith(ON_ALL):
-        problem = "is no stressor of stress-ng"
-    if column.endswith(")") and "," in column:
-        problem = "is neither lower nor higher"
-    if problem:
-        example = f'an application is written "{column.partition("(")[0].strip()} (seconds, lower)"'
-        raise InputError(f'the column "{column}" {problem} ({example})', file=path, line=1)
+def _require_known(columns: Sequence[str], path: Path) -> None:
+    """Raise an InputError if a column would be a running time only because it is misspelt.
+
+    A name like that of a stressor is an application if the stressor is a column, too.
+    """
+    stressors = {column: named[0] for column in columns if (named := parse_stressor(column))}
+    names = [*PLAIN, *sorted(known_stressors())]
+    for column in columns:
+        if column in PLAIN or column in stressors or _MEASURED.fullmatch(column):
+            continue
+        nearest = nearest_name(column, names, MISSPELT)
+        is_misspelt = nearest is not None and nearest not in stressors.values()
+        problem = unknown_message(column, names) if is_misspelt else ""
+        if column.lower().endswith(ON_ALL):
+            problem = "is no stressor of stress-ng"
+        if column.endswith(")") and "," in column:
+            problem = "is neither lower nor higher"
+        if problem:
+            example = f'an application is written "{column.partition("(")[0].strip()} (seconds, lower)"'
+            raise InputError(f'the column "{column}" {problem} ({example})', file=path, line=1)
 
 
 @cache
