@@ -101,7 +101,8 @@ def compare_profiles(
 
     Without `machines`, `a` and `b` are files of ``irup profile --json``; with it, applications as for
     `profile_machines`. Profiles are learned from the stressors of both. With `fail_on_regression`, the exit
-    code is 1 if the test is reliable and a stressor changed significantly, in either direction; else 0.
+    code is 1 if the test is reliable and a stressor changed significantly, in either direction; else 0. A
+    warning on stderr names metrics or directions that differ.
     InputError if an input cannot be used, or there is no stressor in common.
     """
     if machines is None:
@@ -110,6 +111,9 @@ def compare_profiles(
         data = _read_applications(machines, [a, b], learning)
         _print_warnings(dict.fromkeys(chain.from_iterable(one.warning_lines(SHOWN) for one in data)))
         sides = [application.measured for application in data]
+    before, after = (f"{side.metric} ({side.better} is better)" for side in sides)
+    if before != after:
+        _print_warnings([f"A is in {before}, B in {after}: a difference may be one of these metrics"])
     common = [column for column in sides[0].columns if column in sides[1].columns]
     if not common:
         raise InputError("the two profiles have no stressor in common", place=f'"{a}" and "{b}"')
