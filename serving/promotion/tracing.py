@@ -270,7 +270,7 @@ def trace_answer(
     if version is not None:
         if source is not None:
             raise InputError("--input: is the input of an answer; expected a file with the answer")
-        described, same_files, check = trace_version(answer_or_name, version.removeprefix("v")), True, None
+        described, same_files, check = trace_version(answer_or_name, version), True, None
     else:
         original = GivenAnswer.from_file(Path(answer_or_name))
         described = trace_version(original.name, original.version)

@@ -1,10 +1,13 @@
 """An answer leads back to the version that gave it, which says the same again."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
+from httpx import ASGITransport, AsyncClient
 from mlflow.entities import Dataset, DatasetInput
 
 from data.errors import InputError
@@ -148,6 +151,25 @@ def test_a_version_is_reproduced_by_checking_out_its_commit(registry, checkout):
     command = f"reproduce   git checkout {checkout[:12]} && uv run dvc repro\n"
     assert (status, command in told) == (0, True)
     assert json.loads(traced(NAME, version, "--json")[1])["code"]["obstacle"] == ""
+
+
+@pytest.mark.parametrize("written", ["1", "v1", "2", "v2", "v99", "vv1", "v", "1v"])
+def test_a_version_may_begin_with_v_as_in_outputs(registry, written):
+    number = written.removeprefix("v")
+    is_version = number in {"1", "2"}
+    tracing.add_origin_endpoint(app := FastAPI())
+
+    async def get():
+        async with AsyncClient(transport=ASGITransport(app), base_url="http://server") as client:
+            return await client.get(f"/v1/models/{NAME}/{written}")
+
+    answer = asyncio.run(get())
+    status, told = traced(NAME, written)
+    assert (answer.status_code, status) == ((200, 0) if is_version else (404, 2))
+    if is_version:
+        assert (answer.json()["version"], told.split()[1]) == (number, f"v{number}")
+    else:
+        assert f'version "{written}" of the model "{NAME}" does not exist' in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
