@@ -404,8 +404,8 @@ def _invalid_verdict(pair: Pair, reason: str) -> MatrixVerdictAnswer:
         workload=about["workload"],
         group=about["group"],
         reason=reason,
-        baseline_runs=0,
-        target_runs=0,
+        baseline_runs=_run_count(pair.baseline),
+        target_runs=_run_count(pair.target),
         invalid_runs=(),
         notes=(),
     )

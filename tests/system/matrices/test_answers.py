@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from lxml import etree
 
+from data.matrices.tables import SIDES
 from tests.commands import perfjudge
 from tests.system.conftest import Listening, problem, refused
 from tests.system.matrices.inputs import ABNORMAL, NORMAL, asked, engine, request
@@ -224,12 +225,20 @@ UNJUDGED = {
 }  # fmt: skip
 
 
+def runs_of(side):
+    return len(side["runs"] if "runs" in side else next(iter(side["metrics"].values())))
+
+
 @pytest.mark.parametrize(("content", "told"), UNJUDGED.values(), ids=UNJUDGED)
 def test_an_incomplete_pair_is_invalid_beside_judged_ones(listening_matrices, content, told):
     verdicts = post(listening_matrices, content).json()["verdicts"]
     first = verdicts[0]
     assert (first["pair_id"], first["verdict"], first["probability"]) == (ABNORMAL, "invalid", None)
     assert told in first["invalid_reason"]
+    n_runs = [
+        first[f"{side}_runs"] + sum(run["side"] == side for run in first["invalid_runs"]) for side in SIDES
+    ]
+    assert n_runs == [runs_of(content["pairs"][0][side]) for side in SIDES]
     alone = post(listening_matrices, request()).json()["verdicts"]
     # sums of several rows at once may end in another last digit
     same = [one | {"probability": pytest.approx(one["probability"], rel=1e-12)} for one in alone[1:]]
