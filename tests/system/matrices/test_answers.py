@@ -245,6 +245,30 @@ def test_an_incomplete_pair_is_invalid_beside_judged_ones(listening_matrices, co
     assert verdicts[1:] == same or content is UNJUDGED["other metrics only"][0]
 
 
+@pytest.mark.parametrize(
+    ("units", "unused"),
+    [
+        ({"m0": "1/s", "m1": ""}, ""),
+        ({"mm0": "1/s"}, 'units["mm0"]'),
+        ({"other": "ms", "m0": "1/s"}, 'units["other"]'),
+        (
+            dict.fromkeys("abcdef", "ms"),
+            'units["a"], units["b"], units["c"], units["d"] and 2 more',
+        ),
+    ],
+    ids=["of metrics", "misspelt", "of no metric", "many"],
+)
+def test_units_of_no_metric_are_noted_in_both_interfaces(listening_matrices, model, tmp_path, units, unused):
+    (path := tmp_path / "request.json").write_text(json.dumps(request() | {"units": units}))
+    answer = post(listening_matrices, request() | {"units": units}).json()
+    told = [f"unused, as no pair has the metric: {unused}"] if unused else []
+    assert [note for note in answer["notes"] if "unit" in note] == told
+    assert answer == json.loads(judge(path, "--model", model, "--json").stdout)
+    pairs = target(metrics=SHORT)["pairs"][:1]
+    unjudged = post(listening_matrices, {"pairs": pairs, "units": units}).json()
+    assert unjudged["notes"] == told
+
+
 def test_a_huge_number_makes_its_run_invalid_in_both_interfaces(listening_matrices, model, tmp_path):
     whole = request()
     whole["pairs"][0]["target"]["metrics"]["m5"][0] = 1e308
