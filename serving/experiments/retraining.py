@@ -9,13 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
 from data.stage import BAD_INPUT, DURATIONS
-from data.tables.files import yaml_content
 from serving.reports.charts import with_noun
 
 LOCK = Path("dvc.lock")
@@ -30,7 +28,7 @@ class PlannedStage:
     name: str
     changes: tuple[str, ...]  # why it runs; empty: only if an earlier stage writes other files
     seconds: float | None  # duration of its last run in this directory; None: unknown
-    files: tuple[str, ...]  # outputs of its last run
+    files: tuple[str, ...]  # its outputs
 
 
 def _plan_lines(stages: Sequence[PlannedStage], seconds: float, files: Sequence[str]) -> Iterator[str]:
@@ -52,17 +50,18 @@ def _plan_lines(stages: Sequence[PlannedStage], seconds: float, files: Sequence[
 
 def _plan_stages(root: Path, targets: Sequence[str]) -> list[PlannedStage]:
     """Return the stages that ``dvc repro`` would run in their order, also those that `targets` need."""
-    import_module("dvc")
+    from dvc.repo import Repo
+
     earlier = ["--with-deps"] if targets else []
     status: Mapping[str, Any] = json.loads(_dvc_output(root, "status", "--json", *earlier, *targets))
-    lock = yaml_content(root / LOCK) if (root / LOCK).is_file() else None
-    locked: Mapping[str, Any] = (lock or {}).get("stages", {})
+    with Repo(str(root)) as repo:
+        outputs = {stage.addressing: [str(out) for out in stage.outs] for stage in repo.index.stages}
     stages = []
     for name in _RUN.findall(_dvc_output(root, "repro", "--dry", "--force-downstream", *targets)):
         recorded = root / DURATIONS / name
         seconds = float(recorded.read_text(encoding="utf-8")) if recorded.is_file() else None
-        files = tuple(out["path"] for out in locked.get(name, {}).get("outs", ()))
-        stages.append(PlannedStage(name, tuple(_changes(status.get(name, ()))), seconds, files))
+        changes = tuple(_changes(status.get(name, ())))
+        stages.append(PlannedStage(name, changes, seconds, tuple(outputs[name])))
     return stages
 
 

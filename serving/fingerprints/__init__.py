@@ -9,7 +9,7 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from data.errors import InputError
-from serving.options import AsJson, Better, KeepGoing, Output, Seed, given_parameters
+from serving.options import AsJson, Better, KeepGoing, Output, Seed
 from serving.plugins import FamilyPlugin, Importing, deferred_function
 
 group = typer.Typer(
@@ -25,8 +25,19 @@ FormatOption = Annotated[
         help="Output format; html is a self-contained page. Default: by the suffix of -o, else text.",
     ),
 ]
-Metric = Annotated[str, typer.Option(metavar="NAME", help='Name of the metric in the column "value".')]
-Direction = Annotated[Better, typer.Option(help="Whether lower or higher values of the metric are better.")]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help='Metric in the column "value". Default: the unit in the file, else seconds.'
+    ),
+]
+Direction = Annotated[
+    Better | None,
+    typer.Option(
+        help="Whether lower or higher values of the metric are better. Default: lower for times, higher for"
+        " rates such as requests/s."
+    ),
+]
 PLUGIN = FamilyPlugin(
     page=deferred_function("serving.fingerprints.page:page"),
     importing=Importing(
@@ -41,7 +52,6 @@ PLUGIN = FamilyPlugin(
 
 @group.command("profile")
 def irup_profile(  # noqa: PLR0917 - typer hands options over by name
-    context: typer.Context,
     machines: Annotated[
         Path,
         typer.Argument(
@@ -59,8 +69,8 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
             " that MACHINES has values of.",
         ),
     ],
-    metric: Metric = "seconds",
-    better: Direction = "lower",
+    metric: Metric = None,
+    better: Direction = None,
     predict: Annotated[
         bool, typer.Option("--predict", help="Also predict the metric on machines without a value.")
     ] = False,
@@ -74,15 +84,13 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import form_of
     from serving.fingerprints.command import learning_settings, profile_machines
 
-    measure = [name for name in given_parameters(context) if name in {"--metric", "--better"}]
-    settings = learning_settings(metric, better, seed, keep_going=keep_going, given=measure)
+    settings = learning_settings(metric, better, seed, keep_going=keep_going)
     form = form_of("json" if as_json else output_format, output, get_args(Form))
     return profile_machines(machines, application, settings, form=form, output=output, predicting=predict)
 
 
 @group.command("diff")
 def irup_diff(  # noqa: PLR0917 - typer hands options over by name
-    context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="A", help="Profile written by `irup profile --json`.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Profile to compare with A.")],
     machines: Annotated[
@@ -93,8 +101,8 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
             " applications, or CSV files of values. Required for --metric, --better and --keep-going.",
         ),
     ] = None,
-    metric: Metric = "seconds",
-    better: Direction = "lower",
+    metric: Metric = None,
+    better: Direction = None,
     fail_on_regression: Annotated[
         bool,
         typer.Option(
@@ -113,10 +121,10 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import form_of
     from serving.fingerprints.command import compare_profiles, learning_settings
 
-    measure = [name for name in given_parameters(context) if name in {"--metric", "--better"}]
-    if machines is None and (needed := [*measure, *(["--keep-going"] if keep_going else [])]):
+    given = {"--metric": metric is not None, "--better": better is not None, "--keep-going": keep_going}
+    if machines is None and (needed := [option for option, is_given in given.items() if is_given]):
         raise InputError(f"{needed[0]} needs --machines: without it, A and B are profiles, not values")
-    settings = learning_settings(metric, better, seed, keep_going=keep_going, given=measure)
+    settings = learning_settings(metric, better, seed, keep_going=keep_going)
     form = form_of("json" if as_json else output_format, output, get_args(Form))
     return compare_profiles(
         a, b, machines, settings, form=form, output=output, fail_on_regression=fail_on_regression

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import data.fingerprints.formats as fingerprint_formats
 from data.errors import InputError, one_line
-from data.fingerprints.formats.typed_csv import RUNNING_TIME, ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.tables.problems import SHOWN, Problems
 from serving.answering import print_skipped, write_output
@@ -40,27 +39,27 @@ SEED = 20261121
 
 @dataclass(frozen=True)
 class Learning:
-    """Settings of learning: the value column of CSV files, the seed, and parameters."""
+    """Settings of learning: metric and direction of values (None: not given), the seed, and parameters."""
 
-    measure: ValueColumn = field(default_factory=lambda: ValueColumn("", *RUNNING_TIME))
+    metric: str | None = None
+    better: str | None = None
     keep_going: bool = False
-    given: tuple[str, ...] = ()  # the options of `measure` in the command line
     seed: int = SEED
     section: Fingerprints = field(default_factory=Fingerprints)
 
 
 def learning_settings(
-    metric: str, better: str, seed: int | None, *, keep_going: bool, given: Sequence[str] = ()
+    metric: str | None, better: str | None, seed: int | None, *, keep_going: bool
 ) -> Learning:
     """Return the settings of `irup profile` and `irup diff`; InputError if `metric` is empty or blank.
 
-    `metric` and `better` describe values in CSV files, and `given` names those that are not defaults; `seed`
-    None is 20261121. Parameters are defaults.
+    `metric` and `better` describe values in CSV files, None: not given; `seed` None is 20261121. Parameters
+    are defaults.
     """
-    if not metric.strip():
+    metric = metric if metric is None else metric.strip()
+    if metric == "":
         raise InputError('--metric="" must name the values, such as "seconds"')
-    measure = ValueColumn("", metric.strip(), better)
-    return Learning(measure, keep_going, tuple(given), SEED if seed is None else seed)
+    return Learning(metric, better, keep_going, SEED if seed is None else seed)
 
 
 def profile_machines(
@@ -102,7 +101,8 @@ def compare_profiles(
 
     Without `machines`, `a` and `b` are files of ``irup profile --json``; with it, applications as for
     `profile_machines`. Profiles are learned from the stressors of both. With `fail_on_regression`, the exit
-    code is 1 if the test is reliable and a stressor changed significantly, in either direction; else 0.
+    code is 1 if the test is reliable and a stressor changed significantly, in either direction; else 0. A
+    warning on stderr names metrics or directions that differ.
     InputError if an input cannot be used, or there is no stressor in common.
     """
     if machines is None:
@@ -111,6 +111,9 @@ def compare_profiles(
         data = _read_applications(machines, [a, b], learning)
         _print_warnings(dict.fromkeys(chain.from_iterable(one.warning_lines(SHOWN) for one in data)))
         sides = [application.measured for application in data]
+    before, after = (f"{side.metric} ({side.better} is better)" for side in sides)
+    if before != after:
+        _print_warnings([f"A is in {before}, B in {after}: a difference may be one of these metrics"])
     common = [column for column in sides[0].columns if column in sides[1].columns]
     if not common:
         raise InputError("the two profiles have no stressor in common", place=f'"{a}" and "{b}"')
@@ -149,13 +152,15 @@ def _read_applications(
     reading = read_machines(machines, keep_going=learning.keep_going)
     print_skipped(reading.skipped)
     for measured in reading.tables.applications.drop_duplicates("application").itertuples():
-        for option in learning.given if measured.application in names else ():
-            stored, stated = (getattr(of, option.removeprefix("--")) for of in (measured, learning.measure))
-            if stated != stored:
+        for option in ("metric", "better") if measured.application in names else ():
+            stored, stated = (getattr(of, option) for of in (measured, learning))
+            if stated not in {None, stored}:
                 place = f'application "{measured.application}"'
-                raise InputError(f"{option}={stated} contradicts {stored}", file=machines, place=place)
+                raise InputError(f"--{option}={stated} contradicts {stored}", file=machines, place=place)
     return [
-        requested_application(with_application(reading.tables, name, learning.measure), learning.section)
+        requested_application(
+            with_application(reading.tables, name, learning.metric, learning.better), learning.section
+        )
         for name in names
     ]
 

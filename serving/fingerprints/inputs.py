@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 import data.fingerprints.formats as fingerprint_formats
 from data.errors import InputError
-from data.fingerprints.formats.typed_csv import ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import APART, ENOUGH, FingerprintDecisions, decide_validity
@@ -75,12 +74,14 @@ def read_machines(path: Path, *, keep_going: bool = False) -> Reading[Fingerprin
         raise exc.with_file(path) from exc
 
 
-def with_application(tables: FingerprintTables, application: str, measure: ValueColumn) -> FingerprintTables:
+def with_application(
+    tables: FingerprintTables, application: str, metric: str | None, better: str | None
+) -> FingerprintTables:
     """Return `tables` with the values of a single application.
 
     `application` is a name in `tables`, or else the path of a CSV file of values, whose metric and direction
-    are those of `measure`; the file's stem becomes the name. InputError if it is neither, or the file is
-    invalid.
+    may be given (None: see `read_application`); the file's stem becomes the name. InputError if it is
+    neither, or the file is invalid.
     """
     application_names = sorted(tables.applications["application"].unique())
     if application in application_names:
@@ -88,10 +89,8 @@ def with_application(tables: FingerprintTables, application: str, measure: Value
     elif Path(application).is_file():
         from data.fingerprints.formats import typed_csv
 
-        named = measure._replace(application=Path(application).stem)
-        chosen = typed_csv.read_application(
-            Path(application), named, int(tables.machines["repetition"].max())
-        )
+        path, beyond = Path(application), int(tables.machines["repetition"].max())
+        chosen = typed_csv.read_application(path, path.stem, metric, better, beyond)
     else:
         problem = "is no file, and no application was measured with these fingerprints"
         if application_names:

@@ -161,6 +161,7 @@ def judge_matrices(source: Path, uri: str | None, wanted: OutputOptions, *, keep
         answer = judge_tables(reading.tables, served, show_progress=True)
     except InputError as exc:
         raise exc.with_file(source) from exc
+    answer.notes += reading.notes
     printable = PrintableJudgement(
         answer.count_verdicts("fail"),
         lambda: verdict_table(answer),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from itertools import islice
@@ -26,7 +26,7 @@ from data.parallel import with_progress_bar
 from data.tables.documents import validation_message
 from data.tables.files import content_of
 from data.tables.formats import Reading
-from data.tables.problems import Problems
+from data.tables.problems import Problems, shorten_names
 from serving.http.bodies import JSON, NAME, Answered, request_of, result_or_error
 from serving.http.schemas import RefusedError
 from serving.matrices.schemas import (
@@ -99,10 +99,14 @@ def judge_tables(tables: MatrixTables, served: Engine, *, show_progress: bool = 
 MOST_NUMBERS = 10_000_000
 
 
-def read_request(path: Path) -> MatrixTables:
-    """Return the matrices of a JSON file; InputError if missing or not a valid request (see `tables_of`)."""
+def read_request(path: Path) -> tuple[MatrixTables, list[str]]:
+    """Return the matrices of a JSON file, and `unit_notes`.
+
+    InputError if it is missing or not a valid request (see `tables_of`).
+    """
     try:
-        return tables_of(MatricesRequest.model_validate(content_of(path)))
+        request = MatricesRequest.model_validate(content_of(path))
+        return tables_of(request), unit_notes(request)
     except ValidationError as exc:
         raise InputError(validation_message(exc), file=path) from exc
 
@@ -135,6 +139,14 @@ def stack_pairs(request: MatricesRequest) -> MatrixTables:
         sides.add_side(_side_values(matrix, names), pair.pair_id, side, **side_metadata(pair, matrix))
     units = [{"metric": name, "unit": request.units[name]} for name in names if name in request.units]
     return MatrixTables.from_rows(sides.to_frame(), None, units)
+
+
+def unit_notes(request: MatricesRequest) -> list[str]:
+    """Return a note that names up to four units of metrics that no pair has; empty without such units."""
+    # most requests have no units
+    names = dict.fromkeys(_metric_names(request.pairs) if request.units else ())
+    unused = [f'units["{name}"]' for name in request.units if name not in names]
+    return [f"unused, as no pair has the metric: {shorten_names(unused)}"] if unused else []
 
 
 def _metric_names(pairs: Sequence[Pair]) -> list[str]:
@@ -202,7 +214,7 @@ def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
 
 
 def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
-    """Return the matrices of a source (``tables``) with the errors of ``skipped`` runs.
+    """Return the matrices of a source (``tables``) with the errors of ``skipped`` runs and ``notes``.
 
     A source of no known format is read as a JSON request. In the format ``tables``, analysts' flags are
     ignored. InputError that names the file if it cannot be read or has no valid run or no metric, and without
@@ -211,7 +223,9 @@ def read_source(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
     try:
         if kind := matrix_formats.sniff_format(source):
             return matrix_formats.read_for_judging(kind, source, keep_going=keep_going)
-        return matrix_formats.judgeable_runs(read_request(source), source, Problems(keep_going))
+        tables, notes = read_request(source)
+        reading = matrix_formats.judgeable_runs(tables, source, Problems(keep_going))
+        return replace(reading, notes=tuple(notes))
     except InputError as exc:
         raise exc.with_file(source) from exc
 
@@ -269,6 +283,7 @@ class _CheckedRequest:
     n_pairs: int
     complete: MatricesRequest
     invalid: Mapping[int, MatrixVerdictAnswer]
+    notes: Sequence[str]
 
     @classmethod
     def from_body(cls, body: bytes) -> _CheckedRequest:
@@ -286,7 +301,8 @@ class _CheckedRequest:
                 invalid[place] = _invalid_verdict(pair, str(exc))
             else:
                 complete.append(pair)
-        return cls(len(request.pairs), request.model_copy(update={"pairs": complete}), invalid)
+        selected = request.model_copy(update={"pairs": complete})
+        return cls(len(request.pairs), selected, invalid, unit_notes(request))
 
     def judge(self, served: Engine) -> Answered:
         """Return the answer; all pairs are invalid if the model cannot use their metrics."""
@@ -301,7 +317,7 @@ class _CheckedRequest:
         """Return the answer with the verdicts on all pairs, in their order."""
         remaining = iter(judged.verdicts)
         ordered = [self.invalid.get(place) or next(remaining) for place in range(self.n_pairs)]
-        answer = judged.model_copy(update={"verdicts": ordered})
+        answer = judged.model_copy(update={"verdicts": ordered, "notes": [*judged.notes, *self.notes]})
         return Answered.from_schema(answer, answer)
 
 
@@ -404,8 +420,8 @@ def _invalid_verdict(pair: Pair, reason: str) -> MatrixVerdictAnswer:
         workload=about["workload"],
         group=about["group"],
         reason=reason,
-        baseline_runs=0,
-        target_runs=0,
+        baseline_runs=_run_count(pair.baseline),
+        target_runs=_run_count(pair.target),
         invalid_runs=(),
         notes=(),
     )

@@ -130,11 +130,19 @@ def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any
             if not checks[-1].differences:
                 return checks[-1]
     if not checks:
-        expected = (
+        reason = (
             f"expected a request to {endpoint.path}, a file of at most {endpoint.limit // MEBIBYTE} MiB, "
             "with an answer in JSON"
         )
-        raise InputError(f"cannot be judged again ({refusals[0] if refusals else expected})", file=source)
+        # the command's error names the place in the file; endpoints only know a body
+        match refusals[-1:]:
+            case [InputError(file=file) as error] if file is not None:
+                raise error
+            case [RefusedError(detail=detail)]:
+                reason = f"as a request to {endpoint.path}: {detail}"
+            case [error]:
+                reason = str(error)
+        raise InputError(f"cannot be judged again ({reason})", file=source)
     return min(checks, key=lambda check: len(check.differences))
 
 
@@ -262,7 +270,7 @@ def trace_answer(
     if version is not None:
         if source is not None:
             raise InputError("--input: is the input of an answer; expected a file with the answer")
-        described, same_files, check = trace_version(answer_or_name, version.removeprefix("v")), True, None
+        described, same_files, check = trace_version(answer_or_name, version), True, None
     else:
         original = GivenAnswer.from_file(Path(answer_or_name))
         described = trace_version(original.name, original.version)

@@ -21,7 +21,6 @@ from data.corun.formats import pitot
 from data.errors import InputError, ModelError
 from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.formats import sparecores, typed_csv
-from data.fingerprints.formats.typed_csv import ValueColumn
 from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock
 from data.tables.problems import Problems
@@ -173,7 +172,7 @@ READERS = {
         lambda path: fingerprint_formats.read("tables", [path]), "f.csv", "machine,cpu,zlog\na,1,2\nb,3,4\n"
     ),
     "an application CSV": read_one(
-        lambda path: typed_csv.read_application(path, ValueColumn("mine", "seconds", "lower")),
+        lambda path: typed_csv.read_application(path, "mine"),
         "a.csv", "machine,value,unit\na,1.5,s\nb,2,s\n",
     ),
     "a linear model": (lambda path: trained("logistic").write(path), answered),

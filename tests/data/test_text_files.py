@@ -18,7 +18,6 @@ from data.comparisons.formats.sap_hana import read_data_set as read_sap_hana
 from data.comparisons.params import Comparisons
 from data.errors import InputError
 from data.fingerprints.formats import typed_csv
-from data.fingerprints.formats.typed_csv import ValueColumn
 from data.params import load
 from data.tables.documents import TextLoader, require_unique_keys, written
 from data.tables.files import content_of, json_content, read_json, yaml_content
@@ -36,7 +35,7 @@ def machines(path):
 
 
 def measured(path):
-    return typed_csv.read_application(path, ValueColumn("mine", "seconds", "lower"))["value"].tolist()
+    return typed_csv.read_application(path, "mine")["value"].tolist()
 
 
 def comparisons(path):

@@ -171,6 +171,21 @@ def test_a_dry_run_names_stages_reasons_durations_and_files(project, perfjudge):
     params.write_text(before)
 
 
+def test_a_dry_run_lists_the_same_files_before_the_first_run(project, perfjudge, tmp_path):
+    lock, plans = project / "dvc.lock", []
+    for is_new in (False, True):
+        if is_new:
+            shutil.move(lock, tmp_path)
+        plan = json.loads(perfjudge("retrain", "--dry-run", "--json", "report@comparisons")[1])
+        plans.append({stage["name"]: stage["files"] for stage in plan["stages"]})
+    shutil.move(tmp_path / lock.name, lock)
+    changed, new = plans
+    assert changed.items() <= new.items()
+    expected = {"reports/comparisons/metrics.json", "reports/comparisons/summary.json"}
+    assert {*new["evaluate@comparisons"]} >= expected
+    assert new["ingest@comparisons"] == ["data/interim/comparisons"]
+
+
 def test_an_unknown_stage_is_refused_in_one_line(perfjudge):
     code, _, told = perfjudge("retrain", "--dry-run", "tune@nobody")
     assert (code, told.count("\n"), "tune@nobody" in told) == (2, 1, True)

@@ -131,17 +131,19 @@ def trace_version(name: str, version: str) -> Origin:
     """Return an object with the data, code, parameters, scores, role and promotion of a registered version.
 
     The fields are ``data, code, params, metrics, role, promotion`` (None if it never was champion),
-    ``reason`` (of the challenger test) and others. `version` is a number as text. Raises NoVersionError (an
-    InputError) if it is not a number or does not exist, InputError if the registry does not answer,
-    ImportError without MLflow. If MLflow has no run of it (any more), the fields of the run are empty.
+    ``reason`` (of the challenger test) and others. `version` is a number as text, with or without "v". Raises
+    NoVersionError (an InputError) if it is not a number or does not exist, InputError if the registry does
+    not answer, ImportError without MLflow. If MLflow has no run of it (any more), the fields of the run are
+    empty.
     """
-    match = find_version(f"models:/{name}/{version}") if version.isdecimal() and "@" not in name else None
+    number = version.removeprefix("v")
+    match = find_version(f"models:/{name}/{number}") if number.isdecimal() and "@" not in name else None
     if match is None:
         raise NoVersionError(f'version "{version}" of the model "{name}" does not exist')
     from mlflow.utils import mlflow_tags
 
     store, run = client(), None
-    entry, tags = store.get_model_version(name, version), match.tags
+    entry, tags = store.get_model_version(name, number), match.tags
     if entry.run_id:
         # it may have been deleted
         with suppress(import_mlflow().exceptions.MlflowException):

@@ -28,6 +28,16 @@ MISSPELT = 0.8
 ON_ALL = "@all"
 RUNNING_TIME = ("seconds", "lower")
 _MEASURED = re.compile(r"(?P<application>.*\S)\s*\((?P<metric>[^,()]+),\s*(?P<better>lower|higher)\)")
+#: Units whose direction is evident: times, also per operation, and amounts per time.
+_SPAN = "s|sec|seconds?|min|minutes?|h|hours?"
+_DIRECTIONS = {
+    "lower": re.compile(
+        rf"([pnmu\N{{MICRO SIGN}}\N{{GREEK SMALL LETTER MU}}]s|(m|milli|u|micro|n|nano)sec(ond)?s?|{_SPAN})"
+        r"(\s*(/|\bper\b).*)?",
+        re.IGNORECASE,
+    ),
+    "higher": re.compile(rf".+(/|\bper\b)\s*({_SPAN})|[a-z]+ps", re.IGNORECASE),
+}
 _NAMES = Path(__file__).parents[1] / "stressors.txt"
 
 
@@ -52,8 +62,9 @@ def read_machines(path: Path) -> FingerprintTables:
     """
     cell_table = read_cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in cell_table.iloc[0]]
-    for name in header:
-        if header.count(name) > 1:
+    keys = [parse_stressor(name) or name for name in header]
+    for name, key in zip(header, keys, strict=True):
+        if keys.count(key) > 1:
             raise InputError(f'has the column "{name}" twice', file=path, line=1)
     table = cell_table.iloc[1:].set_axis(header, axis="columns")
     if table.empty:
@@ -61,8 +72,7 @@ def read_machines(path: Path) -> FingerprintTables:
     machine, *columns = table.columns
     table = table.assign(**{machine: table[machine].str.strip()})
     refuse_wrong_rows(table[machine] == "", lambda _: "names no machine", path)
-    for column in columns:
-        _require_known(column, path)
+    _require_known(columns, path)
     names = [column for column in columns if column not in PLAIN]
     measured = {name: parse_numbers(table[name], path, wrong=np.isnan, gaps=True) for name in names}
     whole = {
@@ -84,11 +94,11 @@ def read_machines(path: Path) -> FingerprintTables:
 
 
 def parse_stressor(column: str) -> tuple[str, int] | None:
-    """Return ("cpu", 1) for ``cpu``, ("cpu", 0) for ``cpu@all``; None for a name not in `known_stressors`."""
-    name = column.removesuffix(ON_ALL)
+    """Return ("cpu", 1) for ``cpu`` or ``CPU``, ("cpu", 0) for ``cpu@all``; None for an unknown stressor."""
+    name = column.lower().removesuffix(ON_ALL)
     if name not in known_stressors():
         return None
-    return name, 1 if name == column else ALL_THREADS
+    return name, 1 if len(name) == len(column) else ALL_THREADS
 
 
 def parse_measure(column: str) -> ValueColumn:
@@ -100,18 +110,26 @@ def parse_measure(column: str) -> ValueColumn:
     return ValueColumn(**match.groupdict()) if match else ValueColumn(column, *RUNNING_TIME)
 
 
-def _require_known(column: str, path: Path) -> None:
-    """Raise an InputError if a column would be a running time only because it is misspelt."""
-    if column in PLAIN or parse_stressor(column) or _MEASURED.fullmatch(column):
-        return
-    problem = unknown_message(column, PLAIN) if nearest_name(column, PLAIN, MISSPELT) else ""
-    if column.endswith(ON_ALL):
-        problem = "is no stressor of stress-ng"
-    if column.endswith(")") and "," in column:
-        problem = "is neither lower nor higher"
-    if problem:
-        example = f'an application is written "{column.partition("(")[0].strip()} (seconds, lower)"'
-        raise InputError(f'the column "{column}" {problem} ({example})', file=path, line=1)
+def _require_known(columns: Sequence[str], path: Path) -> None:
+    """Raise an InputError if a column would be a running time only because it is misspelt.
+
+    A name like that of a stressor is an application if the stressor is a column, too.
+    """
+    stressors = {column: named[0] for column in columns if (named := parse_stressor(column))}
+    names = [*PLAIN, *sorted(known_stressors())]
+    for column in columns:
+        if column in PLAIN or column in stressors or _MEASURED.fullmatch(column):
+            continue
+        nearest = nearest_name(column, names, MISSPELT)
+        is_misspelt = nearest is not None and nearest not in stressors.values()
+        problem = unknown_message(column, names) if is_misspelt else ""
+        if column.lower().endswith(ON_ALL):
+            problem = "is no stressor of stress-ng"
+        if column.endswith(")") and "," in column:
+            problem = "is neither lower nor higher"
+        if problem:
+            example = f'an application is written "{column.partition("(")[0].strip()} (seconds, lower)"'
+            raise InputError(f'the column "{column}" {problem} ({example})', file=path, line=1)
 
 
 @cache
@@ -148,16 +166,19 @@ REPETITION = "repetition"
 UNITS = ("unit", "metric")
 
 
-def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.DataFrame:
+def read_application(
+    path: Path, application: str, metric: str | None = None, better: str | None = None, beyond: int = 0
+) -> pd.DataFrame:
     """Return the measurements of one application in a CSV file, one row each, in the order of the file.
 
     The result has the columns ``machine, application, metric, better, repetition, value``, the file
-    ``machine`` and ``value``, perhaps ``repetition``, ``unit`` or ``metric``. `measure` has the name, the
-    metric and the direction; a unit (or else a metric) in the file replaces its metric. Without a column
-    ``repetition``, the values of a machine are numbered from `beyond` + 1. Pass as `beyond` the largest
-    repetition of the fingerprints: then values belong to machines, not to single runs of fingerprints.
-    InputError if the file is missing or not CSV, has no row, a missing or unknown column, a missing machine,
-    a wrong or repeated repetition, several units, or a value that is not a number above 0.
+    ``machine`` and ``value``, perhaps ``repetition``, ``unit`` or ``metric``. `metric` None is the unit (or
+    else the metric) in the file, by default ``seconds``; `better` None is the direction of times and rates.
+    Without a column ``repetition``, the values of a machine are numbered from `beyond` + 1. Pass as `beyond`
+    the largest repetition of the fingerprints: then values belong to machines, not to single runs of
+    fingerprints. InputError if the file is missing or not CSV, has no row, a missing or unknown column, a
+    missing machine, a wrong or repeated repetition, several units, another unit than `metric`, one of unknown
+    direction without `better`, or a value that is not a number above 0.
     """
     table = read_cells(path, COLUMNS, skipinitialspace=True)
     columns = (*COLUMNS, REPETITION, *UNITS)
@@ -176,7 +197,10 @@ def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.Da
     else:
         repetitions = table.groupby("machine").cumcount() + 1 + beyond
     rows = table[["machine"]].assign(
-        **_in_unit_of(table, measure, path)._asdict(), repetition=repetitions.astype("int64"), value=values
+        application=application,
+        **_metric_and_direction(table, metric, better, path),
+        repetition=repetitions.astype("int64"),
+        value=values,
     )
     message = 'machine "{machine}" has the repetition {repetition} twice'
     refuse_wrong_rows(
@@ -185,12 +209,23 @@ def read_application(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.Da
     return with_dtypes(rows.reset_index(drop=True), APPLICATION_DTYPES)
 
 
-def _in_unit_of(table: pd.DataFrame, measure: ValueColumn, path: Path) -> ValueColumn:
+def _metric_and_direction(
+    table: pd.DataFrame, metric: str | None, better: str | None, path: Path
+) -> dict[str, str]:
+    """Return ``metric`` and ``better`` of the values; None: not given in the command line."""
     column = next((name for name in UNITS if name in table), None)
-    if column is None:
-        return measure
-    units = table[column].str.strip()
-    unit = units.iloc[0]
-    message = column + '="{}" but "{}" before; expected one unit in all rows'
-    refuse_wrong_rows(units != unit, lambda row: message.format(units.iloc[row], unit), path)
-    return measure._replace(metric=unit or measure.metric)
+    unit = ""
+    if column is not None:
+        units = table[column].str.strip()
+        unit = units.iloc[0]
+        message = column + '="{}" but "{}" before; expected one unit in all rows'
+        refuse_wrong_rows(units != unit, lambda row: message.format(units.iloc[row], unit), path)
+    if unit and metric not in {None, unit}:
+        problem = f"--metric={metric} contradicts {unit}"
+        raise InputError(problem, file=path, place=f'column "{column}"')
+    metric = unit or metric or RUNNING_TIME[0]
+    better = better or next((side for side, of in _DIRECTIONS.items() if of.fullmatch(metric)), None)
+    if better is None:
+        problem = f"does not say whether lower or higher {metric} is better; expected --better"
+        raise InputError(problem, file=path)
+    return {"metric": metric, "better": better}

@@ -90,13 +90,23 @@ _LIKE_A_DAY = re.compile(
 )
 
 
+#: Revisions that are another commit after the next commit or checkout, such as HEAD~2 and origin/HEAD.
+_MOVING = re.compile(r"(.+/|[A-Z]+_)?HEAD([~^@].*)?|@([~^{].*)?")
+
+
+def _fixed_name(value: object) -> object:
+    if _MOVING.fullmatch(str(value)):
+        raise ValueError("is another commit later; expected a version, or a commit such as 4f2c9d1")
+    return value
+
+
 def _day_or_name(value: object) -> object:
     if isinstance(value, str) and _DAY.fullmatch(value):
         with suppress(ValueError):
             return date.fromisoformat(value)
     if _LIKE_A_DAY.fullmatch(str(value)):
         raise ValueError("expected a day such as 2026-12-31, or a version or commit")
-    return value
+    return _fixed_name(value)
 
 
 _Until = Annotated[date | _Text, BeforeValidator(_day_or_name)]
@@ -140,7 +150,7 @@ class Unstable(ReviewedEntry):
 class Accepted(ReviewedEntry):
     """An intended change, since a version or commit; earlier measurements are no longer used as history."""
 
-    since: _Text
+    since: Annotated[_Text, BeforeValidator(_fixed_name)]
 
 
 class _AcknowledgedLoader(TextLoader):

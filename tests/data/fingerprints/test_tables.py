@@ -10,7 +10,7 @@ from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.collect import load_suite
 from data.fingerprints.formats import quiho, sparecores
-from data.fingerprints.formats.typed_csv import ValueColumn, read_application
+from data.fingerprints.formats.typed_csv import known_stressors, read_application
 from data.fingerprints.tables import CATEGORIES, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions, decide_validity
 from data.tables.problems import Problems
@@ -197,6 +197,9 @@ COLUMNS = {
     "repitition": 'unknown; did you mean "repetition"?',
     "cpu-model": 'unknown; did you mean "cpu_model"?',
     "cahce@all": "no stressor of stress-ng",
+    "cahce@ALL": "no stressor of stress-ng",
+    "streem": 'unknown; did you mean "stream"?',
+    "Vm_rw": 'unknown; did you mean "vm-rw"?',
     "redis (requests/s, hihger)": "neither lower nor higher",
 }
 WRONG_CSV = {
@@ -205,6 +208,7 @@ WRONG_CSV = {
     "machine,cpu\nm1,fast\n": ':2: cpu="fast" is not a number',
     "machine,cpu,repetition\nm1,5,1.5\n": ':2: repetition="1.5" is not a whole number',
     "machine,cpu,cpu\nm1,5,5\n": ':1: has the column "cpu" twice',
+    "machine,cpu,Cpu\nm1,5,5\n": ':1: has the column "cpu" twice',
     "machine,zlog\nm1,5\n": ":1: has no column that is a stressor of stress-ng",
     "machine,cpu\nm1,5\n,5\n": ":3: names no machine",
     "machine,cpu,redis\n\nm1,5,2\n\nm1,5,slow\n": ':5: redis="slow" is not a number',
@@ -220,6 +224,24 @@ WRONG_CSV = {
 def test_a_wrong_csv_table_is_refused_with_its_line(typed_in, text, message):
     path = typed_in(text)
     assert refusal(fingerprint_formats.read, "tables", [path]).removeprefix(str(path)) == message
+
+
+@pytest.mark.parametrize("stressor", sorted(known_stressors() - {"cpu"})[::7])
+def test_case_is_ignored_and_a_missing_letter_refused_in_stressors(typed_in, stressor):
+    for name in (stressor.upper(), f"{stressor.title()}@All"):
+        tables = fingerprint_formats.read("tables", [typed_in(f"machine,cpu,{name}\nm1,5,7\n")]).tables
+        assert tables.machines["stressor"].tolist() == ["cpu", stressor]
+        assert tables.applications.empty
+    typo = stressor[:-1]
+    if len(typo) > 2 and typo not in known_stressors():
+        path = typed_in(f"machine,cpu,{typo}\nm1,5,7\n")
+        assert f'the column "{typo}" is unknown; did' in refusal(fingerprint_formats.read, "tables", [path])
+
+
+@pytest.mark.parametrize(("columns", "application"), [("cache,cached", "cached"), ("fifo@all,fio", "fio")])
+def test_an_application_may_resemble_a_stressor_of_the_file(typed_in, columns, application):
+    tables = fingerprint_formats.read("tables", [typed_in(f"machine,{columns}\nm1,5,7\n")]).tables
+    assert tables.applications["application"].tolist() == [application]
 
 
 RESULTS = """giturl,commit,user,timestamp,benchmark,machine,repetition,test,result
@@ -334,9 +356,6 @@ def test_the_shipped_fingerprints_are_of_machines_that_constraints_made():
     assert decisions.applications["kept"].all()
 
 
-SECONDS = ValueColumn("mine", "seconds", "lower")
-
-
 @pytest.mark.parametrize(
     ("text", "metric", "rows"),
     [
@@ -348,7 +367,7 @@ SECONDS = ValueColumn("mine", "seconds", "lower")
     ids=["no repetition", "a unit", "repetitions"],
 )
 def test_a_csv_table_of_values_is_an_application(typed_in, text, metric, rows):
-    table = read_application(typed_in(text), SECONDS, beyond=3)
+    table = read_application(typed_in(text), "mine", beyond=3)
     assert table[["machine", "repetition", "value"]].to_numpy().tolist() == rows
     assert (set(table["application"]), set(table["metric"])) == ({"mine"}, {metric})
 
@@ -373,4 +392,34 @@ WRONG_VALUES = {
 
 @pytest.mark.parametrize(("text", "told"), WRONG_VALUES.items())
 def test_unusable_rows_of_values_are_refused_with_their_line(typed_in, text, told):
-    assert told in refusal(read_application, typed_in(text), SECONDS)
+    assert told in refusal(read_application, typed_in(text), "mine")
+
+
+DIRECTIONS = {
+    "lower": ("seconds", "ms", "\N{MICRO SIGN}s", "nanoseconds", "min", "ns/op", "seconds per request"),
+    "higher": ("requests/s", "MB/s", "fps", "ops", "frames per second", "tokens / min"),
+    None: ("points", "MB", "points/request", "%"),
+}
+METRICS = [(metric, better) for better, metrics in DIRECTIONS.items() for metric in metrics]
+
+
+@pytest.mark.parametrize(("metric", "direction"), METRICS)
+@pytest.mark.parametrize("better", [None, "lower", "higher"])
+@pytest.mark.parametrize("column", [None, "unit", "metric"])
+def test_the_direction_follows_the_metric_of_file_or_option(typed_in, metric, direction, better, column):
+    text = f"machine,value,{column}\na,1,{metric}\n" if column else "machine,value\na,1\n"
+    path, stated = typed_in(text), None if column else metric
+    if expected := better or direction:
+        row = read_application(path, "mine", stated, better).iloc[0]
+        assert (row["metric"], row["better"]) == (metric, expected)
+    else:
+        problem = f": does not say whether lower or higher {metric} is better; expected --better"
+        assert refusal(read_application, path, "mine", stated) == f"{path}{problem}"
+
+
+@pytest.mark.parametrize("column", ["unit", "metric"])
+def test_an_option_may_repeat_but_not_contradict_a_unit(typed_in, column):
+    path = typed_in(f"machine,value,{column}\na,1,requests/s\n")
+    assert read_application(path, "mine", "requests/s")["better"].tolist() == ["higher"]
+    problem = f'{path} column "{column}": --metric=ms contradicts requests/s'
+    assert refusal(read_application, path, "mine", "ms") == problem

@@ -358,11 +358,40 @@ def test_a_day_in_another_form_is_no_name(tmp_path, day, form):
 
 @pytest.mark.parametrize(
     "name",
-    ["2.2", "v2026.1.2", "2026.1", "2026.12.31", "4f2c9d1", "1234567", "10.0.2004", "nightly-2026-01-05"],
+    [
+        "2.2",
+        "v2026.1.2",
+        "2026.1",
+        "2026.12.31",
+        "4f2c9d1",
+        "1234567",
+        "10.0.2004",
+        "nightly-2026-01-05",
+        "HEADLESS-2",
+        "1.2~rc1",
+        "v1^2",
+        "user@3",
+        "AHEAD",
+    ],
 )
 def test_a_version_or_commit_is_a_name_of_an_end(tmp_path, name):
     known = says(f"unstable: [{{operation: a, until: {name}, by: x, reason: y}}]", tmp_path)
     assert known.content.unstable[0].until == name
+    known = says(f"accepted: [{{operation: a, since: {name}, by: x, reason: y}}]", tmp_path)
+    assert known.content.accepted[0].since == name
+
+
+@pytest.mark.parametrize("before", ["", "origin/", "refs/remotes/origin/", "FETCH_", "ORIG_"])
+@pytest.mark.parametrize("after", ["", "~1", "^", "^{commit}", "@{1}", "@{yesterday}"])
+@pytest.mark.parametrize(
+    ("kind", "field"), [("accepted", "since"), ("acknowledged", "until"), ("unstable", "until")]
+)
+def test_a_moving_commit_is_refused_as_begin_or_end(tmp_path, kind, field, before, after):
+    for name in (f"{before}HEAD{after}", "@{1}" if after.startswith("@") else f"@{after}"):
+        with pytest.raises(InputError) as refused:
+            says(f"{kind}: [{{operation: a, {field}: '{name}', by: x, reason: y}}]", tmp_path)
+        expected = f"{kind}.0.{field}={name!r}: is another commit later; expected a version, or a commit"
+        assert str(refused.value).startswith(f"{tmp_path / 'known.yaml'}: {expected}")
 
 
 @given(st.lists(st.text("ab1[]*?!-=", min_size=1, max_size=6), min_size=1, max_size=4, unique=True))

@@ -35,7 +35,21 @@ def test_two_profiles_differ_and_one_equals_itself(profiles):
     assert (done.returncode, told["reasons"], told["seed_algorithm"]["stops_at"]) == (1, [], "cache")
     same = irup("diff", profiles["cached"], profiles["cached"], "--fail-on-regression")
     assert (same.returncode, "no stressor changed significantly" in same.stdout) == (0, True)
+    assert same.stderr == ""
     assert "equivalent" in same.stdout
+
+
+@pytest.mark.parametrize("changed", [{"metric": "ms"}, {"better": "higher"}])
+def test_a_difference_of_two_metrics_is_noted(changed, profiles, tmp_path):
+    first, second = profiles["cached"], tmp_path / "other.json"
+    content = json.loads(first.read_text())
+    second.write_text(json.dumps(content | changed))
+    after = "{metric} ({better} is better)".format(**content | changed)
+    done = irup("diff", first, second)
+    assert done.stderr == (
+        f"A is in seconds (lower is better), B in {after}: a difference may be one of these metrics\n"
+    )
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("options", ["--metric seconds", "--better higher", "--keep-going"])

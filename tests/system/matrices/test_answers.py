@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from lxml import etree
 
+from data.matrices.tables import SIDES
 from tests.commands import perfjudge
 from tests.system.conftest import Listening, problem, refused
 from tests.system.matrices.inputs import ABNORMAL, NORMAL, asked, engine, request
@@ -224,16 +225,48 @@ UNJUDGED = {
 }  # fmt: skip
 
 
+def runs_of(side):
+    return len(side["runs"] if "runs" in side else next(iter(side["metrics"].values())))
+
+
 @pytest.mark.parametrize(("content", "told"), UNJUDGED.values(), ids=UNJUDGED)
 def test_an_incomplete_pair_is_invalid_beside_judged_ones(listening_matrices, content, told):
     verdicts = post(listening_matrices, content).json()["verdicts"]
     first = verdicts[0]
     assert (first["pair_id"], first["verdict"], first["probability"]) == (ABNORMAL, "invalid", None)
     assert told in first["invalid_reason"]
+    n_runs = [
+        first[f"{side}_runs"] + sum(run["side"] == side for run in first["invalid_runs"]) for side in SIDES
+    ]
+    assert n_runs == [runs_of(content["pairs"][0][side]) for side in SIDES]
     alone = post(listening_matrices, request()).json()["verdicts"]
     # sums of several rows at once may end in another last digit
     same = [one | {"probability": pytest.approx(one["probability"], rel=1e-12)} for one in alone[1:]]
     assert verdicts[1:] == same or content is UNJUDGED["other metrics only"][0]
+
+
+@pytest.mark.parametrize(
+    ("units", "unused"),
+    [
+        ({"m0": "1/s", "m1": ""}, ""),
+        ({"mm0": "1/s"}, 'units["mm0"]'),
+        ({"other": "ms", "m0": "1/s"}, 'units["other"]'),
+        (
+            dict.fromkeys("abcdef", "ms"),
+            'units["a"], units["b"], units["c"], units["d"] and 2 more',
+        ),
+    ],
+    ids=["of metrics", "misspelt", "of no metric", "many"],
+)
+def test_units_of_no_metric_are_noted_in_both_interfaces(listening_matrices, model, tmp_path, units, unused):
+    (path := tmp_path / "request.json").write_text(json.dumps(request() | {"units": units}))
+    answer = post(listening_matrices, request() | {"units": units}).json()
+    told = [f"unused, as no pair has the metric: {unused}"] if unused else []
+    assert [note for note in answer["notes"] if "unit" in note] == told
+    assert answer == json.loads(judge(path, "--model", model, "--json").stdout)
+    pairs = target(metrics=SHORT)["pairs"][:1]
+    unjudged = post(listening_matrices, {"pairs": pairs, "units": units}).json()
+    assert unjudged["notes"] == told
 
 
 def test_a_huge_number_makes_its_run_invalid_in_both_interfaces(listening_matrices, model, tmp_path):

@@ -1,15 +1,20 @@
 """An answer leads back to the version that gave it, which says the same again."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
+from httpx import ASGITransport, AsyncClient
 from mlflow.entities import Dataset, DatasetInput
 
 from data.errors import InputError
 from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.model import load_judge
+from serving.http.schemas import RefusedError
+from serving.promotion import tracing
 from serving.promotion.tracing import GivenAnswer, replay_answer
 from tests.commands import perfjudge
 from tests.system.conftest import FIGURE, MLFLOW_WARNINGS, Repository, comparison
@@ -82,6 +87,40 @@ def test_a_changed_number_or_file_is_named(source, tmp_path):
     assert (status, ", not those of the answer" in told) == (1, True)
 
 
+DAMAGED = {
+    "not json": ": is neither XML nor JSON",
+    '{"comparisons": [\n}': ":2: is not JSON",
+    json.dumps({"comparisons": [{}]}): ": comparisons[0] lacks comparison_id",
+    json.dumps({"comparisons": [comparison("same"), comparison("slow") | {"unit": 5}]}): (
+        ": comparisons[1].unit=5 is not a string"
+    ),
+    "<a/>": ": is XML in no known format",
+}
+
+
+@pytest.mark.parametrize(("content", "told"), DAMAGED.items())
+@pytest.mark.parametrize("shown", ["json", "xml", "table"])
+def test_a_damaged_input_is_refused_as_judge_refuses_it(source, tmp_path, content, told, shown):
+    answer, damaged = tmp_path / "answer", tmp_path / "damaged"
+    assert perfjudge("judge", source, "--format", shown, "-o", answer).returncode == 0
+    damaged.write_text(content)
+    refused = perfjudge("judge", damaged)
+    assert refused.stderr.startswith(f"perfjudge: {damaged}{told}")
+    assert traced(answer, "--input", damaged) == (2, refused.stderr)
+
+
+def test_a_refused_request_is_named_with_file_and_endpoint(tmp_path, monkeypatch):
+    def refuse(*_arguments):
+        raise RefusedError(422, 'tasks[0].task="" is empty')
+
+    (source := tmp_path / "input").write_text("{}")
+    monkeypatch.setattr(tracing, "_replay_by_endpoint", refuse)
+    with pytest.raises(InputError) as refused:
+        replay_answer(GivenAnswer("corun-static", "1", "json", b"{}"), source, {})
+    reason = 'as a request to /v1/corun/static: tasks[0].task="" is empty'
+    assert str(refused.value) == f"{source}: cannot be judged again ({reason})"
+
+
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
     """A repository with tracked measurements, some of them by DVC, and its commit."""
@@ -112,6 +151,25 @@ def test_a_version_is_reproduced_by_checking_out_its_commit(registry, checkout):
     command = f"reproduce   git checkout {checkout[:12]} && uv run dvc repro\n"
     assert (status, command in told) == (0, True)
     assert json.loads(traced(NAME, version, "--json")[1])["code"]["obstacle"] == ""
+
+
+@pytest.mark.parametrize("written", ["1", "v1", "2", "v2", "v99", "vv1", "v", "1v"])
+def test_a_version_may_begin_with_v_as_in_outputs(registry, written):
+    number = written.removeprefix("v")
+    is_version = number in {"1", "2"}
+    tracing.add_origin_endpoint(app := FastAPI())
+
+    async def get():
+        async with AsyncClient(transport=ASGITransport(app), base_url="http://server") as client:
+            return await client.get(f"/v1/models/{NAME}/{written}")
+
+    answer = asyncio.run(get())
+    status, told = traced(NAME, written)
+    assert (answer.status_code, status) == ((200, 0) if is_version else (404, 2))
+    if is_version:
+        assert (answer.json()["version"], told.split()[1]) == (number, f"v{number}")
+    else:
+        assert f'version "{written}" of the model "{NAME}" does not exist' in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
