@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from data.corun.formats import read
-from data.corun.synonyms import EventName, IntervalCounts
+from data.corun.synonyms import IntervalCounts
 from data.corun.tables import SAMPLE_DTYPES, CorunTables
 from data.errors import InputError
 from data.tables.problems import shorten_names
@@ -25,6 +25,7 @@ from serving.corun.model import (
     Static,
     load_online,
     load_static,
+    match_events,
     online_name,
     static_name,
 )
@@ -221,7 +222,6 @@ def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Ite
     Synonyms of events are renamed. Notes are added on unusable runs and on events that are not used.
     """
     events = static.known_tasks.counted_events
-    by_spelling = {name.casefold().replace("_", "-"): name for name in events}
     repetitions: Counter[tuple[str, str]] = Counter()
     for number, run in enumerate(runs):
         try:
@@ -231,19 +231,12 @@ def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Ite
             continue
         repetitions[run.task, machine] += 1
         counts = dict.fromkeys(events, np.nan)
-        unused: list[str] = []
-        for written, count in run.events.items():
-            parsed = EventName.from_text(written)
-            # counts of one kind of processor or one level of privileges are not those of the event
-            synonym = "" if parsed.pmu or parsed.privileges else parsed.event
-            spelled = written.casefold().replace("_", "-")
-            name = next(
-                (name for name in (written, by_spelling.get(spelled), synonym) if name in counts), None
-            )
-            if name is None:
-                unused.append(written)
-            elif count is not None and (written == name or np.isnan(counts[name])):
+        names = match_events(run.events, counts)
+        for written, name in names.items():
+            count = run.events[written]
+            if count is not None and (written == name or np.isnan(counts[name])):
                 counts[name] = count
+        unused = [written for written in run.events if written not in names]
         if unused:
             notes.append(f"tasks[{number}]: events that the model does not use: {shorten_names(unused, 5)}")
         yield {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.corun.params import Corun
+from data.corun.synonyms import EventName
 from data.corun.tables import CorunTables
 from data.tables.problems import Problems, shorten_names
 from serving.models import ModelRef, Served, Source
@@ -55,9 +56,10 @@ def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
     """Return the static model at `uri` (None: champion), to which the solo runs in `extra_tasks` are added.
 
     `extra_tasks` is a directory of tables; its runs replace those of the same task and machine. Its events
-    that the model does not use are named in ``notes``. InputError if the model or the tables are missing or
-    invalid, also at the first row of solo runs or machines that `CorunTables.without_flaws` would remove. The
-    trained model itself is read only when it first predicts, which raises the InputError for a damaged one.
+    are renamed as by `match_events`; those that the model does not use are named in ``notes``. InputError if
+    the model or the tables are missing or invalid, also at the first row of solo runs or machines that
+    `CorunTables.without_flaws` would remove. The trained model itself is read only when it first predicts,
+    which raises the InputError for a damaged one.
     """
     with locate_model(static_name, uri) as (directory, version):
         static = _read_static(directory, version)
@@ -67,10 +69,37 @@ def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
     for name in KnownTasks.SPECS:
         with Problems().collecting(extra_tasks / f"{name}.parquet"):
             others.drop_invalid_rows(name, Problems())
-    unused = [event for event in others.events if event not in static.known_tasks.counted_events]
+    names = match_events(others.events, static.known_tasks.counted_events)
+    unused = [written for written in others.events if written not in names]
     note = f"{extra_tasks}: events that the model does not use: {shorten_names(unused, 5)}"
-    known_tasks = static.known_tasks.with_others(others)
+    tasks = others.tasks.drop(columns=unused)
+    for written, event in names.items():
+        if written != event:
+            counts = tasks.pop(written)
+            tasks[event] = tasks[event].fillna(counts) if event in tasks else counts
+    known_tasks = static.known_tasks.with_others(replace(others, tasks=tasks))
     return replace(static, known_tasks=known_tasks, notes=(note,) if unused else ())
+
+
+def match_events(names: Iterable[str], events: Collection[str]) -> dict[str, str]:
+    """Return by name the event of `events` that it denotes; names that denote none are left out.
+
+    A name denotes an equal event, else one that differs in case or underscores only, else one that it is a
+    synonym of. Counts of one kind of processor or one level of privileges are not those of the event.
+    """
+
+    def normalized(name: str) -> str:
+        return name.casefold().replace("_", "-")
+
+    by_spelling, matched = {normalized(event): event for event in events}, {}
+    for name in names:
+        parsed = EventName.from_text(name)
+        synonym = "" if parsed.pmu or parsed.privileges else parsed.event
+        candidates = (name, by_spelling.get(normalized(name)), synonym)
+        event = next((candidate for candidate in candidates if candidate in events), None)
+        if event is not None:
+            matched[name] = event
+    return matched
 
 
 def _read_static(directory: Path, version: Version) -> Static:

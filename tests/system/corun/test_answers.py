@@ -176,6 +176,35 @@ def test_events_of_solo_runs_may_have_synonyms_and_unused_ones_are_named(static)
     assert answer({})[0] != impact
 
 
+@pytest.mark.parametrize(
+    "spell",
+    [
+        str,
+        str.upper,
+        lambda event: event.replace("-", "_"),
+        lambda event: {"instructions": "inst_retired.any", "page-faults": "faults"}.get(event, event),
+    ],
+    ids=["as the model", "capitals", "underscores", "synonyms"],
+)
+def test_tables_and_requests_get_equal_answers_for_any_spelling_of_events(static, tmp_path, spell):
+    counts = {event: 3.7 * rate for event, rate in rates("task-7").items()}
+    unused = {"nonsense": 1e9, "instructions:u": 5.0}
+    events = {spell(event): count for event, count in counts.items()} | unused
+    CorunTables.from_rows([mine(**{"page-faults": None}) | events], []).write(tmp_path)
+    pair = {"task": "mine", "corunners": ["task-5"]}
+    served = load_static(str(static), tmp_path)
+    assert served.known_tasks.counted_events == list(EVENTS)
+    tables = predict_corun(CorunQuestion(**pair), served)
+    solo = {"task": "mine", "solo_seconds": 3.7}
+    answers = []
+    for given in (events, counts):
+        body = json.dumps({"coruns": [pair], "tasks": [solo | {"events": given}]}).encode()
+        answers.append(json.loads(answer_static(body, load_static(str(static))).content))
+    assert tables.model_dump(mode="json")["predictions"] == answers[0]["predictions"]
+    assert answers[0]["predictions"] == answers[1]["predictions"]
+    assert tables.notes == [f"{tmp_path}: events that the model does not use: {', '.join(unused)}"]
+
+
 def test_attributions_add_up_to_the_impact_of_co_runners(static):
     names = ("task-3", "task-5", "task-7")
     several, text = predicted(static, "task-7", *names)
