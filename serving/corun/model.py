@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from data.corun.params import Corun
 from data.corun.synonyms import EventName
 from data.corun.tables import CorunTables
+from data.tables.documents import MAX_COUNT
 from data.tables.problems import Problems, shorten_names
+from data.tables.specs import Rule
+from serving.corun.schemas import LONGEST, SHORTEST
 from serving.models import ModelRef, Served, Source
 from training.corun.estimators.pressure import Named
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
@@ -28,6 +31,13 @@ from training.registry.champions import (
 
 #: Number of co-runs up to which compiled arrays are faster than reading the model.
 FEW = 5000
+#: Rules for solo runs in tables, with the limits of `SoloRun`.
+_SECONDS_LIMIT = Rule(
+    "solo_seconds",
+    f"between {SHORTEST:g} and {LONGEST:g}",
+    lambda seconds: seconds.between(SHORTEST, LONGEST),
+)
+_COUNT_LIMIT = Rule("", "below 2^64", lambda counts: counts < MAX_COUNT, gaps=True)
 Floats = NDArray[np.float64]
 Online = Served[TrainedOnline]
 
@@ -58,17 +68,20 @@ def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
     `extra_tasks` is a directory of tables; its runs replace those of the same task and machine. Its events
     are renamed as by `match_events`; those that the model does not use are named in ``notes``. InputError if
     the model or the tables are missing or invalid, also at the first row of solo runs or machines that
-    `CorunTables.without_flaws` would remove. The trained model itself is read only when it first predicts,
-    which raises the InputError for a damaged one.
+    `CorunTables.without_flaws` would remove or `SoloRun` would refuse. The trained model itself is read only
+    when it first predicts, which raises the InputError for a damaged one.
     """
     with locate_model(static_name, uri) as (directory, version):
         static = _read_static(directory, version)
     if extra_tasks is None:
         return static
     others = CorunTables.read(extra_tasks)
+    limits = [_SECONDS_LIMIT, *(replace(_COUNT_LIMIT, column=event) for event in others.events)]
     for name in KnownTasks.SPECS:
+        spec = others.table_spec(name)
+        spec = replace(spec, rules=(*spec.rules, *(limits if name == "tasks" else ())))
         with Problems().collecting(extra_tasks / f"{name}.parquet"):
-            others.drop_invalid_rows(name, Problems())
+            spec.drop_invalid_rows(getattr(others, name), name, Problems())
     names = match_events(others.events, static.known_tasks.counted_events)
     unused = [written for written in others.events if written not in names]
     note = f"{extra_tasks}: events that the model does not use: {shorten_names(unused, 5)}"

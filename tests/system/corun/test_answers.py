@@ -1,6 +1,7 @@
 import json
 import os
 import sys
+from contextlib import nullcontext
 from functools import partial
 from itertools import product
 
@@ -10,12 +11,14 @@ import pandas as pd
 import pytest
 
 from data.corun.tables import SAMPLE_DTYPES, CorunTables
+from data.errors import InputError
 from serving.corun.body import answer_static, answer_static_batch
 from serving.corun.model import load_static
 from serving.corun.schemas import CorunQuestion
 from serving.corun.static import Static, predict_corun
 from serving.http.api import create_app
 from serving.http.models import all_models
+from serving.http.schemas import RefusedError
 from tests.asking import ask
 from tests.commands import perfjudge, perfjudge_process
 from tests.system.conftest import Listening, problem, refused
@@ -123,6 +126,17 @@ FLAWED_SOLO_RUNS = {
     f"tasks.parquet {MINE}: has no solo_seconds": ([mine(solo_seconds=np.nan)], ()),
     f"tasks.parquet {MINE}: page-faults=-5 must be 0 or more": ([mine(**{"page-faults": -5.0})], ()),
     f"tasks.parquet {MINE}: page-faults=inf must be": ([mine(**{"page-faults": np.inf})], ()),
+    **{
+        f"tasks.parquet {MINE}: solo_seconds={seconds:g} must be between 1e-06 and 1e+09": (
+            [mine(solo_seconds=seconds)],
+            (),
+        )
+        for seconds in (1e-300, 1e300)
+    },
+    f"tasks.parquet {MINE}: page-faults=1.84467e+19 must be below 2^64": (
+        [mine(**{"page-faults": 2.0**64})],
+        (),
+    ),
     f"tasks.parquet {MINE}: occurs twice": ([mine(), mine(solo_seconds=9.0)], ()),
     "tasks.parquet tasks row 0: has no task": ([mine(task=None)], ()),
     f'hosts.parquet machine "{MACHINE}": occurs twice': ([mine()], [{"machine": MACHINE}] * 2),
@@ -203,6 +217,21 @@ def test_tables_and_requests_get_equal_answers_for_any_spelling_of_events(static
     assert tables.model_dump(mode="json")["predictions"] == answers[0]["predictions"]
     assert answers[0]["predictions"] == answers[1]["predictions"]
     assert tables.notes == [f"{tmp_path}: events that the model does not use: {', '.join(unused)}"]
+
+
+@pytest.mark.parametrize("seconds", [9e-7, 1e-6, 1e9, 2e9])
+@pytest.mark.parametrize("count", [0.0, np.nextafter(2.0**64, 0), 2.0**64])
+def test_tables_and_requests_have_equal_limits(static, tmp_path, seconds, count):
+    CorunTables.from_rows([mine(solo_seconds=seconds, nonsense=count)], []).write(tmp_path)
+    solo = {"task": "mine", "solo_seconds": seconds, "events": {"nonsense": count}}
+    body = json.dumps({"coruns": [{"task": "mine", "corunners": ["task-5"]}], "tasks": [solo]}).encode()
+    is_valid = 1e-6 <= seconds <= 1e9 and count < 2**64
+    for answer in (
+        lambda: load_static(str(static), tmp_path),
+        lambda: answer_static(body, load_static(str(static))),
+    ):
+        with nullcontext() if is_valid else pytest.raises((InputError, RefusedError)):
+            answer()
 
 
 def test_attributions_add_up_to_the_impact_of_co_runners(static):
