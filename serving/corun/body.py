@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -23,6 +22,7 @@ from serving.corun.model import (
     SECONDS,
     Online,
     Static,
+    add_solo_runs,
     load_online,
     load_static,
     match_events,
@@ -146,9 +146,9 @@ def answer_static(body: bytes, static: Static) -> Answered:
     """Answer a request to predict co-runs before they run; RefusedError (400, 413 or 422) if it is invalid.
 
     Solo runs in the request are used for the co-runs of this request only; one without a machine is ignored,
-    with a note, unless the model knows exactly one machine. A co-run for which `predict_corun` raises an
-    InputError, such as that of an unknown task, gets no impact, but a note. ModelError if a prediction is not
-    finite.
+    with a note, unless the model knows exactly one machine. Missing events get a note. A co-run for which
+    `predict_corun` raises an InputError, such as that of an unknown task, gets no impact, but a note.
+    ModelError if a prediction is not finite.
     """
     return _answer_request(request_of(body, StaticRequest), static)
 
@@ -181,8 +181,8 @@ def _answer_request(request: StaticRequest, static: Static) -> Answered:
     notes: list[str] = []
     rows = list(_task_rows(request.tasks, static, notes))
     if rows:
-        static = replace(static, known_tasks=static.known_tasks.with_others(CorunTables.from_rows(rows, [])))
-    return Answered.from_schema(predict_coruns(request.coruns, static, notes))
+        static = add_solo_runs(static, CorunTables.from_rows(rows, []), "tasks")
+    return Answered.from_schema(predict_coruns(request.coruns, static, [*notes, *static.notes]))
 
 
 def answer_online(body: bytes, online: Online | None) -> Answered:

@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.params import Corun
@@ -66,10 +67,11 @@ def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
     """Return the static model at `uri` (None: champion), to which the solo runs in `extra_tasks` are added.
 
     `extra_tasks` is a directory of tables; its runs replace those of the same task and machine. Its events
-    are renamed as by `match_events`; those that the model does not use are named in ``notes``. InputError if
-    the model or the tables are missing or invalid, also at the first row of solo runs or machines that
-    `CorunTables.without_flaws` would remove or `SoloRun` would refuse. The trained model itself is read only
-    when it first predicts, which raises the InputError for a damaged one.
+    are renamed as by `match_events`; events that the model does not use, and events of the model without
+    counts, are named in ``notes``. InputError if the model or the tables are missing or invalid, also at the
+    first row of solo runs or machines that `CorunTables.without_flaws` would remove or `SoloRun` would
+    refuse. The trained model itself is read only when it first predicts, which raises the InputError for a
+    damaged one.
     """
     with locate_model(static_name, uri) as (directory, version):
         static = _read_static(directory, version)
@@ -90,8 +92,28 @@ def load_static(uri: Address = None, extra_tasks: Path | None = None) -> Static:
         if written != event:
             counts = tasks.pop(written)
             tasks[event] = tasks[event].fillna(counts) if event in tasks else counts
-    known_tasks = static.known_tasks.with_others(replace(others, tasks=tasks))
-    return replace(static, known_tasks=known_tasks, notes=(note,) if unused else ())
+    static = replace(static, notes=(note,) if unused else ())
+    return add_solo_runs(static, replace(others, tasks=tasks), str(extra_tasks))
+
+
+def add_solo_runs(static: Static, others: CorunTables, source: str) -> Static:
+    """Return a copy of `static` with the solo runs of `others`, as by `KnownTasks.with_others`.
+
+    The columns of counts in `others` must be events of the model. A note, which starts with `source`, names
+    events that were counted in no run of a task on a machine.
+    """
+    known_tasks = static.known_tasks.with_others(others)
+    runs = pd.MultiIndex.from_frame(others.tasks[["machine", "task"]]).unique()
+    lacking = known_tasks.solo_medians.rates.loc[runs].isna()
+    events = lacking.columns[lacking.any()].tolist()
+    tasks = runs[lacking.any(axis=1)].unique("task").tolist()
+    note = (
+        f"{source}: lacks counts of {len(events)} of the model's {lacking.shape[1]} events "
+        f"({shorten_names(events)}) for {shorten_names(tasks)}; "
+        "the model fills them in, and intervals are not wider for it"
+    )
+    notes = (*static.notes, note) if events else static.notes
+    return replace(static, known_tasks=known_tasks, notes=notes)
 
 
 def match_events(names: Iterable[str], events: Collection[str]) -> dict[str, str]:

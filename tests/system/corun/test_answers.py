@@ -234,6 +234,34 @@ def test_tables_and_requests_have_equal_limits(static, tmp_path, seconds, count)
             answer()
 
 
+@pytest.mark.parametrize(
+    ("missing", "names"),
+    [
+        ([], None),
+        (["LLC-loads"], "1 of the model's 10 events (LLC-loads)"),
+        (EVENTS[-5:], f"5 of the model's 10 events ({', '.join(EVENTS[-5:-1])} and 1 more)"),
+    ],
+)
+@pytest.mark.parametrize("repetitions", [1, 2])
+def test_uncounted_events_of_added_solo_runs_are_named(static, tmp_path, missing, names, repetitions):
+    counts = {event: 3.7 * rate for event, rate in rates("task-7").items()}
+    counts |= dict.fromkeys(missing)
+    # an event counted in one of several runs is known
+    runs = [counts, dict.fromkeys(EVENTS)][:repetitions]
+    rows = [mine(repetition=number) | events for number, events in enumerate(runs, 1)]
+    CorunTables.from_rows(rows, []).write(tmp_path)
+    pair = {"task": "mine", "corunners": ["task-5"]}
+    solos = [{"task": "mine", "solo_seconds": 3.7, "events": events} for events in runs]
+    body = json.dumps({"coruns": [pair], "tasks": solos}).encode()
+    answers = {
+        tmp_path: predict_corun(CorunQuestion(**pair), load_static(str(static), tmp_path)).notes,
+        "tasks": json.loads(answer_static(body, load_static(str(static))).content)["notes"],
+    }
+    end = "for mine; the model fills them in, and intervals are not wider for it"
+    for source, notes in answers.items():
+        assert notes == ([f"{source}: lacks counts of {names} {end}"] if names else [])
+
+
 def test_attributions_add_up_to_the_impact_of_co_runners(static):
     names = ("task-3", "task-5", "task-7")
     several, text = predicted(static, "task-7", *names)
