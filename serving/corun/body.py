@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from data.corun.formats import read
-from data.corun.synonyms import EventName, IntervalCounts
+from data.corun.synonyms import IntervalCounts
 from data.corun.tables import SAMPLE_DTYPES, CorunTables
 from data.errors import InputError
 from data.tables.problems import shorten_names
@@ -23,8 +22,10 @@ from serving.corun.model import (
     SECONDS,
     Online,
     Static,
+    add_solo_runs,
     load_online,
     load_static,
+    match_events,
     online_name,
     static_name,
 )
@@ -145,9 +146,9 @@ def answer_static(body: bytes, static: Static) -> Answered:
     """Answer a request to predict co-runs before they run; RefusedError (400, 413 or 422) if it is invalid.
 
     Solo runs in the request are used for the co-runs of this request only; one without a machine is ignored,
-    with a note, unless the model knows exactly one machine. A co-run for which `predict_corun` raises an
-    InputError, such as that of an unknown task, gets no impact, but a note. ModelError if a prediction is not
-    finite.
+    with a note, unless the model knows exactly one machine. Missing events get a note. A co-run for which
+    `predict_corun` raises an InputError, such as that of an unknown task, gets no impact, but a note.
+    ModelError if a prediction is not finite.
     """
     return _answer_request(request_of(body, StaticRequest), static)
 
@@ -180,8 +181,8 @@ def _answer_request(request: StaticRequest, static: Static) -> Answered:
     notes: list[str] = []
     rows = list(_task_rows(request.tasks, static, notes))
     if rows:
-        static = replace(static, known_tasks=static.known_tasks.with_others(CorunTables.from_rows(rows, [])))
-    return Answered.from_schema(predict_coruns(request.coruns, static, notes))
+        static = add_solo_runs(static, CorunTables.from_rows(rows, []), "tasks")
+    return Answered.from_schema(predict_coruns(request.coruns, static, [*notes, *static.notes]))
 
 
 def answer_online(body: bytes, online: Online | None) -> Answered:
@@ -221,7 +222,6 @@ def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Ite
     Synonyms of events are renamed. Notes are added on unusable runs and on events that are not used.
     """
     events = static.known_tasks.counted_events
-    by_spelling = {name.casefold().replace("_", "-"): name for name in events}
     repetitions: Counter[tuple[str, str]] = Counter()
     for number, run in enumerate(runs):
         try:
@@ -231,19 +231,12 @@ def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Ite
             continue
         repetitions[run.task, machine] += 1
         counts = dict.fromkeys(events, np.nan)
-        unused: list[str] = []
-        for written, count in run.events.items():
-            parsed = EventName.from_text(written)
-            # counts of one kind of processor or one level of privileges are not those of the event
-            synonym = "" if parsed.pmu or parsed.privileges else parsed.event
-            spelled = written.casefold().replace("_", "-")
-            name = next(
-                (name for name in (written, by_spelling.get(spelled), synonym) if name in counts), None
-            )
-            if name is None:
-                unused.append(written)
-            elif count is not None and (written == name or np.isnan(counts[name])):
+        names = match_events(run.events, counts)
+        for written, name in names.items():
+            count = run.events[written]
+            if count is not None and (written == name or np.isnan(counts[name])):
                 counts[name] = count
+        unused = [written for written in run.events if written not in names]
         if unused:
             notes.append(f"tasks[{number}]: events that the model does not use: {shorten_names(unused, 5)}")
         yield {

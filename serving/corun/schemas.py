@@ -143,7 +143,9 @@ class StaticAnswer(BaseModel):
 
     model: ModelAnswer
     predictions: list[StaticPrediction]
-    notes: list[str] = Field(default=[], description="Solo runs that were not used, with reasons.")
+    notes: list[str] = Field(
+        default=[], description="Solo runs and events that were not used, and missing events."
+    )
 
 
 class OnlineOpinion(Estimate):

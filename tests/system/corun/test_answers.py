@@ -1,6 +1,7 @@
 import json
 import os
 import sys
+from contextlib import nullcontext
 from functools import partial
 from itertools import product
 
@@ -10,12 +11,14 @@ import pandas as pd
 import pytest
 
 from data.corun.tables import SAMPLE_DTYPES, CorunTables
+from data.errors import InputError
 from serving.corun.body import answer_static, answer_static_batch
 from serving.corun.model import load_static
 from serving.corun.schemas import CorunQuestion
 from serving.corun.static import Static, predict_corun
 from serving.http.api import create_app
 from serving.http.models import all_models
+from serving.http.schemas import RefusedError
 from tests.asking import ask
 from tests.commands import perfjudge, perfjudge_process
 from tests.system.conftest import Listening, problem, refused
@@ -123,6 +126,17 @@ FLAWED_SOLO_RUNS = {
     f"tasks.parquet {MINE}: has no solo_seconds": ([mine(solo_seconds=np.nan)], ()),
     f"tasks.parquet {MINE}: page-faults=-5 must be 0 or more": ([mine(**{"page-faults": -5.0})], ()),
     f"tasks.parquet {MINE}: page-faults=inf must be": ([mine(**{"page-faults": np.inf})], ()),
+    **{
+        f"tasks.parquet {MINE}: solo_seconds={seconds:g} must be between 1e-06 and 1e+09": (
+            [mine(solo_seconds=seconds)],
+            (),
+        )
+        for seconds in (1e-300, 1e300)
+    },
+    f"tasks.parquet {MINE}: page-faults=1.84467e+19 must be below 2^64": (
+        [mine(**{"page-faults": 2.0**64})],
+        (),
+    ),
     f"tasks.parquet {MINE}: occurs twice": ([mine(), mine(solo_seconds=9.0)], ()),
     "tasks.parquet tasks row 0: has no task": ([mine(task=None)], ()),
     f'hosts.parquet machine "{MACHINE}": occurs twice': ([mine()], [{"machine": MACHINE}] * 2),
@@ -174,6 +188,78 @@ def test_events_of_solo_runs_may_have_synonyms_and_unused_ones_are_named(static)
     named = ", ".join(others)
     assert answer(counts | others) == (impact, [f"tasks[0]: events that the model does not use: {named}"])
     assert answer({})[0] != impact
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [
+        str,
+        str.upper,
+        lambda event: event.replace("-", "_"),
+        lambda event: {"instructions": "inst_retired.any", "page-faults": "faults"}.get(event, event),
+    ],
+    ids=["as the model", "capitals", "underscores", "synonyms"],
+)
+def test_tables_and_requests_get_equal_answers_for_any_spelling_of_events(static, tmp_path, spell):
+    counts = {event: 3.7 * rate for event, rate in rates("task-7").items()}
+    unused = {"nonsense": 1e9, "instructions:u": 5.0}
+    events = {spell(event): count for event, count in counts.items()} | unused
+    CorunTables.from_rows([mine(**{"page-faults": None}) | events], []).write(tmp_path)
+    pair = {"task": "mine", "corunners": ["task-5"]}
+    served = load_static(str(static), tmp_path)
+    assert served.known_tasks.counted_events == list(EVENTS)
+    tables = predict_corun(CorunQuestion(**pair), served)
+    solo = {"task": "mine", "solo_seconds": 3.7}
+    answers = []
+    for given in (events, counts):
+        body = json.dumps({"coruns": [pair], "tasks": [solo | {"events": given}]}).encode()
+        answers.append(json.loads(answer_static(body, load_static(str(static))).content))
+    assert tables.model_dump(mode="json")["predictions"] == answers[0]["predictions"]
+    assert answers[0]["predictions"] == answers[1]["predictions"]
+    assert tables.notes == [f"{tmp_path}: events that the model does not use: {', '.join(unused)}"]
+
+
+@pytest.mark.parametrize("seconds", [9e-7, 1e-6, 1e9, 2e9])
+@pytest.mark.parametrize("count", [0.0, np.nextafter(2.0**64, 0), 2.0**64])
+def test_tables_and_requests_have_equal_limits(static, tmp_path, seconds, count):
+    CorunTables.from_rows([mine(solo_seconds=seconds, nonsense=count)], []).write(tmp_path)
+    solo = {"task": "mine", "solo_seconds": seconds, "events": {"nonsense": count}}
+    body = json.dumps({"coruns": [{"task": "mine", "corunners": ["task-5"]}], "tasks": [solo]}).encode()
+    is_valid = 1e-6 <= seconds <= 1e9 and count < 2**64
+    for answer in (
+        lambda: load_static(str(static), tmp_path),
+        lambda: answer_static(body, load_static(str(static))),
+    ):
+        with nullcontext() if is_valid else pytest.raises((InputError, RefusedError)):
+            answer()
+
+
+@pytest.mark.parametrize(
+    ("missing", "names"),
+    [
+        ([], None),
+        (["LLC-loads"], "1 of the model's 10 events (LLC-loads)"),
+        (EVENTS[-5:], f"5 of the model's 10 events ({', '.join(EVENTS[-5:-1])} and 1 more)"),
+    ],
+)
+@pytest.mark.parametrize("repetitions", [1, 2])
+def test_uncounted_events_of_added_solo_runs_are_named(static, tmp_path, missing, names, repetitions):
+    counts = {event: 3.7 * rate for event, rate in rates("task-7").items()}
+    counts |= dict.fromkeys(missing)
+    # an event counted in one of several runs is known
+    runs = [counts, dict.fromkeys(EVENTS)][:repetitions]
+    rows = [mine(repetition=number) | events for number, events in enumerate(runs, 1)]
+    CorunTables.from_rows(rows, []).write(tmp_path)
+    pair = {"task": "mine", "corunners": ["task-5"]}
+    solos = [{"task": "mine", "solo_seconds": 3.7, "events": events} for events in runs]
+    body = json.dumps({"coruns": [pair], "tasks": solos}).encode()
+    answers = {
+        tmp_path: predict_corun(CorunQuestion(**pair), load_static(str(static), tmp_path)).notes,
+        "tasks": json.loads(answer_static(body, load_static(str(static))).content)["notes"],
+    }
+    end = "for mine; the model fills them in, and intervals are not wider for it"
+    for source, notes in answers.items():
+        assert notes == ([f"{source}: lacks counts of {names} {end}"] if names else [])
 
 
 def test_attributions_add_up_to_the_impact_of_co_runners(static):

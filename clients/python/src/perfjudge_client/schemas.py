@@ -926,9 +926,9 @@ class StaticAnswer(Struct, omit_defaults=True, kw_only=True):
 
     model: ModelAnswer
     predictions: list[StaticPrediction]
-    notes: Annotated[list[str], Meta(description="Solo runs that were not used, with reasons.")] = field(
-        default_factory=list
-    )
+    notes: Annotated[
+        list[str], Meta(description="Solo runs and events that were not used, and missing events.")
+    ] = field(default_factory=list)
 
 
 class CompareAnswer(Struct, omit_defaults=True, kw_only=True):
