@@ -7,7 +7,7 @@ from math import nan
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.drift import Circumstances, Project
@@ -140,6 +140,7 @@ def test_operations_whose_level_underflows_do_not_count(served, tiny, usual):
 
 
 @given(st.floats(0.11, 0.5), st.floats(0.01, 0.5), st.integers(0, 10_000))
+@example(0.5, 0.01, 2116)
 @settings(max_examples=30)
 def test_a_reason_by_the_whole_run_states_both_changes(served, whole, own, seed):
     levels = {f"o{number}": 10.0 * (number + 1) for number in range(12)}
@@ -149,9 +150,10 @@ def test_a_reason_by_the_whole_run_states_both_changes(served, whole, own, seed)
     failed = [one for one in found.judgement.verdicts if one.verdict == "fail"]
     assert len(failed) >= 11
     for one in failed:
-        stated = re.match(r"(.*) slower, the run (.*) % slower; ", one.reason)
-        assert stated[1] == percent(-one.moved.change)
-        assert float(stated[2]) == pytest.approx(-100 * found.whole["m"], abs=0.5)
+        stated = re.match(r"(.*) (slower|faster), the run (.*) % slower; ", one.reason)
+        assert stated[1] == percent(abs(one.moved.change))
+        assert stated[2] == ("slower" if one.moved.change < 0 else "faster")
+        assert float(stated[3]) == pytest.approx(-100 * found.whole["m"], abs=0.5)
 
 
 @given(st.floats(-0.01, 0.12), st.integers(1, 7), st.sampled_from([0, 9]), st.integers(0, 10_000))
