@@ -142,25 +142,17 @@ def pytest_ignore_collect(collection_path, config):
     return True if slow and config.option.markexpr == "not slow" else None
 
 
-def pytest_xdist_auto_num_workers(config):
-    """Use half as many workers again as processors for slow tests, which often wait for programs."""
-    processors = len(os.sched_getaffinity(0))
-    return processors if config.option.markexpr == "not slow" else processors * 3 // 2
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Begin each worker's share, with which it begins, with files that have slow tests; mark slow ones."""
+    """Begin both halves, with which two workers begin, with files that have slow tests; mark slow ones."""
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     files = sorted(slow, key=lambda path: -slow[path])
+    first, second = (
+        [item for path in files[start::2] for item in items if item.path == path] for start in (0, 1)
+    )
     quick = [item for item in items if item.path not in slow]
-    n_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    arranged = []
-    for start in range(n_workers):
-        arranged += [item for path in files[start::n_workers] for item in items if item.path == path]
-        n_quick = max(0, len(items) * (start + 1) // n_workers - len(arranged))
-        arranged, quick = arranged + quick[:n_quick], quick[n_quick:]
-    items[:] = arranged + quick
+    middle = max(0, len(items) // 2 - len(first))
+    items[:] = [*first, *quick[:middle], *second, *quick[middle:]]
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in SLOW_FOLDERS or SLOW_FIXTURES.intersection(item.fixturenames):
