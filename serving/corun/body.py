@@ -22,10 +22,8 @@ from serving.corun.model import (
     SECONDS,
     Online,
     Static,
-    add_solo_runs,
     load_online,
     load_static,
-    match_events,
     online_name,
     static_name,
 )
@@ -39,6 +37,7 @@ from serving.corun.schemas import (
     StaticAnswer,
     StaticRequest,
 )
+from serving.corun.solo_runs import add_solo_runs, match_events
 from serving.corun.static import predict_coruns, resolve_machine
 from serving.http.bodies import JSON, Answered, request_of, result_or_error
 from serving.models import Head

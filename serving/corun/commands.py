@@ -65,8 +65,8 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
 
     from data.errors import InputError
     from data.tables.documents import validation_message
-    from serving.corun.model import load_static
     from serving.corun.schemas import CorunQuestion
+    from serving.corun.solo_runs import load_with_solo_runs
     from serving.corun.static import predict_corun
     from serving.corun.text import static_text
 
@@ -76,7 +76,7 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
     except ValidationError as exc:
         raise InputError(validation_message(exc)) from exc
     return _write_answer(
-        predict_corun(question, load_static(model, extra_tasks)), static_text, output, as_json=as_json
+        predict_corun(question, load_with_solo_runs(model, extra_tasks)), static_text, output, as_json=as_json
     )
 
 
@@ -173,12 +173,12 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Assign tasks to machines for the least predicted total slow-down."""
-    from serving.corun.model import load_static
     from serving.corun.place import measured_saving_on, place_tasks
+    from serving.corun.solo_runs import load_with_solo_runs
     from serving.corun.text import place_text
     from training.corun.placement import Room
 
-    static = load_static(model, extra_tasks)
+    static = load_with_solo_runs(model, extra_tasks)
     plan = place_tasks(tasks or (), Room(machines, slots), machine, static, SEED if seed is None else seed)
     plan.checked = measured_saving_on(plan.machine)
     return _write_answer(plan, place_text, output, as_json=as_json)

@@ -15,6 +15,7 @@ from data.errors import InputError
 from serving.corun.body import answer_static, answer_static_batch
 from serving.corun.model import load_static
 from serving.corun.schemas import CorunQuestion
+from serving.corun.solo_runs import load_with_solo_runs
 from serving.corun.static import Static, predict_corun
 from serving.http.api import create_app
 from serving.http.models import all_models
@@ -206,7 +207,7 @@ def test_tables_and_requests_get_equal_answers_for_any_spelling_of_events(static
     events = {spell(event): count for event, count in counts.items()} | unused
     CorunTables.from_rows([mine(**{"page-faults": None}) | events], []).write(tmp_path)
     pair = {"task": "mine", "corunners": ["task-5"]}
-    served = load_static(str(static), tmp_path)
+    served = load_with_solo_runs(str(static), tmp_path)
     assert served.known_tasks.counted_events == list(EVENTS)
     tables = predict_corun(CorunQuestion(**pair), served)
     solo = {"task": "mine", "solo_seconds": 3.7}
@@ -227,7 +228,7 @@ def test_tables_and_requests_have_equal_limits(static, tmp_path, seconds, count)
     body = json.dumps({"coruns": [{"task": "mine", "corunners": ["task-5"]}], "tasks": [solo]}).encode()
     is_valid = 1e-6 <= seconds <= 1e9 and count < 2**64
     for answer in (
-        lambda: load_static(str(static), tmp_path),
+        lambda: load_with_solo_runs(str(static), tmp_path),
         lambda: answer_static(body, load_static(str(static))),
     ):
         with nullcontext() if is_valid else pytest.raises((InputError, RefusedError)):
@@ -254,7 +255,7 @@ def test_uncounted_events_of_added_solo_runs_are_named(static, tmp_path, missing
     solos = [{"task": "mine", "solo_seconds": 3.7, "events": events} for events in runs]
     body = json.dumps({"coruns": [pair], "tasks": solos}).encode()
     answers = {
-        tmp_path: predict_corun(CorunQuestion(**pair), load_static(str(static), tmp_path)).notes,
+        tmp_path: predict_corun(CorunQuestion(**pair), load_with_solo_runs(str(static), tmp_path)).notes,
         "tasks": json.loads(answer_static(body, load_static(str(static))).content)["notes"],
     }
     end = "for mine; the model fills them in, and intervals are not wider for it"
