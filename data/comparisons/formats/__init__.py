@@ -10,7 +10,7 @@ from pathlib import Path
 from data.comparisons.formats.tools import TOOLS, assembly, recognition
 from data.comparisons.formats.tools.benchmark_json import BENCHMARKS
 from data.comparisons.formats.tools.recognition import ToolFormat
-from data.comparisons.labels.label_csv import with_csv_labels
+from data.comparisons.labels import label_csv
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.tables import CHUNK_ROWS, ComparisonTables
 from data.comparisons.validity import find_errors
@@ -121,7 +121,24 @@ def stream_tables(
     """
     reader = choose_reader(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), chunk_rows)
-    return with_csv_labels(reader(request), paths, problems)
+    return _with_csv_labels(reader(request), paths, problems)
+
+
+def _with_csv_labels(
+    chunks: Iterator[ComparisonTables], paths: list[Path], problems: Problems
+) -> Iterator[ComparisonTables]:
+    """Yield `chunks`, then for each directory in `paths` with a ``labels.csv`` a chunk of its labels only.
+
+    A label of a comparison that no chunk has is an error of its row.
+    """
+    files = [path / label_csv.FILE for path in paths if (path / label_csv.FILE).is_file()]
+    seen: set[str] = set()
+    for chunk in chunks:
+        if files:
+            seen.update(chunk.comparisons["comparison_id"])
+        yield chunk
+    for file in files:
+        yield ComparisonTables.from_rows(None, None, label_csv.read_labels(file, problems, seen))
 
 
 def read_tables(

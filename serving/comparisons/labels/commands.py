@@ -190,7 +190,7 @@ def labels_import(
         raise InputError(f"--by={by!r} is not a name of 1 to 64 visible characters")
     if source.suffix.lower() == ".csv":
         problems = Problems(keep_going)
-        table = label_csv.read_labels(source, problems)
+        table = label_csv.read_labels(source, problems, may_be_anonymous=True)
         print_skipped(problems.skipped)
     else:
         table = _read_tables(source, keep_going=keep_going).labels

@@ -161,7 +161,7 @@ def test_a_label_file_beside_the_data_is_read(labelled, tmp_path):
         ("r/NAS/a,maybe,anna,,", 'status="maybe" is not one of pass, fail, cannot_tell'),
         ("r/NAS/a,pass,,,", 'annotator="" is empty; expected a name'),
         ("r/NAS/aa,pass,anna,,", 'comparison_id="r/NAS/aa" is not in these data; did you mean "r/NAS/a"?'),
-        ("r/NAS/a,pass,anna,noon,", 'labelled_at="noon" is not a time like 2026-11-22T09:30:00Z'),
+        ("r/NAS/a,pass,anna,noon,", 'labelled_at="noon" is not a past time like 2026-11-22T09:30:00Z'),
     ],
 )
 def test_a_wrong_label_row_is_refused_or_skipped(labelled, row, message):

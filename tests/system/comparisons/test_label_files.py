@@ -137,3 +137,33 @@ def test_skipped_parts_of_imported_labels_are_reported_once(here, capsys):
     run_command(["labels", "import", "more", "--keep-going"])
     lines = [line for line in capsys.readouterr().err.splitlines() if "bad.xml" in line]
     assert len(lines) == len(set(lines)) > 0
+
+
+def test_labels_of_a_csv_file_without_annotator_need_a_name(here, capsys):
+    rows = "comparison_id,status,annotator\n{},{},\n{},{},ben\n".format(MG, "fail", BT, "pass")
+    (here / "some.csv").write_text(rows)
+    assert imported(capsys, "some.csv") == (1, 0, 1)
+    assert imported(capsys, "some.csv", "--by", "anna") == (1, 1, 0)
+    with closing(LabelStore("sqlite:///kept.db")) as store:
+        assert [one.labelled_by for one in store.label_history(MG)] == ["anna"]
+    # beside the data, nobody can be named
+    (here / "mine/labels.csv").write_text(rows)
+    assert run_command(["labels", "people", "mine"]) == 2
+    assert 'labels.csv:2: annotator="" is empty; expected a name' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["labeled_at", "labelled at", "Labelled_At"])
+def test_a_misspelt_column_of_times_is_refused(here, capsys, name):
+    (here / "some.csv").write_text(CSV.replace("labelled_at", name))
+    assert run_command(["labels", "import", "some.csv"]) == 2
+    message = f'some.csv:1: has the column "{name}"; did you mean "labelled_at"?'
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("time", ["2126-11-22T09:30:00Z", "yesterday", "2026-11-31"])
+@pytest.mark.parametrize("arguments", [["import", "mine/labels.csv"], ["people", "mine"]])
+def test_a_time_that_no_label_can_have_is_named_with_its_line(here, capsys, arguments, time):
+    (here / "mine/labels.csv").write_text(CSV.replace("2026-11-22T09:30:00Z", time))
+    assert run_command(["labels", *arguments]) == 2
+    message = f'labels.csv:2: labelled_at="{time}" is not a past time like'
+    assert message in capsys.readouterr().err
