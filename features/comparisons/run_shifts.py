@@ -98,12 +98,14 @@ class RunShifts:
     def is_beyond(self, sign: float) -> NDArray[np.bool_]:
         """Return which comparisons moved in the direction of `sign` (-1: worse) by more than variation.
 
-        Shape (n_comparisons,); True, too, if the whole run moved so. The false discovery rate over all
-        comparisons is limited; see `FALSE_DISCOVERY_RATE`.
+        Shape (n_comparisons,); True, too, if the whole run moved so, and the comparison's `interval` does not
+        include 0. The false discovery rate over all comparisons is limited; see `FALSE_DISCOVERY_RATE`.
         """
         p, adjusted = self._p_values(sign)
+        low, high = self.interval
+        moved_along = high < 0 if sign < 0 else low > 0
         whole = np.zeros(self.n_comparisons, bool)
-        whole[self.comparison[self._whole_run_beyond(sign, LEVEL_WHOLE)]] = True
+        whole[self.comparison[self._whole_run_beyond(sign, LEVEL_WHOLE) & moved_along]] = True
         return np.asarray((adjusted <= FALSE_DISCOVERY_RATE) & (p <= LEVEL)) | whole
 
     def _p_values(self, sign: float) -> tuple[Floats, Floats]:
@@ -166,12 +168,14 @@ class RunShifts:
     def is_doubted(self) -> NDArray[np.bool_]:
         """Return which comparisons may be worse, shape (n_comparisons,).
 
-        By more than `DOUBTED` (2.1) standard errors, or because the whole run got worse.
+        By more than `DOUBTED` (2.1) standard errors, or because the whole run got worse, and the comparison
+        with it, by however little.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             rows = self.own.value / self.own.usual_error < -DOUBTED
         doubted = np.zeros(self.n_comparisons, bool)
-        doubted[self.comparison[rows | self._whole_run_beyond(-1.0, LEVEL)]] = True
+        worse = self.own.value + self.together < 0
+        doubted[self.comparison[rows | (self._whole_run_beyond(-1.0, LEVEL) & worse)]] = True
         return doubted
 
     def is_worse_by(self, share: float) -> NDArray[np.bool_]:

@@ -49,21 +49,22 @@ class Changes(NamedTuple):
 
     low: Floats  # low, high: limits of the interval of 95 %, including the shift of the whole run
     high: Floats
-    detectable: Floats  # the smallest slow-down that is found with a probability of 80 %
+    detectable: Floats  # the smallest slow-down that is found with a probability of 80 %, and may fail
 
     @classmethod
-    def of_worst(cls, shifts: RunShifts, sign: Floats, change: Floats) -> Changes:
+    def of_worst(cls, shifts: RunShifts, sign: Floats, change: Floats, min_effect_size: float) -> Changes:
         """Return the changes of the configurations with the smallest shift, in standard errors.
 
         `sign`, shape (n_configurations,): -1 where lower is better. `change`, of the same shape: that of the
-        medians, which an interval always includes.
+        medians, which an interval always includes. `min_effect_size`, a share: smaller slow-downs pass.
         """
         columns = np.full((3, shifts.n_comparisons), np.nan)
         order = np.argsort(-shifts.own.value / shifts.own.error, kind="stable")
         order = order[np.isfinite(shifts.own.value[order])]
         low, high = (np.where(sign < 0, -np.expm1(-limit), np.expm1(limit)) for limit in shifts.interval)
         low, high = np.fmin(low, change), np.fmax(high, change)
-        for column, values in zip(columns, (low, high, shifts.detectable), strict=True):
+        detectable = np.maximum(shifts.detectable, min_effect_size)
+        for column, values in zip(columns, (low, high, detectable), strict=True):
             column[shifts.comparison[order]] = values[order]
         return cls(*columns)
 
@@ -133,7 +134,8 @@ def judge_runs(
     is_judged = (judgement.answers != "invalid")[prepared.sides.comparison]
     sides = select_configurations(prepared.sides, is_judged)
     shifts = RunShifts.from_sides(sides, tables.comparisons["machine"].tolist(), assumed or ASSUMED)
-    changes = Changes.of_worst(shifts, sides.sign, prepared.change[is_judged])
+    card, change = judgement.card, prepared.change[is_judged]
+    changes = Changes.of_worst(shifts, sides.sign, change, card.min_effect_size)
     whole = {
         machine: share_of_baseline(build.whole.value[0], float(shifts.sign[shifts.machine == machine].min()))
         for machine, build in shifts.by_machine.items()
@@ -141,7 +143,6 @@ def judge_runs(
     adjusted, run_notes = AdjustedVerdicts(judgement.answers, judgement.probability, {}), list[str]()
     by_model = np.ones(len(judgement), bool)
     if assumed:
-        card = judgement.card
         adjusted = adjust_to_runs(
             judgement.answers, judgement.probability, shifts, card.decision_thresholds, card.min_effect_size
         )
