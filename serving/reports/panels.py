@@ -236,10 +236,12 @@ def _thin_numbers(figure: Figure, grid: Sequence[Axes]) -> None:
     from matplotlib.ticker import AutoLocator
 
     close = [axes for axes in grid if axes.axison and isinstance(axes.xaxis.get_major_locator(), AutoLocator)]
+    layout: Any = figure.get_layout_engine()
     for numbers in range(_FEWEST + 5, _FEWEST - 1, -1):
         if not close:
             return
-        figure.draw_without_rendering()
+        # positions need the layout, not a drawing
+        layout.execute(figure)
         close = [axes for axes in close if _numbers_touch(axes)]
         for axes in close:
             axes.locator_params(axis="x", nbins=numbers)
