@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pandas as pd
 
@@ -35,6 +36,16 @@ APPLICATION_DTYPES = text_dtypes("machine", "application", "metric", "better") |
 HOST_DTYPES = text_dtypes("machine", "cpu") | {"cores": "Int64"} | text_dtypes("stress_ng", "source")
 #: Value of ``threads`` for a stressor on all threads of the machine.
 ALL_THREADS = 0
+#: Units whose direction is evident: times, also per operation, and amounts per time.
+_SPAN = "s|sec|seconds?|min|minutes?|h|hours?"
+_DIRECTIONS: dict[Literal["lower", "higher"], re.Pattern[str]] = {
+    "lower": re.compile(
+        rf"([pnmu\N{{MICRO SIGN}}\N{{GREEK SMALL LETTER MU}}]s|(m|milli|u|micro|n|nano)sec(ond)?s?|{_SPAN})"
+        r"(\s*(/|\bper\b).*)?",
+        re.IGNORECASE,
+    ),
+    "higher": re.compile(rf".+(/|\bper\b)\s*({_SPAN})|[a-z]+ps", re.IGNORECASE),
+}
 
 
 @dataclass(frozen=True)
@@ -118,3 +129,8 @@ class FingerprintTables(Tables):
         return FingerprintTables(
             machines[~unknown].reset_index(drop=True), applications[~is_mixed].reset_index(drop=True), hosts
         )
+
+
+def direction_of_metric(metric: str) -> Literal["lower", "higher"] | None:
+    """Return whether "lower" or "higher" values of `metric` are better; None if its unit does not show it."""
+    return next((better for better, units in _DIRECTIONS.items() if units.fullmatch(metric)), None)

@@ -12,6 +12,7 @@ from pathlib import Path
 import data.fingerprints.formats as fingerprint_formats
 from data.errors import InputError, one_line
 from data.fingerprints.params import Fingerprints
+from data.fingerprints.tables import direction_of_metric
 from data.tables.problems import SHOWN, Problems
 from serving.answering import print_skipped, write_output
 from serving.fingerprints import json as irup_json
@@ -204,6 +205,9 @@ def answer_irup(body: bytes) -> Answered:
         except InputError as exc:
             raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(exc)) from exc
     warnings = [f"left out: {problem}" for problem in problems.skipped]
+    about = request.application
+    if "better" not in about.model_fields_set and direction_of_metric(about.metric) is None:
+        warnings.append(f'application.better is missing; assumed that lower "{about.metric}" is better')
     predictions: Sequence[Prediction] = ()
     try:
         data = data or requested_application(tables, learning.section)

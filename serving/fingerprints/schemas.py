@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
+from data.fingerprints.tables import direction_of_metric
 from data.tables.documents import AS_WHOLE, JsonSection
 from serving.http.schemas import Better, Name, Positive, example_config, finite_or_none
 
@@ -45,7 +46,11 @@ class Application(JsonSection):
 
     name: Name
     metric: Name = "seconds"
-    better: Better = "lower"
+    better: Better = Field(
+        default_factory=lambda fields: direction_of_metric(fields.get("metric", "")) or "lower",
+        description="Whether lower or higher values are better. Default: higher for rates, otherwise lower, "
+        "with a warning unless the metric is a time.",
+    )
     values: dict[Name, Measure | Annotated[list[Measure], Field(min_length=1, max_length=RUNS)]] = Field(
         description="Values by machine: one, or one per repetition. Machines without values are predicted.",
         min_length=1,

@@ -12,7 +12,13 @@ import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.fingerprints.tables import ALL_THREADS, APPLICATION_DTYPES, HOST_DTYPES, FingerprintTables
+from data.fingerprints.tables import (
+    ALL_THREADS,
+    APPLICATION_DTYPES,
+    HOST_DTYPES,
+    FingerprintTables,
+    direction_of_metric,
+)
 from data.tables.cells import not_finite, not_whole, parse_numbers, read_cells, refuse_wrong_rows
 from data.tables.problems import nearest_name, unknown_message
 from data.tables.specs import with_dtypes
@@ -28,16 +34,6 @@ MISSPELT = 0.8
 ON_ALL = "@all"
 RUNNING_TIME = ("seconds", "lower")
 _MEASURED = re.compile(r"(?P<application>.*\S)\s*\((?P<metric>[^,()]+),\s*(?P<better>lower|higher)\)")
-#: Units whose direction is evident: times, also per operation, and amounts per time.
-_SPAN = "s|sec|seconds?|min|minutes?|h|hours?"
-_DIRECTIONS = {
-    "lower": re.compile(
-        rf"([pnmu\N{{MICRO SIGN}}\N{{GREEK SMALL LETTER MU}}]s|(m|milli|u|micro|n|nano)sec(ond)?s?|{_SPAN})"
-        r"(\s*(/|\bper\b).*)?",
-        re.IGNORECASE,
-    ),
-    "higher": re.compile(rf".+(/|\bper\b)\s*({_SPAN})|[a-z]+ps", re.IGNORECASE),
-}
 _NAMES = Path(__file__).parents[1] / "stressors.txt"
 
 
@@ -224,7 +220,7 @@ def _metric_and_direction(
         problem = f"--metric={metric} contradicts {unit}"
         raise InputError(problem, file=path, place=f'column "{column}"')
     metric = unit or metric or RUNNING_TIME[0]
-    better = better or next((side for side, of in _DIRECTIONS.items() if of.fullmatch(metric)), None)
+    better = better or direction_of_metric(metric)
     if better is None:
         problem = f"does not say whether lower or higher {metric} is better; expected --better"
         raise InputError(problem, file=path)

@@ -174,6 +174,23 @@ def test_bad_requests_are_answered_with_problem_details(listening, told, content
     problem(post(listening, content), 422, told)
 
 
+@pytest.mark.parametrize(
+    ("about", "better"),
+    [
+        ({}, "lower"),
+        ({"metric": "requests/s"}, "higher"),
+        ({"metric": "ms", "better": "higher"}, "higher"),
+        ({"metric": "points", "better": "higher"}, "higher"),
+        ({"metric": "points"}, "lower"),
+    ],
+)
+def test_the_direction_follows_the_metric_unless_it_is_given(listening, about, better):
+    answer = post(listening, changed(**about)).json()
+    assert (answer["metric"], answer["better"]) == (about.get("metric", "seconds"), better)
+    is_assumed = any("application.better is missing" in line for line in answer["warnings"])
+    assert is_assumed == (about == {"metric": "points"})
+
+
 def test_unknown_and_repeated_machines_are_answered_with_reasons(listening):
     found = post(listening, changed(values={"nobody": 1.0})).json()
     assert (found["trust"]["verdict"], found["trust"]["r2"]) == ("not enough diversity", None)

@@ -18,7 +18,15 @@ class Application(Struct, omit_defaults=True, kw_only=True):
         ),
     ]
     metric: str = "seconds"
-    better: Literal["lower", "higher"] = "lower"
+    better: (
+        Annotated[
+            Literal["lower", "higher"],
+            Meta(
+                description="Whether lower or higher values are better. Default: higher for rates, otherwise lower, with a warning unless the metric is a time."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class BaseRate(Struct, omit_defaults=True, kw_only=True):
