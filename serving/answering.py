@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -234,15 +235,24 @@ def import_sources(
     The summary, on standard output, has the numbers of rows by name, the number ``skipped``, and the
     directory, in a line or, with `as_json`, a JSON object with ``skipped`` and ``directory``. Assumptions are
     noted on stderr. With `keep_going`, invalid data is skipped, counted and reported on stderr; without it,
-    its first error raises an InputError. An unknown format, a missing source, or an option that does not
-    apply to the family, raises an InputError even with `keep_going`. IndexError without sources.
+    its first error raises an InputError, and no empty directory is left. An unknown format, a missing source,
+    or an option that does not apply to the family, raises an InputError even with `keep_going`. IndexError
+    without sources.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])
     # an error at once, not after reading
     import pyarrow as pa  # noqa: F401 - tables are Parquet
 
-    counts = importing.read(kind, sources, directory, keep_going=keep_going, **options)
+    missing = [place for place in (directory, *directory.parents) if not place.exists()]
+    try:
+        counts = importing.read(kind, sources, directory, keep_going=keep_going, **options)
+    except BaseException:
+        with suppress(OSError):
+            for place in missing:
+                # fails if anything was written
+                place.rmdir()
+        raise
     print_skipped(counts.skipped)
     print_notes(counts.notes)
     numbers = {**counts.rows, "skipped": len(counts.skipped)}
