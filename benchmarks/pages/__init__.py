@@ -51,7 +51,7 @@ class ResultPage:
     minutes: float  # that the command takes on two idle processors
     seed: str = "20261121"
     needs: Sequence[str] = ()  # keys of `NEEDS`
-    not_run: Sequence[str] = ()  # packages that `measures` name, but that do not run, such as readers
+    not_run: Sequence[str] = ()  # packages without effect on its figures: readers that do not run, words
     why_long: str = ""  # why the command does not fit in the budget of one run
 
     def path(self, root: Path = Path()) -> Path:

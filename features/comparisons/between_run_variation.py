@@ -80,6 +80,12 @@ _NOISIER, _SHOWN = 2.0, 0.3
 _CLEARLY = 6.6
 
 
+#: Largest logarithm of a ratio that is reported.
+FARTHEST = 20.0
+#: Smaller changes of a whole run are not mentioned.
+QUIET = 0.005
+
+
 class Shifts(NamedTuple):
     """Shifts as logarithms of ratios (negative is worse), with their errors; arrays of one shape.
 
@@ -319,3 +325,13 @@ def _whole_shift(
         return Shifts(value, error, known.freedom, error)
     error, usual = (np.sqrt((spread**2 + chance[-1:]) * runs) for spread in (_WHOLE_RUNS * assumed, assumed))
     return Shifts(value, error, np.full(1, _KNOWN), usual)
+
+
+def share_of_baseline(shift: float, sign: float) -> float:
+    """Return a shift as a share of the baseline (0.05 is 5 %), negative if the target is worse.
+
+    `sign`: -1 if lower values are better, else 1. `shift` is `sign` times the natural logarithm of target /
+    baseline, so it is negative, too, if the target is worse. Shifts below -20 or above 20 count as -20 or 20.
+    """
+    limited = np.clip(shift, -FARTHEST, FARTHEST)
+    return float(-np.expm1(-limited) if sign < 0 else np.expm1(limited))

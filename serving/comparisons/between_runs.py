@@ -1,55 +1,18 @@
-"""Verdicts adjusted for between-run variation, with the reason in one sentence."""
+"""Verdicts adjusted for between-run variation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isnan, nan
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats
-from features.comparisons.run_shifts import DOUBTED, RunShifts
-from serving.comparisons.explain.features import percent
-from serving.comparisons.explain.sentences import Direction, describe_change
+from features.comparisons.between_run_variation import QUIET
+from features.comparisons.run_shifts import RunShifts
+from serving.comparisons.run_reasons import RunReason, run_reason
 from training.evaluation.thresholds import DecisionThresholds
-
-#: Largest logarithm of a ratio that is reported.
-_FARTHEST = 20.0
-#: Smaller changes of a whole run are not mentioned.
-QUIET = 0.005
-
-
-class RunReason(NamedTuple):
-    """Why between-run variation decided; shares, shifts are logarithms of ratios, negative is worse."""
-
-    answer: str
-    spread: float  # between-run standard deviation of the operation
-    detectable: float  # the smallest slow-down that is found with a probability of 80 %
-    whole: float  # the part of the whole run's shift that was taken out; NaN if unknown
-    whole_limit: float  # the usual shift of whole runs if that of this run decided, else NaN
-    sign: float  # -1 if lower values are better, else 1
-
-    def in_words(self, change: str, words: Direction) -> str:
-        """Return the reason as a sentence of at most 15 words; `change`: that of the median, in words."""
-        whole = f"the run {describe_change(share_of_baseline(self.whole, self.sign), words)}"
-        if not isnan(self.whole_limit):
-            return f"{change}, {whole}; runs differ by {percent(self.whole_limit)}"
-        spread, detectable = percent(self.spread), percent(self.detectable)
-        if abs(self.whole) > QUIET:
-            change = f"{change}, {whole}"
-            if self.answer == "unsure" and self.whole > 0:
-                return change
-            endings = f"builds differ by {spread}", f"certain from {detectable}", f"usual variation {spread}"
-        else:
-            endings = (
-                f"builds of this operation differ by {spread}",
-                f"certain only from {detectable} on",
-                f"within the usual variation of {spread}",
-            )
-        return f"{change}; {endings[('fail', 'unsure', 'pass').index(self.answer)]}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +53,7 @@ def adjust_to_runs(
     of_shifts = shifts.regression_probability(cuts.low, cuts.high)
     is_between = (adjusted == "unsure") & ((of_shifts < cuts.low) | (of_shifts >= cuts.high))
     of_shifts[is_between] = min((cuts.low + cuts.high) / 2, np.nextafter(cuts.high, 0))
-    reasons = {row: _run_reason(str(adjusted[row]), shifts, row) for row in np.flatnonzero(touched).tolist()}
+    reasons = {row: run_reason(str(adjusted[row]), shifts, row) for row in np.flatnonzero(touched).tolist()}
     return AdjustedVerdicts(adjusted, np.where(touched, of_shifts, probability), reasons)
 
 
@@ -108,27 +71,3 @@ def adjust_answers(answers: NDArray[np.str_], shifts: RunShifts, min_effect_size
     adjusted[passed_worse & ((small & faster_run) | faster_build)] = "unsure"
     adjusted[(answers == "fail") & doubts & ~worse] = "unsure"
     return adjusted
-
-
-def _run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
-    """Return the reason from the configuration of comparison `row` that got worse most clearly."""
-    rows = np.flatnonzero(shifts.comparison == row)
-    at = rows[np.nanargmin(shifts.own.value[rows] / shifts.own.error[rows])]
-    build, whole = shifts.by_machine.get(str(shifts.machine[at])), float(shifts.together[at])
-    is_own = shifts.own.value[at] < -DOUBTED * shifts.own.usual_error[at]
-    by_whole_run = build is not None and answer != "pass" and not is_own and whole < 0
-    limit = float(np.expm1(min(build.whole_limit, _FARTHEST))) if build is not None and by_whole_run else nan
-    spread, detectable, sign = (
-        float(column[at]) for column in (shifts.run_spread, shifts.detectable, shifts.sign)
-    )
-    return RunReason(answer, spread, detectable, whole, limit, sign)
-
-
-def share_of_baseline(shift: float, sign: float) -> float:
-    """Return a shift as a share of the baseline (0.05 is 5 %), negative if the target is worse.
-
-    `sign`: -1 if lower values are better, else 1. `shift` is `sign` times the natural logarithm of target /
-    baseline, so it is negative, too, if the target is worse. Shifts below -20 or above 20 count as -20 or 20.
-    """
-    limited = np.clip(shift, -_FARTHEST, _FARTHEST)
-    return float(-np.expm1(-limited) if sign < 0 else np.expm1(limited))

@@ -19,11 +19,12 @@ from data.comparisons.validity import invalid_reasons as problems_of
 from features.comparisons.between_run_variation import ASSUMED
 from features.comparisons.run_shifts import RunShifts
 from features.comparisons.vectors import PreparedComparisons, feature_vectors
-from serving.comparisons.between_runs import AdjustedVerdicts, RunReason, adjust_answers, adjust_to_runs
+from serving.comparisons.between_runs import AdjustedVerdicts, adjust_answers, adjust_to_runs
 from serving.comparisons.explain.explanations import DistributionWarning, Explanations, NearestExample, Reason
 from serving.comparisons.explain.sentences import describe_change
 from serving.comparisons.guarantees import base_rate_notes
 from serving.comparisons.model import Judge, with_card
+from serving.comparisons.run_reasons import RunReason
 from serving.models import ModelRef
 from serving.reports.verdict_lines import Answer, VerdictLine
 from training.comparisons.base_rate import FEWEST, BaseRate, estimate_base_rate

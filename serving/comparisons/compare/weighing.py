@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.pair import list_names, number_with_noun
 from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
-from features.comparisons.between_run_variation import ASSUMED
+from features.comparisons.between_run_variation import ASSUMED, share_of_baseline
 from features.comparisons.lasting_changes import SMALLEST, WANTED
 from features.comparisons.outliers import select_configurations
 from features.comparisons.run_shifts import RunShifts
 from features.comparisons.vectors import PreparedComparisons
-from serving.comparisons.between_runs import (
-    QUIET,
-    AdjustedVerdicts,
-    adjust_to_runs,
-    share_of_baseline,
-)
-from serving.comparisons.explain.features import percent
+from serving.comparisons.between_runs import AdjustedVerdicts, adjust_to_runs
 from serving.comparisons.judge import (
     Judgement,
     Move,
@@ -33,9 +25,8 @@ from serving.comparisons.judge import (
     with_adjusted,
 )
 from serving.comparisons.model import Judge
+from serving.comparisons.run_reasons import noise_notes, whole_run_notes
 
-#: Operations of which smaller changes cannot be detected are named in a note.
-_NOISY = 0.1
 Outcome = Literal[
     "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
 ]
@@ -149,7 +140,10 @@ def judge_runs(
         decides, doubts = shifts.deciding_rows()
         # the model alone knows the change that flips a verdict: that of a fail which runs may only doubt
         by_model = ~decides & (~doubts | (adjusted.answers == "fail"))
-        run_notes = [*_whole_run_notes(shifts, whole), *_noise_notes(changes.detectable, tables)]
+        run_notes = [
+            *whole_run_notes(shifts, whole),
+            *noise_notes(changes.detectable, tables, card.min_effect_size),
+        ]
     return AdjustedJudgement(
         judgement=replace(
             judgement,
@@ -168,36 +162,6 @@ def judge_runs(
         faster=_find_improvements(tables, served, prepared, shifts, adjusted.answers == "pass"),
         changes=changes,
         whole=whole,
-    )
-
-
-def _whole_run_notes(shifts: RunShifts, whole: dict[str, float]) -> Iterator[str]:
-    for machine, build in shifts.by_machine.items():
-        change, limit = abs(build.whole.value[0]), build.whole_limit
-        if change <= QUIET:
-            continue
-        place = f" on {machine}" if len(shifts.by_machine) > 1 else ""
-        got = f"{percent(abs(whole[machine]))} {'worse' if whole[machine] < 0 else 'better'}"
-        operations = len(np.unique(shifts.comparison[shifts.machine == machine]))
-        note = f"the whole run{place} got {got}, by the middle one of its {operations} operations"
-        if change > limit:
-            yield f"{note}: more than the {percent(np.expm1(limit))} of usual runs, so with a common cause"
-        else:
-            yield f"{note}; usual runs differ by up to {percent(np.expm1(limit))}"
-
-
-def _noise_notes(detectable: Floats, tables: ComparisonTables) -> Iterator[str]:
-    noisy, known = detectable > _NOISY, np.isfinite(detectable)
-    if not noisy.any():
-        return
-    comparisons = tables.comparisons[noisy]
-    runs = (comparisons["target_to"] - comparisons["target_from"] + 1).to_numpy(np.float64)
-    # the error falls with the root of the number of runs
-    needed = int(np.ceil(np.median(runs * (detectable[noisy] / WANTED) ** 2)))
-    names = list_names(comparisons["operation"].tolist())
-    yield (
-        f"{noisy.sum()} of {number_with_noun(int(known.sum()), 'operation')} too noisy to detect "
-        f"{_NOISY:.0%} ({names}): {number_with_noun(needed, 'run')} per side would detect {WANTED:.0%}"
     )
 
 
@@ -230,6 +194,7 @@ def _exchange_sides(tables: ComparisonTables, rows: NDArray[np.int64]) -> Compar
     )
 
 
+_BY_SEVERITY: tuple[Outcome, ...] = ("improvement", "unsure", "regression")
 #: Least number of repetitions per side of an operation whose values differ.
 _SEVERAL = 4
 
@@ -237,10 +202,10 @@ _SEVERAL = 4
 def outcomes_from_zero(tables: ComparisonTables) -> dict[int, Outcome]:
     """Return the outcome of comparisons whose values are all 0 on one side and above 0 on the other, by row.
 
-    They are invalid for models, which know relative changes only. The outcome is "regression" or
-    "improvement" if all values of each side are equal, as counts of allocations often are, or both sides have
-    at least four repetitions, else "unsure". Only comparisons with one configuration and at least two
-    repetitions per side are in the result.
+    They are invalid for models, which know relative changes only. The outcome of a configuration is
+    "regression" or "improvement" if all values of each side are equal, as counts of allocations often are, or
+    both sides have at least four repetitions, else "unsure"; with fewer than two it has none. A comparison
+    has the worst outcome of its configurations, where one with another change than from or to 0 is "unsure".
     """
     sides, outcomes = Sides.from_tables(tables), dict[int, Outcome]()
     before, after = ((five[:, 0], five[:, -1]) for _, _, five in sides.both_sides)  # smallest, largest
@@ -248,13 +213,16 @@ def outcomes_from_zero(tables: ComparisonTables) -> dict[int, Outcome]:
     vanishes = (after[0] == 0) & (after[1] == 0) & (before[0] > 0)
     is_constant = (before[0] == before[1]) & (after[0] == after[1])
     repetitions = np.minimum(sides.baseline.lengths, sides.target.lengths)
-    for row in np.flatnonzero(appears | vanishes).tolist():
+    is_same = is_constant & (before[0] == after[0])
+    for row in np.flatnonzero((appears | vanishes) & (repetitions >= 2)).tolist():  # noqa: PLR2004 - one proves nothing
         comparison = int(sides.comparison[row])
-        if sides.per_comparison[comparison] > 1 or repetitions[row] < 2:  # noqa: PLR2004 - one proves nothing
-            continue
+        others = (sides.comparison == comparison) & ~appears & ~vanishes & ~is_same
         is_sure = is_constant[row] or repetitions[row] >= _SEVERAL
         is_worse = bool(appears[row]) == (sides.sign[row] < 0)
-        outcomes[comparison] = "unsure" if not is_sure else "regression" if is_worse else "improvement"
+        found: Outcome = "regression" if is_sure and is_worse else "unsure"
+        if is_sure and not is_worse and not others.any():
+            found = "improvement"
+        outcomes[comparison] = max(found, outcomes.get(comparison, found), key=_BY_SEVERITY.index)
     return outcomes
 
 

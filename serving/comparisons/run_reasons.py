@@ -1,0 +1,104 @@
+"""Words on between-run variation: reasons of verdicts, and notes on a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isnan, nan
+from typing import NamedTuple
+
+import numpy as np
+
+from data.comparisons.pair import list_names, number_with_noun
+from data.comparisons.sides import Floats
+from data.comparisons.tables import ComparisonTables
+from features.comparisons.between_run_variation import FARTHEST, QUIET, share_of_baseline
+from features.comparisons.lasting_changes import WANTED
+from features.comparisons.run_shifts import DOUBTED, RunShifts
+from serving.comparisons.explain.features import percent
+from serving.comparisons.explain.sentences import Direction, describe_change
+
+#: Operations of which smaller changes cannot be detected are named in a note.
+_NOISY = 0.1
+
+
+class RunReason(NamedTuple):
+    """Why between-run variation decided; shares, shifts are logarithms of ratios, negative is worse."""
+
+    answer: str
+    spread: float  # between-run standard deviation of the operation
+    detectable: float  # the smallest slow-down that is found with a probability of 80 %
+    whole: float  # the whole run's shift; at most `QUIET` if no more was taken out, NaN if unknown
+    whole_limit: float  # the usual shift of whole runs if that of this run decided, else NaN
+    sign: float  # -1 if lower values are better, else 1
+
+    def in_words(self, change: str, words: Direction) -> str:
+        """Return the reason as a sentence of at most 15 words; `change`: that of the median, in words."""
+        whole = f"the run {describe_change(share_of_baseline(self.whole, self.sign), words)}"
+        if not isnan(self.whole_limit):
+            return f"{change}, {whole}; runs differ by {percent(self.whole_limit)}"
+        spread, detectable = percent(self.spread), percent(self.detectable)
+        if abs(self.whole) > QUIET:
+            change = f"{change}, {whole}"
+            if self.answer == "unsure" and self.whole > 0:
+                return change
+            endings = f"builds differ by {spread}", f"certain from {detectable}", f"usual variation {spread}"
+        else:
+            endings = (
+                f"builds of this operation differ by {spread}",
+                f"certain only from {detectable} on",
+                f"within the usual variation of {spread}",
+            )
+        return f"{change}; {endings[('fail', 'unsure', 'pass').index(self.answer)]}"
+
+
+def run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
+    """Return the reason from the configuration of comparison `row` that got worse most clearly."""
+    rows = np.flatnonzero(shifts.comparison == row)
+    at = rows[np.nanargmin(shifts.own.value[rows] / shifts.own.error[rows])]
+    build, whole = shifts.by_machine.get(str(shifts.machine[at])), float(shifts.together[at])
+    if build is not None and abs(whole) > QUIET:
+        # all of it, as in the note on the run
+        whole = float(build.whole.value[0])
+    is_own = shifts.own.value[at] < -DOUBTED * shifts.own.usual_error[at]
+    by_whole_run = build is not None and answer != "pass" and not is_own and whole < 0
+    limit = float(np.expm1(min(build.whole_limit, FARTHEST))) if build is not None and by_whole_run else nan
+    spread, detectable, sign = (
+        float(column[at]) for column in (shifts.run_spread, shifts.detectable, shifts.sign)
+    )
+    return RunReason(answer, spread, detectable, whole, limit, sign)
+
+
+def whole_run_notes(shifts: RunShifts, whole: dict[str, float]) -> Iterator[str]:
+    """Yield a note for each machine whose run moved by more than `QUIET`; `whole`: the shares by machine."""
+    for machine, build in shifts.by_machine.items():
+        change, limit = abs(build.whole.value[0]), build.whole_limit
+        if change <= QUIET:
+            continue
+        place = f" on {machine}" if len(shifts.by_machine) > 1 else ""
+        got = f"{percent(abs(whole[machine]))} {'worse' if whole[machine] < 0 else 'better'}"
+        operations = len(np.unique(shifts.comparison[shifts.machine == machine]))
+        note = f"the whole run{place} got {got}, by the middle one of its {operations} operations"
+        if change > limit:
+            yield f"{note}: more than the {percent(np.expm1(limit))} of usual runs, so with a common cause"
+        else:
+            yield f"{note}; usual runs differ by up to {percent(np.expm1(limit))}"
+
+
+def noise_notes(detectable: Floats, tables: ComparisonTables, min_effect_size: float) -> Iterator[str]:
+    """Yield a note if comparisons are too noisy to detect 10 %, or the minimum effect size if it is larger.
+
+    `detectable`: the smallest slow-down that can be found in each comparison of `tables`, a share.
+    """
+    limit, wanted = max(_NOISY, min_effect_size), max(WANTED, min_effect_size)
+    noisy, known = detectable > limit, np.isfinite(detectable)
+    if not noisy.any():
+        return
+    comparisons = tables.comparisons[noisy]
+    runs = (comparisons["target_to"] - comparisons["target_from"] + 1).to_numpy(np.float64)
+    # the error falls with the root of the number of runs
+    needed = int(np.ceil(np.median(runs * (detectable[noisy] / wanted) ** 2)))
+    names = list_names(comparisons["operation"].tolist())
+    yield (
+        f"{noisy.sum()} of {number_with_noun(int(known.sum()), 'operation')} too noisy to detect "
+        f"{limit:.0%} ({names}): {number_with_noun(needed, 'run')} per side would detect {wanted:.0%}"
+    )
