@@ -41,11 +41,15 @@ class RunReason(NamedTuple):
             change = f"{change}, {whole}"
             if self.answer == "unsure" and self.whole > 0:
                 return change
-            endings = f"builds differ by {spread}", f"certain from {detectable}", f"usual variation {spread}"
+            endings = (
+                f"builds differ by {spread}",
+                f"reliable from {detectable}",
+                f"usual variation {spread}",
+            )
         else:
             endings = (
                 f"builds of this operation differ by {spread}",
-                f"certain only from {detectable} on",
+                f"reliable only from {detectable} on",
                 f"within the usual variation of {spread}",
             )
         return f"{change}; {endings[('fail', 'unsure', 'pass').index(self.answer)]}"
@@ -77,7 +81,7 @@ def whole_run_notes(shifts: RunShifts, whole: dict[str, float]) -> Iterator[str]
         place = f" on {machine}" if len(shifts.by_machine) > 1 else ""
         got = f"{percent(abs(whole[machine]))} {'worse' if whole[machine] < 0 else 'better'}"
         operations = len(np.unique(shifts.comparison[shifts.machine == machine]))
-        note = f"the whole run{place} got {got}, by the middle one of its {operations} operations"
+        note = f"the whole run{place} got {got}, as estimated from its {operations} operations"
         if change > limit:
             yield f"{note}: more than the {percent(np.expm1(limit))} of usual runs, so with a common cause"
         else:

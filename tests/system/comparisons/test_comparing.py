@@ -75,7 +75,7 @@ def test_a_fail_within_between_run_variation_is_unsure(compared, sides):
     assert (one["model_verdict"], one["verdict"]) == ("fail", "unsure")
     assert one["probability"] < one["threshold"] <= other["probability"]
     assert one["decided_by"] == "between_run_variation"
-    assert "certain only from 1" in one["reason"]
+    assert "reliable only from 1" in one["reason"]
 
 
 @pytest.mark.parametrize(
