@@ -33,7 +33,6 @@ from serving.corun.schemas import (
     OnlineAnswer,
     OnlineRequest,
     ServedCorun,
-    SoloRun,
     StaticAnswer,
     StaticRequest,
 )
@@ -178,7 +177,7 @@ def answer_static_batch(bodies: Sequence[bytes], static: Static) -> list[Answere
 
 def _answer_request(request: StaticRequest, static: Static) -> Answered:
     notes: list[str] = []
-    rows = list(_task_rows(request.tasks, static, notes))
+    rows = list(_task_rows(request, static, notes))
     if rows:
         static = add_solo_runs(static, CorunTables.from_rows(rows, []), "tasks")
     return Answered.from_schema(predict_coruns(request.coruns, static, [*notes, *static.notes]))
@@ -215,19 +214,27 @@ def answer_online_batch(bodies: Sequence[bytes], online: Online | None) -> list[
     return [result_or_error(partial(answer_online, body, online)) for body in bodies]
 
 
-def _task_rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Iterator[dict[str, Any]]:
+def _task_rows(request: StaticRequest, static: Static, notes: list[str]) -> Iterator[dict[str, Any]]:
     """Yield solo runs as rows of the table of tasks, with the model's events.
 
-    Synonyms of events are renamed. Notes are added on unusable runs and on events that are not used.
+    Synonyms of events are renamed. Notes are added on runs and events that are not used, and on runs that
+    replace those of the model. Runs of tasks without a co-run describe a machine that the model does not
+    know; on others they would only move the quantiles of its solo times.
     """
-    events = static.known_tasks.counted_events
+    events, known_tasks = static.known_tasks.counted_events, static.known_tasks.tasks_by_machine
+    used = {name for corun in request.coruns for name in (corun.task, *corun.corunners)}
     repetitions: Counter[tuple[str, str]] = Counter()
-    for number, run in enumerate(runs):
+    for number, run in enumerate(request.tasks):
         try:
             machine = resolve_machine(run.machine, static)
         except InputError as exc:
             notes.append(f"tasks[{number}] is not used: {exc}")
             continue
+        if machine in known_tasks and run.task not in used:
+            notes.append(f'tasks[{number}] is not used: no co-run has "{run.task}"')
+            continue
+        if run.task in known_tasks.get(machine, ()):
+            notes.append(f'tasks[{number}] replaces the model\'s solo run of "{run.task}" on "{machine}"')
         repetitions[run.task, machine] += 1
         counts = dict.fromkeys(events, np.nan)
         names = match_events(run.events, counts)

@@ -220,6 +220,26 @@ def test_tables_and_requests_get_equal_answers_for_any_spelling_of_events(static
     assert tables.notes == [f"{tmp_path}: events that the model does not use: {', '.join(unused)}"]
 
 
+@pytest.mark.parametrize("number", [1, 40])
+def test_solo_runs_of_tasks_without_a_corun_change_nothing_but_the_notes(static, number):
+    served = load_static(str(static))
+    (known,) = served.known_tasks.tasks_by_machine
+    body = {"coruns": [{"task": "task-3", "corunners": ["task-5"]}]}
+    others = [{"task": f"x{at}", "solo_seconds": 1000.0, "events": {EVENTS[0]: 1e9}} for at in range(number)]
+    plain, answer = (
+        json.loads(answer_static(json.dumps(body | {"tasks": tasks}).encode(), served).content)
+        for tasks in ([], others)
+    )
+    assert answer["predictions"] == plain["predictions"]
+    assert answer["notes"] == [
+        *(f'tasks[{at}] is not used: no co-run has "x{at}"' for at in range(number)),
+        *plain["notes"],
+    ]
+    again = [{"task": "task-3", "solo_seconds": 99.0, "events": dict.fromkeys(EVENTS, 1.0)}]
+    answer = json.loads(answer_static(json.dumps(body | {"tasks": again}).encode(), served).content)
+    assert answer["notes"][0] == f'tasks[0] replaces the model\'s solo run of "task-3" on "{known}"'
+
+
 @pytest.mark.parametrize("seconds", [9e-7, 1e-6, 1e9, 2e9])
 @pytest.mark.parametrize("count", [0.0, np.nextafter(2.0**64, 0), 2.0**64])
 def test_tables_and_requests_have_equal_limits(static, tmp_path, seconds, count):
