@@ -78,11 +78,6 @@ def name_with_parameters(operation: str, parameters: Mapping[str, object]) -> st
     return f"{operation}[{texts}]" if texts else operation
 
 
-def better_of_unit(unit: str) -> str:
-    """Return "higher" for units ending in ``/s, /sec, /ms, /us, /ns`` or ``/min``, else "lower"."""
-    return "higher" if unit.endswith(("/s", "/sec", "/ms", "/us", "/ns", "/min")) else "lower"
-
-
 class Summary(msgspec.Struct):
     """A summary as tools write it; each number may be missing."""
 

@@ -14,13 +14,13 @@ import msgspec
 from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
-    better_of_unit,
     name_with_parameters,
     parse_number,
     read_json_lines,
     read_lines,
 )
 from data.comparisons.formats.tools.recognition import Keys, tool_format
+from data.comparisons.units import is_rate
 
 #: A number; with a decimal comma, as some locales print it, if the next delimiter is another character.
 _NUMBER = r"[\d.]+(?:,\d+(?=%?[;|\t]))?"
@@ -111,10 +111,10 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
 
     That is GOMAXPROCS, the number after the last ``-`` of a name, else 1. Numbers above 999,999 belong to the
     name. ``pkg:`` names the benchmark of the lines after it, ``Unit NAME ... better=higher`` the direction of
-    a unit in them. For other units, lower is better if they end in ``/op``, higher if in ``/s``; else the
-    user's choice is used, or higher is assumed, with a note. An operation's name has its unit at the end,
-    except ``ns/op``, and does not have ``Benchmark`` at the beginning. Other lines are ignored; InputError if
-    a number is invalid or a file cannot be read.
+    a unit in them. For other units, higher is better for rates (see `is_rate`), lower if they end in ``/op``;
+    else the user's choice is used, or higher is assumed, with a note. An operation's name has its unit at the
+    end, except ``ns/op``, and does not have ``Benchmark`` at the beginning. Other lines are ignored;
+    InputError if a number is invalid or a file cannot be read.
     """
     for path in source.files:
         package, directions = "", dict[str, str]()
@@ -130,7 +130,7 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
                 threads = int(processors[1]) if processors else 1
                 for number, unit in zip(fields[::2], fields[1::2], strict=False):
                     value = parse_number(number, path, line, unit)
-                    usual = better_of_unit(unit) if unit.endswith(("/op", "/s")) else None
+                    usual = "higher" if is_rate(unit) else "lower" if unit.endswith("/op") else None
                     better = source.better_direction(directions.get(unit) or usual)
                     operation = name if unit == "ns/op" else f"{name} {unit}"
                     yield Measurement(operation, (value,), unit, better, package, threads=threads)
