@@ -232,10 +232,10 @@ def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
     point, by revision (12 digits), else by push. InputError if a file cannot be read or is invalid.
     """
     for path in source.files:
-        content = standard_json(read_content(path))
+        content = read_content(path)
         # in a log, JSON follows a mark
         lines = [line.partition(MARK)[2] for line in content.splitlines() if MARK in line]
-        for document in lines or [content]:
+        for document in map(standard_json, lines or [content]):
             if document.lstrip()[:1] == b"[":
                 parts = decode_json(document, list[msgspec.Raw], path)
                 for _, series in decode_each(parts, _HerderSeries, path, ""):

@@ -1,5 +1,6 @@
 """All readers: each is documented, and whatever stands in a file, gives rows or one clear error."""
 
+import json
 import shutil
 from contextlib import suppress
 from itertools import chain
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from data.comparisons import formats
 from data.comparisons.formats.tools import TOOLS
-from data.comparisons.formats.tools.measurement import read_lines
+from data.comparisons.formats.tools.measurement import read_lines, standard_json
 from data.comparisons.formats.tools.recognition import Columns, Keys
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -45,6 +46,21 @@ def test_any_bytes_give_rows_or_one_error(tmp_path, kind, content):
     path.write_bytes(content)
     read_or_refuse(path, kind)
     read_or_refuse(path)
+
+
+WORDS = st.lists(st.sampled_from(["NaN", "-Infinity", *'[],:" \\\n{}'])).map("".join)
+NUMBERS = st.floats() | st.integers()
+
+
+@given(
+    content=st.lists(WORDS | NUMBERS | st.dictionaries(WORDS, WORDS | NUMBERS)),
+    indent=st.sampled_from([None, 1]),
+)
+@FAST
+def test_nan_and_infinity_become_null_outside_of_strings_only(content, indent):
+    text = json.dumps(content, indent=indent)
+    found = standard_json(text.encode())
+    assert json.loads(found, parse_constant=pytest.fail) == json.loads(text, parse_constant=lambda _: None)
 
 
 @given(text=st.text(st.sampled_from("a \n\r\t\v\f\x1c\x85\u2028\u2029")))
