@@ -113,7 +113,7 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
     the first test with its file name in ``otava.yaml`` or ``hunter.yaml``, in its directory or the one above,
     names the benchmark and configures the columns. The version is in the first column that exists of the
     test's attributes, ``commit``, ``version``, ``revision`` and ``sha``; else it is the time. Without
-    configured metrics, all other columns of numbers are metrics, with the user's choice of better values,
+    configured metrics, all other columns with a number are metrics, with the user's choice of better values,
     else higher is assumed, with a note. Higher is better for configured metrics unless their ``direction`` is
     -1. Empty cells are skipped. InputError if a file cannot be read, a column is missing, a value is not a
     finite number, the configuration is invalid (such as a ``direction`` of 0), or ``branch`` has several
@@ -138,7 +138,7 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
         metrics = test.metrics or {
             str(name): {}
             for name in table
-            if name not in {time, versions.name, *test.attributes, "branch"} and _is_numeric(table[name])
+            if name not in {time, *_VERSIONS, *test.attributes, "branch"} and _has_number(table[name])
         }
         for name, metric in metrics.items():
             direction = metric.get("direction", 1)
@@ -154,9 +154,8 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
                 yield Measurement(str(name), (values[row],), UNKNOWN, better, *names)
 
 
-def _is_numeric(column: pd.Series) -> bool:
-    filled = column[column != ""]
-    return bool(pd.to_numeric(filled, errors="coerce").notna().all())
+def _has_number(column: pd.Series) -> bool:
+    return bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
 def _otava_test(path: Path) -> _OtavaTest:
