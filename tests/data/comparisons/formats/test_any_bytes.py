@@ -1,5 +1,7 @@
 """All readers: each is documented, and whatever stands in a file, gives rows or one clear error."""
 
+import codecs
+import gzip
 import json
 import shutil
 from contextlib import suppress
@@ -81,6 +83,31 @@ def test_every_sample_is_recognised_by_its_content_alone(tmp_path, source):
     path = tmp_path / "file"
     shutil.copy(source, path)
     assert formats.recognise_format(path) == kind
+
+
+SINGLE = [path for path in FILES if path.name not in NO_RESULTS]
+
+
+@pytest.mark.parametrize("source", SINGLE, ids=lambda path: str(path.relative_to(SAMPLES)))
+def test_every_sample_may_begin_with_a_byte_order_mark(tmp_path, source):
+    path, kind = tmp_path / source.name, source.relative_to(SAMPLES).parts[0]
+    path.write_bytes(codecs.BOM_UTF8 + source.read_bytes())
+    assert formats.recognise_format(path) == kind
+    assert not formats.read_tables(kind, [path, path], keep_going=True).tables.results.empty
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ["operation,value\na,1\n", ' {"results": []}', "BenchmarkA 10 5 ns/op\n"])
+def test_text_in_utf_16_is_refused_with_the_name_of_the_encoding(tmp_path, encoding, text):
+    path = tmp_path / "file"
+    path.write_bytes(f"\ufeff{text}".encode(encoding))
+    assert refusal(path) == "file: is text in UTF-16; expected UTF-8"
+
+
+def test_compressed_files_are_refused_with_the_name_of_the_compression(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(gzip.compress(b"operation,value\na,1\n"))
+    assert refusal(path) == "file: is compressed (gzip); expected the decompressed file"
 
 
 @pytest.mark.parametrize(
