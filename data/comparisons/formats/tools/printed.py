@@ -21,18 +21,23 @@ from data.comparisons.formats.tools.measurement import (
 )
 from data.comparisons.formats.tools.recognition import Keys, tool_format
 from data.comparisons.units import is_rate
+from data.errors import InputError
 
 #: A number; with a decimal comma, as some locales print it, if the next delimiter is another character.
 _NUMBER = r"[\d.]+(?:,\d+(?=%?[;|\t]))?"
 _COUNT = rf"{_NUMBER}(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
 #: A line of counts, with any delimiter: optional interval or processor, then count, unit, event and optional
-#: control group.
+#: control group. A fraction follows the count if a decimal comma is also the delimiter.
 LINE = re.compile(
     rf"^\s*(?:(?P<time>\d+(?:\.\d{{6,}}|,\d{{6,}}(?=[;|\t])))(?P<s>[,;|\t]))?"
-    rf"(?:(?P<where>(?:[SDCNL]|CLS|ID)\d+(?:-(?:[SDCNL]|CLS|ID)\d+)*|CPU\d+)(?:[,;|\t]\d+)?[,;|\t])?"
-    rf"(?P<count>{_COUNT})(?P<x>[,;|\t])(?P<unit>[^,;|\t]*)(?P=x)(?P<event>[^,;|\t]+)(?P=x)"
+    rf"(?:(?P<where>(?:[SDCNL]|CLS|ID)\d+(?:-(?:[SDCNL]|CLS|ID)\d+)*|(?P<cpu>CPU\d+))"
+    rf"(?(cpu)|(?:[,;|\t]\d+)?)[,;|\t])?"
+    rf"(?P<count>{_COUNT})(?P<x>[,;|\t])(?:(?P<fraction>\d+)(?P=x))?"
+    rf"(?P<unit>[^,;|\t]*)(?P=x)(?P<event>(?![\d.]+(?P=x))[^,;|\t]+)(?P=x)"
     rf"(?:(?P<cgroup>[^,;|\t\d][^,;|\t]*)(?P=x))?(?:(?P<spread>{_NUMBER})%(?P=x))?\d+(?P=x)"
 )
+#: The rest of a line whose spread has a decimal comma, if the part before that was taken for the run time.
+_CUT_SPREAD = re.compile(r"\d+%")
 _UNITS = {"msec": "ms", "": "count"}
 
 
@@ -67,7 +72,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     event, followed by the processor, core, cache, cluster, die, socket, node, thread or control group if
     there is a count for each. perf does not define which values are better; unless the user does, fewer
     events are better. Other text, computed metrics and events that were not counted are ignored. InputError
-    if a count or JSON is invalid or a file cannot be read.
+    if a count or JSON is invalid, commas separate fields of which one has a decimal comma, or a file cannot
+    be read.
     """
     better = source.measure.better or "lower"
     series: dict[tuple[str, ...], tuple[array[float], dict[str, float]]] = {}
@@ -78,6 +84,9 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
                 # as with -x; JSON has the number alone
                 counter.cpu = counter.cpu and f"CPU{counter.cpu.removeprefix('CPU')}"
             elif match := LINE.match(text):
+                if match["fraction"] or _CUT_SPREAD.match(text, match.end()):
+                    problem = "has commas in and between numbers; use another separator (perf stat -x';')"
+                    raise InputError(problem, file=path, line=line)
                 spread = float(match["spread"].replace(",", ".")) if match["spread"] else None
                 where, cgroup = match["where"], match["cgroup"]
                 counter = _PerfCount(
