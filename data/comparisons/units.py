@@ -31,9 +31,10 @@ _SIZES = (
 )
 #: Other spellings of units. ``Mb`` is left out because it is used for bits and for bytes.
 _SPELLINGS = {
-    "nsec": "ns", "nanoseconds": "ns",
-    "\N{MICRO SIGN}s": "us", "\N{GREEK SMALL LETTER MU}s": "us", "usec": "us", "microseconds": "us",
-    "msec": "ms", "milliseconds": "ms",
+    "nsec": "ns", "nanosecond": "ns", "nanoseconds": "ns",
+    "\N{MICRO SIGN}s": "us", "\N{GREEK SMALL LETTER MU}s": "us", "usec": "us",
+    "microsecond": "us", "microseconds": "us",
+    "msec": "ms", "millisecond": "ms", "milliseconds": "ms",
     "sec": "s", "second": "s", "seconds": "s", "minute": "min", "minutes": "min", "hour": "h", "hours": "h",
     "bytes": "B", "byte": "B", "KB": "kB", "bits": "bit",
     "operation": "op", "operations": "op", "request": "req", "requests": "req",
