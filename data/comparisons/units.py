@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
 #: Value of missing properties.
@@ -30,9 +31,10 @@ _SIZES = (
 )
 #: Other spellings of units. ``Mb`` is left out because it is used for bits and for bytes.
 _SPELLINGS = {
-    "nsec": "ns", "nanoseconds": "ns",
-    "\N{MICRO SIGN}s": "us", "\N{GREEK SMALL LETTER MU}s": "us", "usec": "us", "microseconds": "us",
-    "msec": "ms", "milliseconds": "ms",
+    "nsec": "ns", "nanosecond": "ns", "nanoseconds": "ns",
+    "\N{MICRO SIGN}s": "us", "\N{GREEK SMALL LETTER MU}s": "us", "usec": "us",
+    "microsecond": "us", "microseconds": "us",
+    "msec": "ms", "millisecond": "ms", "milliseconds": "ms",
     "sec": "s", "second": "s", "seconds": "s", "minute": "min", "minutes": "min", "hour": "h", "hours": "h",
     "bytes": "B", "byte": "B", "KB": "kB", "bits": "bit",
     "operation": "op", "operations": "op", "request": "req", "requests": "req",
@@ -41,7 +43,7 @@ _SPELLINGS = {
 _RATES = (
     {f"{prefix}bps": f"{prefix}bit/s" for prefix in ("k", "M", "G")}
     | {f"{prefix}FLOPS": f"{prefix}flop/s" for prefix in ("M", "G", "T")}
-    | {"mops": "Mop/s"}
+    | {"mops": "Mop/s", "qps": "queries/s", "rps": "requests/s", "tps": "transactions/s", "fps": "frames/s"}
 )
 
 
@@ -61,6 +63,12 @@ class Unit:
         first, *rest = (_SIZES.get(name, (name, 1)) for name in names)
         kind = "/".join(name for name, _ in (first, *rest))
         return cls(kind, Fraction(first[1], prod(size for _, size in rest)))
+
+
+@lru_cache
+def is_rate(unit: str) -> bool:
+    """Return whether a unit is an amount per time, such as ``B/s``, ``requests per second`` or ``Mbps``."""
+    return "ps" in Unit.from_text(unit).kind.split("/")[1:]
 
 
 def is_known_unit(text: object) -> bool:

@@ -257,19 +257,25 @@ def _sniff_directory(path: Path) -> str:
 
 
 def _sniff_file(path: Path) -> str:
-    with naming_unreadable(path), path.open("rb") as file:
-        head = file.read(_HEAD)
-    begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    with naming_unreadable(path), path.open("rb") as opened:
+        head = opened.read(_HEAD)
+    if head.startswith(b"\x1f\x8b"):
+        raise InputError("is compressed (gzip); expected the decompressed file", file=path)
+    is_utf_16 = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    begin = (head[2:].lstrip(b"\0 \t\r\n") if is_utf_16 else text.lstrip())[:1]
     if not begin:
         raise InputError("is empty; expected measurements", file=path)
+    if begin == b"<":
+        return _sniff_xml(path, head)
+    if is_utf_16:
+        raise InputError("is text in UTF-16; expected UTF-8", file=path)
     if begin in {b"{", b"["}:
         return _sniff_json(path)
-    if begin == b"<" or head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return _sniff_xml(path, head)
-    text = recognition.UnreadFile(path, head)
-    tool = recognition.recognise_tool(text, TOOLS.values())
+    file = recognition.UnreadFile(path, text)
+    tool = recognition.recognise_tool(file, TOOLS.values())
     if tool is None:
-        raise recognition.unknown_content(text, TOOLS.values(), "neither XML nor JSON, and text")
+        raise recognition.unknown_content(file, TOOLS.values(), "neither XML nor JSON, and text")
     return tool
 
 

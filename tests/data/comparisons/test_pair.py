@@ -171,6 +171,7 @@ def test_an_operation_with_only_zeros_is_not_missing():
     [
         *(("us", "ms", Fraction(1, 1000)), ("s", "ms", 1000), ("min", "s", 60), ("h", "ps", 3600 * 10**12)),
         *(("\N{MICRO SIGN}s", "\N{GREEK SMALL LETTER MU}s", 1), ("usec", "us", 1), ("seconds", "s", 1)),
+        *((f"{prefix}second", f"{prefix}seconds", 1) for prefix in ("", "milli", "micro", "nano")),
         *(("GB/s", "MB/s", 1000), ("GiB", "MiB", 1024), ("KiB", "B", 1024), ("KB", "B", 1000)),
         *(("B", "bit", 8), ("MB/s", "Mbit/s", 8), ("Gbps", "Mbit/s", 1000), ("GHz", "MHz", 1000)),
         *(("Mop/s", "ops/s", 10**6), ("mops", "Mop/s", 1), ("GFLOPS", "Mflop/s", 1000)),

@@ -23,7 +23,7 @@ from data.comparisons.formats.tools.measurement import (
     read_json,
 )
 from data.comparisons.formats.tools.recognition import Keys, tool_format
-from data.comparisons.units import UNKNOWN
+from data.comparisons.units import UNKNOWN, conversion_factor
 from data.errors import InputError
 
 _UNITS = {"second": "s", "byte": "B", "integer": ""}
@@ -303,11 +303,11 @@ class _HyperfineFile(msgspec.Struct):
 def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a measurement per command: its times, or in version 2 the primary metric, or else a summary.
 
-    Versions are those of the JSON format. Times of version 1 are in s; version 2 names the unit. A summary
-    has those of min, q1, median, q3, max, mean and stdev that are present. Without these, the measurement has
-    no values. Lower is better. The operation is the command's name, else the command, with parameters in
-    brackets. A note says how many runs failed; they are included. InputError for an unreadable or invalid
-    file.
+    Versions are those of the JSON format. Times of version 1 are in s; version 2 names units, and values are
+    converted to the first of the command. A summary has those of min, q1, median, q3, max, mean and stdev
+    that are present. Without these, the measurement has no values. Lower is better. The operation is the
+    command's name, else the command, with parameters in brackets. A note says how many runs failed; they are
+    included. InputError for an unreadable or invalid file, and for units that cannot be converted.
     """
     for path in source.files:
         content = read_json(path, _HyperfineFile)
@@ -320,9 +320,8 @@ def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
             if command.measurements:
                 exit_codes = [run.get("exit_code", 0) for run in command.measurements]
                 runs = [run.get(metric) for run in command.measurements]
-                quantities = _hyperfine_quantities(runs, path, f"{place}.measurements[...].{metric}")
-                values, summary = [quantity.value for quantity in quantities], {}
-                unit = quantities[0].unit if quantities else ""
+                values, unit = _hyperfine_values(runs, path, f"{place}.measurements[...].{metric}")
+                summary = {}
             elif metric in command.summary:
                 stated = command.summary[metric]
                 values, unit, summary = [], stated.unit, stated.present_numbers
@@ -334,13 +333,20 @@ def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
             yield Measurement(name, values, unit, "lower", summary=None if values else summary or None)
 
 
-def _hyperfine_quantities(runs: list[Any], path: Path, place: str) -> list[_HyperfineQuantity]:
-    """Return the quantities of runs without None; a number alone is in seconds, as in version 1."""
+def _hyperfine_values(runs: list[Any], path: Path, place: str) -> tuple[list[float], str]:
+    """Return the values of runs without None, and their unit, that of the first; a number alone is in s."""
     objects = [{"value": run, "unit": "s"} if isinstance(run, float | int) else run for run in runs]
     try:
-        return msgspec.convert([run for run in objects if run is not None], list[_HyperfineQuantity])
+        quantities = msgspec.convert([run for run in objects if run is not None], list[_HyperfineQuantity])
     except msgspec.ValidationError as exc:
         raise InputError(f"{place}: {exc}", file=path) from exc
+    values, wanted = list[float](), quantities[0].unit if quantities else ""
+    for quantity in quantities:
+        factor = conversion_factor(quantity.unit, wanted)
+        if factor is None:
+            raise InputError(f'{place}: unit "{quantity.unit}" cannot be converted to "{wanted}"', file=path)
+        values.append(quantity.value * float(factor))
+    return values, wanted
 
 
 class _JmhMetric(msgspec.Struct):

@@ -20,7 +20,7 @@ from data.deferred import pd
 from data.errors import InputError
 from data.tables.cells import parse_numbers, read_cells, refuse_wrong_rows
 from data.tables.files import yaml_content
-from data.tables.problems import nearest_name
+from data.tables.problems import nearest_name, shorten_names
 
 #: Columns of the long format other than the value, with their defaults; only the operation is required.
 COLUMNS = {
@@ -44,16 +44,24 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
     version`` and ``measured_at``; where these are missing or empty, machine and unit are "unknown", threads
     1, the others empty. Columns are separated by comma, semicolon or tab. An empty ``better`` is that of
     other rows of the operation in the file; without any, the user's choice is used, else higher is assumed,
-    with a note. Columns with other names are ignored. InputError if a file cannot be read, a required column
-    is missing, another column has nearly the name of a missing one, or an operation, value, ``better`` or
-    ``threads`` is invalid.
+    with a note. Columns with other names are ignored, also with a note. InputError if a file cannot be read,
+    a required column is missing, a column appears twice or has nearly the name of a missing one, or an
+    operation, value, ``better`` or ``threads`` is invalid.
     """
     for path in source.files:
         table = read_cells(path, [OPERATION, VALUE], sep=delimiter_of(path))
-        for name in table:
-            meant = nearest_name(str(name), [*COLUMNS, VALUE], 0.75)
+        unused = [name for name in table if name not in {*COLUMNS, VALUE}]
+        for name in unused:
+            # read_cells adds a suffix to a repeated name
+            if name.removesuffix(".1") in {*COLUMNS, VALUE}:
+                raise InputError(f'has the column "{name.removesuffix(".1")}" twice', file=path, line=1)
+            meant = nearest_name(name, [*COLUMNS, VALUE], 0.75)
             if meant is not None and meant not in table:
                 raise InputError(f'column "{name}" is unknown; did you mean "{meant}"?', file=path, line=1)
+        if unused:
+            source.problems.add_note(
+                f"{path}: columns with unknown names are ignored: {shorten_names(unused)}"
+            )
         values = parse_numbers(table[VALUE], path, "a finite number")
         table = pd.DataFrame({name: _filled_column(table, name) for name in COLUMNS}, table.index)
         _refuse_wrong(table, path)
@@ -113,7 +121,7 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
     the first test with its file name in ``otava.yaml`` or ``hunter.yaml``, in its directory or the one above,
     names the benchmark and configures the columns. The version is in the first column that exists of the
     test's attributes, ``commit``, ``version``, ``revision`` and ``sha``; else it is the time. Without
-    configured metrics, all other columns of numbers are metrics, with the user's choice of better values,
+    configured metrics, all other columns with a number are metrics, with the user's choice of better values,
     else higher is assumed, with a note. Higher is better for configured metrics unless their ``direction`` is
     -1. Empty cells are skipped. InputError if a file cannot be read, a column is missing, a value is not a
     finite number, the configuration is invalid (such as a ``direction`` of 0), or ``branch`` has several
@@ -138,7 +146,7 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
         metrics = test.metrics or {
             str(name): {}
             for name in table
-            if name not in {time, versions.name, *test.attributes, "branch"} and _is_numeric(table[name])
+            if name not in {time, *_VERSIONS, *test.attributes, "branch"} and _has_number(table[name])
         }
         for name, metric in metrics.items():
             direction = metric.get("direction", 1)
@@ -154,9 +162,8 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
                 yield Measurement(str(name), (values[row],), UNKNOWN, better, *names)
 
 
-def _is_numeric(column: pd.Series) -> bool:
-    filled = column[column != ""]
-    return bool(pd.to_numeric(filled, errors="coerce").notna().all())
+def _has_number(column: pd.Series) -> bool:
+    return bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
 def _otava_test(path: Path) -> _OtavaTest:

@@ -78,11 +78,6 @@ def name_with_parameters(operation: str, parameters: Mapping[str, object]) -> st
     return f"{operation}[{texts}]" if texts else operation
 
 
-def better_of_unit(unit: str) -> str:
-    """Return "higher" for units ending in ``/s, /sec, /ms, /us, /ns`` or ``/min``, else "lower"."""
-    return "higher" if unit.endswith(("/s", "/sec", "/ms", "/us", "/ns", "/min")) else "lower"
-
-
 class Summary(msgspec.Struct):
     """A summary as tools write it; each number may be missing."""
 
@@ -142,8 +137,9 @@ T = TypeVar("T")
 _CHECKED_LINES = 1000
 #: Maximum size of a file in bytes; users must split larger ones.
 MAX_BYTES = 2**30
-#: Floats that Python writes into JSON although the standard has no such numbers.
-_NO_JSON = re.compile(rb"(?<=[\[,:\s])(?:NaN|-?Infinity)(?=[\],}\s])")
+#: Floats that Python writes into JSON although the standard has no such numbers; and strings, which are kept.
+#: A string ends at the end of the line at the latest.
+_NO_JSON = re.compile(rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?|NaN|Infinity|-Infinity')
 _QUOTED = 200
 
 
@@ -226,11 +222,14 @@ def delimiter_of(path: Path) -> str:
 def standard_json(content: bytes) -> bytes:
     """Return JSON with NaN and infinities, which the standard does not allow, replaced by null.
 
-    The bytes are not parsed: a word between white space, commas, colons or brackets is replaced, even within
-    a string; at the very start or end of `content`, it is kept. Other invalid JSON is returned unchanged.
+    Text in strings is kept. The bytes are not parsed: other invalid JSON is returned, still invalid.
     """
     is_extended = b"NaN" in content or b"Infinity" in content
-    return _NO_JSON.sub(b"null", content) if is_extended else content
+    return _NO_JSON.sub(_without_number, content) if is_extended else content
+
+
+def _without_number(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[0].startswith(b'"') else b"null"
 
 
 def read_json(path: Path, kind: type[T]) -> T:

@@ -14,25 +14,30 @@ import msgspec
 from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
-    better_of_unit,
     name_with_parameters,
     parse_number,
     read_json_lines,
     read_lines,
 )
 from data.comparisons.formats.tools.recognition import Keys, tool_format
+from data.comparisons.units import is_rate
+from data.errors import InputError
 
 #: A number; with a decimal comma, as some locales print it, if the next delimiter is another character.
 _NUMBER = r"[\d.]+(?:,\d+(?=%?[;|\t]))?"
 _COUNT = rf"{_NUMBER}(?:[eE][-+]?\d+)?|<not (?:counted|supported)>"
 #: A line of counts, with any delimiter: optional interval or processor, then count, unit, event and optional
-#: control group.
+#: control group. A fraction follows the count if a decimal comma is also the delimiter.
 LINE = re.compile(
     rf"^\s*(?:(?P<time>\d+(?:\.\d{{6,}}|,\d{{6,}}(?=[;|\t])))(?P<s>[,;|\t]))?"
-    rf"(?:(?P<where>(?:[SDCNL]|CLS|ID)\d+(?:-(?:[SDCNL]|CLS|ID)\d+)*|CPU\d+)(?:[,;|\t]\d+)?[,;|\t])?"
-    rf"(?P<count>{_COUNT})(?P<x>[,;|\t])(?P<unit>[^,;|\t]*)(?P=x)(?P<event>[^,;|\t]+)(?P=x)"
+    rf"(?:(?P<where>(?:[SDCNL]|CLS|ID)\d+(?:-(?:[SDCNL]|CLS|ID)\d+)*|(?P<cpu>CPU\d+))"
+    rf"(?(cpu)|(?:[,;|\t]\d+)?)[,;|\t])?"
+    rf"(?P<count>{_COUNT})(?P<x>[,;|\t])(?:(?P<fraction>\d+)(?P=x))?"
+    rf"(?P<unit>[^,;|\t]*)(?P=x)(?P<event>(?![\d.]+(?P=x))[^,;|\t]+)(?P=x)"
     rf"(?:(?P<cgroup>[^,;|\t\d][^,;|\t]*)(?P=x))?(?:(?P<spread>{_NUMBER})%(?P=x))?\d+(?P=x)"
 )
+#: The rest of a line whose spread has a decimal comma, if the part before that was taken for the run time.
+_CUT_SPREAD = re.compile(r"\d+%")
 _UNITS = {"msec": "ms", "": "count"}
 
 
@@ -67,7 +72,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
     event, followed by the processor, core, cache, cluster, die, socket, node, thread or control group if
     there is a count for each. perf does not define which values are better; unless the user does, fewer
     events are better. Other text, computed metrics and events that were not counted are ignored. InputError
-    if a count or JSON is invalid or a file cannot be read.
+    if a count or JSON is invalid, commas separate fields of which one has a decimal comma, or a file cannot
+    be read.
     """
     better = source.measure.better or "lower"
     series: dict[tuple[str, ...], tuple[array[float], dict[str, float]]] = {}
@@ -78,6 +84,9 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
                 # as with -x; JSON has the number alone
                 counter.cpu = counter.cpu and f"CPU{counter.cpu.removeprefix('CPU')}"
             elif match := LINE.match(text):
+                if match["fraction"] or _CUT_SPREAD.match(text, match.end()):
+                    problem = "has commas in and between numbers; use another separator (perf stat -x';')"
+                    raise InputError(problem, file=path, line=line)
                 spread = float(match["spread"].replace(",", ".")) if match["spread"] else None
                 where, cgroup = match["where"], match["cgroup"]
                 counter = _PerfCount(
@@ -111,10 +120,10 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
 
     That is GOMAXPROCS, the number after the last ``-`` of a name, else 1. Numbers above 999,999 belong to the
     name. ``pkg:`` names the benchmark of the lines after it, ``Unit NAME ... better=higher`` the direction of
-    a unit in them. For other units, lower is better if they end in ``/op``, higher if in ``/s``; else the
-    user's choice is used, or higher is assumed, with a note. An operation's name has its unit at the end,
-    except ``ns/op``, and does not have ``Benchmark`` at the beginning. Other lines are ignored; InputError if
-    a number is invalid or a file cannot be read.
+    a unit in them. For other units, higher is better for rates (see `is_rate`), lower if they end in ``/op``;
+    else the user's choice is used, or higher is assumed, with a note. An operation's name has its unit at the
+    end, except ``ns/op``, and does not have ``Benchmark`` at the beginning. Other lines are ignored;
+    InputError if a number is invalid or a file cannot be read.
     """
     for path in source.files:
         package, directions = "", dict[str, str]()
@@ -130,7 +139,7 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
                 threads = int(processors[1]) if processors else 1
                 for number, unit in zip(fields[::2], fields[1::2], strict=False):
                     value = parse_number(number, path, line, unit)
-                    usual = better_of_unit(unit) if unit.endswith(("/op", "/s")) else None
+                    usual = "higher" if is_rate(unit) else "lower" if unit.endswith("/op") else None
                     better = source.better_direction(directions.get(unit) or usual)
                     operation = name if unit == "ns/op" else f"{name} {unit}"
                     yield Measurement(operation, (value,), unit, better, package, threads=threads)

@@ -11,7 +11,6 @@ import msgspec
 from data.comparisons.formats.tools.measurement import (
     Measurement,
     SourceFiles,
-    better_of_unit,
     decode_each,
     decode_json,
     name_with_parameters,
@@ -20,7 +19,7 @@ from data.comparisons.formats.tools.measurement import (
     standard_json,
 )
 from data.comparisons.formats.tools.recognition import Keys, tool_format
-from data.comparisons.units import UNKNOWN
+from data.comparisons.units import UNKNOWN, is_rate
 from data.errors import InputError
 
 #: The metrics of the test suite nts, in both formats: unit and better values.
@@ -146,7 +145,7 @@ def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
 
     Its version is the first 10 digits of the commit. The tag ``suite`` is the benchmark, ``name`` the
     operation; each is empty if it is missing. All other tags are its parameters, sorted, except ``source``
-    and those that are empty, 0 or false. Higher is better for rates (units such as ``B/s``), else lower.
+    and those that are empty, 0 or false. Higher is better for rates (see `is_rate`), else lower.
     Results without values are skipped, with a note. InputError if a file cannot be read or is invalid, or a
     value is not a number.
     """
@@ -173,7 +172,7 @@ def read_conbench(source: SourceFiles) -> Iterator[Measurement]:
                 name_with_parameters(name, parameters),
                 values,
                 _CONBENCH_UNITS.get(stats.unit, stats.unit),
-                better_of_unit(stats.unit),
+                "higher" if is_rate(stats.unit) else "lower",
                 str(tags.get("suite") or ""),
                 result.machine_info.name if result.machine_info else UNKNOWN,
                 version=(commit.sha or commit.commit or "")[:10],
@@ -233,10 +232,10 @@ def read_perfherder(source: SourceFiles) -> Iterator[Measurement]:
     point, by revision (12 digits), else by push. InputError if a file cannot be read or is invalid.
     """
     for path in source.files:
-        content = standard_json(read_content(path))
+        content = read_content(path)
         # in a log, JSON follows a mark
         lines = [line.partition(MARK)[2] for line in content.splitlines() if MARK in line]
-        for document in lines or [content]:
+        for document in map(standard_json, lines or [content]):
             if document.lstrip()[:1] == b"[":
                 parts = decode_json(document, list[msgspec.Raw], path)
                 for _, series in decode_each(parts, _HerderSeries, path, ""):

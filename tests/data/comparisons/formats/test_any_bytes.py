@@ -1,5 +1,8 @@
 """All readers: each is documented, and whatever stands in a file, gives rows or one clear error."""
 
+import codecs
+import gzip
+import json
 import shutil
 from contextlib import suppress
 from itertools import chain
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 
 from data.comparisons import formats
 from data.comparisons.formats.tools import TOOLS
-from data.comparisons.formats.tools.measurement import read_lines
+from data.comparisons.formats.tools.measurement import read_lines, standard_json
 from data.comparisons.formats.tools.recognition import Columns, Keys
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -47,6 +50,21 @@ def test_any_bytes_give_rows_or_one_error(tmp_path, kind, content):
     read_or_refuse(path)
 
 
+WORDS = st.lists(st.sampled_from(["NaN", "-Infinity", *'[],:" \\\n{}'])).map("".join)
+NUMBERS = st.floats() | st.integers()
+
+
+@given(
+    content=st.lists(WORDS | NUMBERS | st.dictionaries(WORDS, WORDS | NUMBERS)),
+    indent=st.sampled_from([None, 1]),
+)
+@FAST
+def test_nan_and_infinity_become_null_outside_of_strings_only(content, indent):
+    text = json.dumps(content, indent=indent)
+    found = standard_json(text.encode())
+    assert json.loads(found, parse_constant=pytest.fail) == json.loads(text, parse_constant=lambda _: None)
+
+
 @given(text=st.text(st.sampled_from("a \n\r\t\v\f\x1c\x85\u2028\u2029")))
 @FAST
 def test_line_numbers_count_line_feeds_and_carriage_returns_only(tmp_path, text):
@@ -65,6 +83,31 @@ def test_every_sample_is_recognised_by_its_content_alone(tmp_path, source):
     path = tmp_path / "file"
     shutil.copy(source, path)
     assert formats.recognise_format(path) == kind
+
+
+SINGLE = [path for path in FILES if path.name not in NO_RESULTS]
+
+
+@pytest.mark.parametrize("source", SINGLE, ids=lambda path: str(path.relative_to(SAMPLES)))
+def test_every_sample_may_begin_with_a_byte_order_mark(tmp_path, source):
+    path, kind = tmp_path / source.name, source.relative_to(SAMPLES).parts[0]
+    path.write_bytes(codecs.BOM_UTF8 + source.read_bytes())
+    assert formats.recognise_format(path) == kind
+    assert not formats.read_tables(kind, [path, path], keep_going=True).tables.results.empty
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ["operation,value\na,1\n", ' {"results": []}', "BenchmarkA 10 5 ns/op\n"])
+def test_text_in_utf_16_is_refused_with_the_name_of_the_encoding(tmp_path, encoding, text):
+    path = tmp_path / "file"
+    path.write_bytes(f"\ufeff{text}".encode(encoding))
+    assert refusal(path) == "file: is text in UTF-16; expected UTF-8"
+
+
+def test_compressed_files_are_refused_with_the_name_of_the_compression(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(gzip.compress(b"operation,value\na,1\n"))
+    assert refusal(path) == "file: is compressed (gzip); expected the decompressed file"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Results that are written from Conbench's documentation: Conbench is not there."""
 
+import pytest
+
 from tests.data.comparisons.formats.reading import SAMPLES, compared, run, written
 
 
@@ -13,6 +15,19 @@ def test_commits_are_versions_and_tags_are_parameters():
         [f"{commit}/words/join[words=20000]/runner", before, before + 1]
         for before, commit in enumerate(("b2c3d4e5f6", "c3d4e5f607"))
     ]
+
+
+@pytest.mark.parametrize(
+    ("better", "units"),
+    [
+        ("higher", "B/s|b/s|i/s|items/sec|requests/second|requests per second|MB per minute|1/ms|Mbps|qps"),
+        ("lower", "s|ns|B|seconds|s/request|seconds per request|B/op|steps/run|items"),
+    ],
+)
+def test_higher_is_better_for_amounts_per_time_only(better, units, tmp_path):
+    for unit in units.split("|"):
+        (key,) = run(written(tmp_path / "a.json", result(unit, [1.0, 2.0])), "conbench")
+        assert (unit, key[-1]) == (unit, better)
 
 
 def test_results_are_read_alone_and_in_lists_and_pages(tmp_path):

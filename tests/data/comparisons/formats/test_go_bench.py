@@ -3,6 +3,8 @@
 import pytest
 
 from data.comparisons import formats
+from data.comparisons.formats import results_of_run
+from data.comparisons.params import Measure
 from data.errors import InputError
 from tests.data.comparisons.formats.reading import refusal, run, written
 
@@ -28,6 +30,12 @@ def test_every_line_is_a_sample_of_each_of_its_units(tmp_path):
         (package, "Read bytes/word", "unknown", 1, "bytes/word", "lower"): [3.5],
     }
     assert not notes
+
+
+@pytest.mark.parametrize("unit", ["req/s", "req/sec", "req/second", "MB/min", "req/ms"])
+def test_rates_are_better_if_higher_whatever_the_user_says(unit, tmp_path):
+    path = written(tmp_path / "a.txt", f"BenchmarkA 10 5 {unit}\n")
+    assert results_of_run(path, measure=Measure(better="lower"))["better"].tolist() == ["higher"]
 
 
 @pytest.mark.parametrize(("number", "threads"), [("8", 8), ("999999", 999_999), ("1000000", 1), ("0", 1)])

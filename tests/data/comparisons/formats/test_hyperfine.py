@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from data.comparisons.units import scale_to
 from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, refusal, run, written
 
 
@@ -32,6 +33,21 @@ def test_version_2_has_its_chief_metric_in_every_measurement(tmp_path):
     assert run(written(tmp_path / "a.json", content), "hyperfine") == times
     path = written(tmp_path / "a.json", content | {"primary_metric": "memory_peak_resident"})
     assert run(path) == {("hyperfine", "build", "unknown", 1, "B", "lower"): [9, 9]}
+
+
+@pytest.mark.parametrize("first", ["second", "millisecond", "microsecond", "nanosecond", "ms"])
+def test_every_measurement_of_version_2_has_its_own_unit(tmp_path, first):
+    sizes = {"second": 1, "millisecond": 1e3, "microsecond": 1e6, "nanosecond": 1e9, "ms": 1e3}
+    units = [first, *sizes]
+    measurements = [{"time_wall_clock": {"value": 0.25 * sizes[unit], "unit": unit}} for unit in units]
+    path = written(tmp_path / "a.json", {"results": [{"command": "make", "measurements": measurements}]})
+    ((key, values),) = run(path, "hyperfine").items()
+    assert scale_to(key[4], "s") == 1 / sizes[first]
+    assert values == pytest.approx([0.25 * sizes[first]] * len(units))
+    measurements.append({"time_wall_clock": {"value": 9, "unit": "byte"}})
+    written(path, {"results": [{"command": "make", "measurements": measurements}]})
+    unit = f'unit "byte" cannot be converted to "{first}"'
+    assert refusal(path) == f"a.json: results[0].measurements[...].time_wall_clock: {unit}"
 
 
 def test_other_fields_of_measurements_have_any_type(tmp_path):

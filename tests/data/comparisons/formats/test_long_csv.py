@@ -69,6 +69,22 @@ def test_an_empty_direction_is_that_of_other_rows(tmp_path, directions):
     assert not notes
 
 
+@pytest.mark.parametrize("others", [[], ["size"], ["size", "value 2"], [*"abcdef"]])
+def test_a_note_names_columns_that_are_ignored(tmp_path, others):
+    header = ",".join([*others, "operation", "better", "value"])
+    rows = "".join(",".join([*(f"x{row}" for _ in others), "join", "lower", "5\n"]) for row in range(3))
+    path, notes = written(tmp_path / "a.csv", f"{header}\n{rows}"), []
+    assert [*run(path, "long-csv", notes).values()] == [[5, 5, 5]]
+    listed = "a, b, c, d and 2 more" if len(others) > 4 else ", ".join(others)
+    assert notes == ([f"{path}: columns with unknown names are ignored: {listed}"] if others else [])
+
+
+@pytest.mark.parametrize("name", ["value", "operation", "unit", "version"])
+def test_a_repeated_column_is_refused(tmp_path, name):
+    path = written(tmp_path / "a.csv", f"operation,unit,version,value,{name}\njoin,ms,1,5,6\n")
+    assert refusal(path) == f'a.csv:1: has the column "{name}" twice'
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -36,6 +36,18 @@ def test_a_file_of_several_branches_is_refused(tmp_path):
     assert refusal(path) == "a.csv: holds several branches (main, side); expected one"
 
 
+@pytest.mark.parametrize("cell", ["n/a", "NaN", "inf", "5 ms"])
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_a_column_of_numbers_and_other_text_is_refused(tmp_path, cell, row):
+    cells = ["5", "", "6"]
+    cells.insert(row, cell)
+    rows = "".join(f"2026-11-20 1{hour}:00,a,{hour},x,{value}\n" for hour, value in enumerate(cells))
+    path = written(tmp_path / "a.csv", f"time,commit,version,host,join\n{rows}")
+    assert refusal(path, "otava-csv") == f'a.csv:{row + 2}: join="{cell}" is not a number'
+    path.write_text(path.read_text().replace(f",{cell}\n", ",\n"))
+    assert [key[1] for key in run(path)] == ["join"]
+
+
 @pytest.mark.parametrize(
     ("config", "told"),
     [

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from data.comparisons.formats import results_of_run
+from data.comparisons.formats import recognise_format, results_of_run
 from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, refusal, run, written
 
 WORK = ("stress-ng", "--quiet", "--cpu", "1", "--cpu-ops", "20") if shutil.which("stress-ng") else ("true",)
@@ -114,6 +114,38 @@ def test_decimal_commas_are_read_as_points(delimiter, tmp_path):
         "task-clock": 12.5, "page-faults": 7, "cpu-clock": 1234.5,
     }  # fmt: skip
     assert found.set_index("operation")["stat"].to_dict()["cpu-clock"] == "mean"
+
+
+RIGHT = "7,,page-faults,1234560000,100,00,,\n"
+
+
+@pytest.mark.parametrize(
+    "place", ["", "CPU0,", "S0,2,", "S0-D0-C1,1,", "     1.000123456,", "     1.000123456,CPU0,"]
+)
+@pytest.mark.parametrize("group", ["", "system.slice/a.service,"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1234,56,msec,task-clock,{}1234560000,100,00,1,000,CPUs utilized",
+        "1234,56,msec,task-clock,{}0,12%,1234560000,100,00,1,000,CPUs utilized",
+        "7,,page-faults,{}0,12%,1234560000,100,00,,",
+    ],
+)
+def test_decimal_commas_between_commas_are_refused(place, group, line, tmp_path):
+    path = written(tmp_path / "a.csv", f"{RIGHT}{place}{line.format(group)}\n")
+    told = "a.csv:2: has commas in and between numbers; use another separator (perf stat -x';')"
+    assert refusal(path, "perf-stat") == told
+
+
+def test_whole_counts_are_read_whatever_the_decimal_separator(tmp_path):
+    path = written(tmp_path / "a.csv", RIGHT + RIGHT.replace("100,00", "100.00"))
+    assert [*run(path, "perf-stat").values()] == [[7, 7]]
+
+
+@pytest.mark.parametrize("row", ["1,2,3,4,5", "1700000000,abc,5.5,6,7"])
+def test_rows_of_numbers_are_no_counts_of_perf(row, tmp_path):
+    path = written(tmp_path / "a.csv", f"time,commit,a,b,c\n{row}\n")
+    assert recognise_format(path) == "otava-csv"
 
 
 def test_a_decimal_comma_in_json_is_read_as_a_point(tmp_path):

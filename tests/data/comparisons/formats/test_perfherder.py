@@ -18,7 +18,8 @@ def test_replicates_are_read_from_json_and_logs(tmp_path):
         ("words e10s", "score", "unknown", 1, "unknown", "higher"): [7],
     }
     assert run(written(tmp_path / "a.json", DATA), "perfherder") == expected
-    log = f"[task] 10:00 started\n[task] 10:01 PERFHERDER_DATA: {json.dumps(DATA)}\n[task] done\n"
+    text = json.dumps(DATA | {"suites": [SUITE | {"value": float("nan")}]})
+    log = f'[task] 10:00 started\n[task] 10:01 5" PERFHERDER_DATA: {text}\n[task] done\n'
     assert run(written(tmp_path / "a.log", log), "perfherder") == expected
 
 
