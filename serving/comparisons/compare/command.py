@@ -111,7 +111,8 @@ class ComparedRuns:
         baseline, target, earlier = (
             [run.results for run in side] for side in (self.baseline, self.target, self.earlier)
         )
-        return paired_runs(baseline, target, earlier, self.side_names)
+        files = [str(run.path) for run in (*self.earlier, *self.baseline, *self.target)]
+        return paired_runs(baseline, target, earlier, self.side_names, files)
 
     def match_operations(
         self, renamed: Mapping[NamedOperation, NamedOperation], note: Callable[[str], object]
