@@ -437,10 +437,11 @@ def compare_runs(
     those of other comparisons. `explain`: a table has the details of rows that need attention.
     InputError after all outputs if every row is invalid; before them if an input cannot be read, the sides
     have nothing in common or cannot be compared, a confirmation command fails, the directory of an output
-    does not exist, two outputs are one file, or the step summary cannot be written; OSError if another output
-    cannot be written; ModelError if the model computes a number that is not finite.
+    does not exist, two outputs are one file, an output is an input, or the step summary cannot be written;
+    OSError if another output cannot be written; ModelError if the model computes a number that is not finite.
     """
-    require_outputs((*files.values(), output))
+    inputs = (*comparing.baseline, *comparing.target, *comparing.history, comparing.acknowledged[0])
+    require_outputs((*files.values(), output), inputs)
     compared, terminal = comparing.compare_sides(), output is None and sys.stdout.isatty()
     rendered: dict[str, Callable[[], str | bytes]] = {
         "table": lambda: as_table(compared, terminal=terminal, explain=explain),

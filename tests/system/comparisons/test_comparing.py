@@ -554,6 +554,23 @@ def test_nothing_is_written_if_an_output_is_refused(compared, tmp_path, monkeypa
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.parametrize("option", ["-o", "--json-file", "--markdown", "--junit", "--html"])
+@pytest.mark.parametrize("output", ["b.json", "link.json", "runs/1.json", "runs/new", "h/1.json", ".ack"])
+def test_an_output_that_is_an_input_is_refused(compared, tmp_path, option, output):
+    for name in ("b", "runs/1", "h/1"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        run_file(tmp_path / f"{name}.json")
+    (tmp_path / "link.json").symlink_to("b.json")
+    (tmp_path / ".ack").touch()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    inputs = ("b.json", "runs", "--history", "h", "--acknowledged", ".ack")
+    form = "junit" if output == ".ack" else "json"
+    code, _, said = compared(*inputs, option, output, form=form)
+    where = "inside the input" if "/" in output else "the input"
+    assert (code, said.count("\n"), f"{output}: is {where} " in said) == (2, 1, True), said
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 @pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
 def test_two_hyperfine_commands_of_one_file_are_both_sides(compared, tmp_path):
     quick, slow, bench = "sleep 0.02", "sleep 0.3", tmp_path / "bench.json"
