@@ -151,38 +151,68 @@ def write_judgement(judgement: PrintableJudgement, wanted: OutputOptions) -> int
     return 1 if wanted.fail_on_regression and judgement.fails else 0
 
 
-def form_of(requested: Form | None, output: Path | None, forms: Sequence[Form]) -> Form:
+def form_of(
+    requested: Form | None,
+    output: Path | None,
+    forms: Sequence[Form],
+    *,
+    as_json: bool = False,
+    inputs: Iterable[Path] = (),
+) -> Form:
     """Return the output form: `requested`, else the first of `forms` that has the suffix of the output file.
 
+    With `as_json` it is "json"; InputError if another form is `requested`.
     `forms` are the forms of the command; the first is the default, without an output file or with a suffix
     that is not in `FORMS_BY_SUFFIX`. InputError if `FORMS_BY_SUFFIX` has the suffix, but its forms do not
     include `requested` (if None: include none of `forms`); so ``.yaml`` and ``.parquet`` are always errors.
-    InputError, too, if the directory of `output` does not exist.
+    InputError, too, if the directory of `output` does not exist, or `output` is one of `inputs`, or inside
+    one.
     """
-    wanted = [requested] if requested else forms
+    if as_json and requested not in {None, "json"}:
+        raise InputError(f"--json contradicts --format {requested}")
+    name = "json" if as_json else requested
+    wanted = [form for form in forms if name in {None, form}]
     if output is None:
         return wanted[0]
     _require_directory(output)
+    _refuse_input(output, inputs)
     suffix_forms = FORMS_BY_SUFFIX.get(output.suffix.lower(), wanted)
     for form in wanted:
         if form in suffix_forms:
             return form
     suffixes = [suffix for suffix, written in FORMS_BY_SUFFIX.items() if set(wanted).intersection(written)]
-    what = f"--format {requested} does not write" if requested else "no --format writes"
+    what = f"--format {name} does not write" if name else "no --format writes"
     raise InputError(f"{what} a {output.suffix} file; expected {', '.join(suffixes)}", file=output)
 
 
-def require_outputs(outputs: Iterable[Path | None]) -> None:
-    """InputError if the directory of an output is missing, or two outputs are one file; None is ignored."""
+def require_outputs(outputs: Iterable[Path | None], inputs: Collection[Path] = ()) -> None:
+    """InputError if the directory of an output is missing, or if two outputs are one file.
+
+    InputError, too, if an output is one of `inputs`, files or directories, or inside one. None is ignored.
+    """
     files = set[Path]()
     for output in filter(None, outputs):
         _require_directory(output)
         if output.is_dir():
             raise InputError("is a directory; expected a file", file=output)
+        _refuse_input(output, inputs)
         file = output.resolve()
-        if file in files and (file.is_file() or not file.exists()):
+        if file in files and _is_regular(file):
             raise InputError("is named for two outputs; expected a file for each", file=output)
         files.add(file)
+
+
+def _refuse_input(output: Path, inputs: Iterable[Path]) -> None:
+    file = output.resolve()
+    for source in inputs:
+        if source.resolve() in {file, *file.parents} and _is_regular(file):
+            where = "inside the input" if source.is_dir() else "the input"
+            raise InputError(f"is {where} {source}; expected another file for the output", file=output)
+
+
+def _is_regular(file: Path) -> bool:
+    """Return whether writing makes or replaces a file; devices and pipes may be named several times."""
+    return file.is_file() or not file.exists()
 
 
 def _require_directory(output: Path) -> None:

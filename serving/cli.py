@@ -98,7 +98,7 @@ def judge(  # noqa: PLR0917 - typer passes options by name
     prepare_command()
     from serving.answering import OutputOptions, form_of, judge_source
 
-    form = form_of("json" if as_json else shown, output, get_args(Format))
+    form = form_of(shown, output, get_args(Format), as_json=as_json, inputs=[source])
     wanted = OutputOptions(form, output, fail_on_regression)
     return judge_source(source, model, wanted, keep_going=keep_going, options=options)
 

@@ -14,7 +14,7 @@ from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN, conversion_factor, is_known_unit
 from data.deferred import pd
 from data.errors import InputError
-from data.tables.problems import unknown_message
+from data.tables.problems import shorten_names, unknown_message
 
 Side = Literal["baseline", "target"]
 SIDES: tuple[Side, Side] = ("baseline", "target")
@@ -244,21 +244,24 @@ def paired_runs(
     target: Sequence[pd.DataFrame],
     earlier: Sequence[pd.DataFrame] = (),
     names: tuple[str, str] = SIDES,
+    files: Sequence[str] = (),
 ) -> TwoRuns:
     """Return a comparison per operation of all baseline with all target runs; earlier runs are the history.
 
     Each run is a table with the columns of ``RESULT_DTYPES``; `earlier` must be sorted, oldest first. The
     column ``order`` is replaced by the index of the run, from 0, among the runs of `earlier`, then of
-    `baseline`, then of `target`. `names` are the sides' names in messages. The comparisons, in ``tables`` of
-    the result, are in the order of the baseline; their ids are ``benchmark/operation/machine``, where a
-    missing name is "unknown". Values of an operation are converted to its unit in the first run of
-    `baseline`, else of `earlier`, else of `target` that states one. Of `earlier`, only configurations of the
-    baseline are used. Operations with only zeros on both sides, or in an earlier run, are left out there,
-    with a note. Machines, operations and configurations that only one side has are in ``missing`` and, like
-    conversions, in ``notes``; an operation without a common configuration keeps all its rows, so that its
-    verdict is ``invalid``. A name has a mode (`MODE`) where the first run has it. InputError if no operation
-    is common, or if ``better`` of one is not lower or higher or differs between runs, or units are
-    incompatible; ValueError if `baseline` is empty.
+    `baseline`, then of `target`. `names` are the sides' names in messages, `files` those of the runs, in the
+    order of their indices (default: that of the side). The comparisons, in ``tables`` of the result, are in
+    the order of the baseline, and range from the first to the last run of a side that has the operation;
+    their ids are ``benchmark/operation/machine``, where a missing name is "unknown". Values of an operation
+    are converted to its unit in the first run of `baseline`, else of `earlier`, else of `target` that states
+    one. Of `earlier`, only configurations of the baseline are used. Operations with only zeros on both sides,
+    or in an earlier run, are left out there, with a note. Machines, operations and configurations that only
+    one side has are in ``missing`` and, like conversions and operations that some runs of a side lack, in
+    ``notes``; an operation without a common configuration keeps all its rows, so that its verdict is
+    ``invalid``. A name has a mode (`MODE`) where the first run has it. InputError if no operation is common,
+    or if ``better`` of one is not lower or higher or differs between runs, or units are incompatible;
+    ValueError if `baseline` is empty.
     """
     n_earlier, first = len(earlier), len(earlier) + len(baseline)
     # the baseline comes first, because its order, names and units are used
@@ -280,14 +283,19 @@ def paired_runs(
         reasons = "; ".join(filter(None, [*notes, hint]))
         problem = f"have no operation of one benchmark and machine in common: {reasons}"
         raise InputError(problem, file=f"{names[0]} and {names[1]}")
-    _require_one_direction(paired, names)
-    paired, converted = _in_one_unit(paired, names)
+    files = files or [names[int(number >= first)] for number in range(first + len(target))]
+    _require_one_direction(paired, files)
+    paired, converted = _in_one_unit(paired, files)
     operations = paired.loc[paired["order"] == 0, OPERATION].drop_duplicates(ignore_index=True)
-    orders = {"baseline_from": n_earlier, "baseline_to": first - 1}
-    orders |= {"target_from": first, "target_to": first + len(target) - 1}
+    of_sides = paired[paired[_RUN] >= n_earlier]
+    runs, keys = of_sides.groupby([*OPERATION, "order"])[_RUN], pd.MultiIndex.from_frame(operations)
+    begin, end = (numbers.unstack().loc[keys] for numbers in (runs.min(), runs.max()))
+    orders = {"baseline_from": begin[0].to_numpy(), "baseline_to": end[0].to_numpy()}
+    orders |= {"target_from": begin[1].to_numpy(), "target_to": end[1].to_numpy()}
     comparisons = operations.assign(comparison_id=operations.agg("/".join, axis=1), **orders, source="")
     paired = paired.assign(order=paired[_RUN]).drop(columns=_RUN)
-    return TwoRuns(ComparisonTables.from_rows(paired, comparisons), parts, (*notes, *converted))
+    notes = (*notes, *_describe_gaps(of_sides, files), *converted)
+    return TwoRuns(ComparisonTables.from_rows(paired, comparisons), parts, notes)
 
 
 def under_names_of(first: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
@@ -335,16 +343,32 @@ def _with_run_numbers(runs: Sequence[pd.DataFrame], first: int, side: int) -> li
     return [run.assign(**{_RUN: number}, order=side) for number, run in enumerate(runs, first)]
 
 
-def _require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None:
+def _describe_gaps(results: pd.DataFrame, files: Sequence[str]) -> Iterator[str]:
+    """Yield a line on operations of a side that some runs of this side and machine lack, if there are any."""
+    measured = results[[*OPERATION, "order", _RUN]].drop_duplicates()
+    runs = measured[["machine", "order", _RUN]].drop_duplicates()
+    wanted = measured.drop(columns=_RUN).drop_duplicates().merge(runs, on=["machine", "order"])
+    absent = wanted[wanted.merge(measured, how="left", indicator=True)["_merge"] == "left_only"]
+    if len(absent):
+        operations = absent[OPERATION].drop_duplicates().agg("/".join, axis=1).tolist()
+        counted, lacking = number_with_noun(len(operations), "operation"), sorted(absent[_RUN].unique())
+        places = shorten_names([files[run] for run in lacking])
+        yield f"{counted} missing in some runs ({places}): {list_names(operations)}"
+
+
+def _require_one_direction(results: pd.DataFrame, files: Sequence[str]) -> None:
     first = _first_of_operation(results, results["better"])
-    wrong = results.assign(first=first)[(results["better"] != first) | ~first.isin(_BETTER)]
+    wrong = results.assign(first=first, source=_first_of_operation(results, results[_RUN]))
+    wrong = wrong[(results["better"] != first) | ~first.isin(_BETTER)]
     if len(wrong):
         row = wrong.iloc[0]
-        expected = f'"{row["first"]}" as in {names[0]}' if row["first"] in _BETTER else '"lower" or "higher"'
-        raise _operation_error(f'better="{row["better"]}" is not {expected}', row, names)
+        expected = '"lower" or "higher"'
+        if row["first"] in _BETTER:
+            expected = f'"{row["first"]}" as in {files[row["source"]]}'
+        raise _operation_error(f'better="{row["better"]}" is not {expected}', row, files)
 
 
-def _in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
+def _in_one_unit(results: pd.DataFrame, files: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """Convert every operation to the first known unit in its rows; return the results, and notes.
 
     Unknown units are missing, blank or "unknown"; values in one are taken to be in the first known unit.
@@ -352,25 +376,28 @@ def _in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.Data
     units = results["unit"].where(results["unit"].map(is_known_unit))
     first = _first_of_operation(results, units)
     results = results.assign(unit=first.fillna(UNKNOWN))
-    others = results.assign(given=units)[first.notna() & (units != first)]
-    notes = []
-    for (order, unit, into), rows in others.groupby(["order", "given", "unit"], dropna=False):
+    source = _first_of_operation(results, results[_RUN].where(units.notna()))
+    others = results.assign(given=units, source=source)[first.notna() & (units != first)]
+    # the files of each note
+    notes: dict[str, list[str]] = {}
+    for (run, unit, into), rows in others.groupby([_RUN, "given", "unit"], dropna=False):
         scale = Fraction(1) if pd.isna(unit) else conversion_factor(unit, into)
         if scale is None:
-            problem = f'unit "{unit}" cannot be converted to "{into}" of {names[0]}'
-            raise _operation_error(problem, rows.iloc[0], names)
+            row = rows.iloc[0]
+            problem = f'unit "{unit}" cannot be converted to "{into}" of {files[int(row["source"])]}'
+            raise _operation_error(problem, row, files)
         results.loc[rows.index, "value"] = rows["value"] * scale.numerator / scale.denominator
         how = "no unit, taken to be" if pd.isna(unit) else f"{unit}, multiplied by {float(scale):.10g} to"
         operations = rows[OPERATION].drop_duplicates().agg("/".join, axis=1).tolist()
         if scale != 1 or pd.isna(unit):
             counted = number_with_noun(len(operations), "operation")
-            notes.append(f"{names[order]}: {counted} in {how} {into}: {list_names(operations)}")
-    return results, notes
+            notes.setdefault(f"{counted} in {how} {into}: {list_names(operations)}", []).append(files[run])
+    return results, [f"{shorten_names([*dict.fromkeys(names)])}: {note}" for note, names in notes.items()]
 
 
 def _first_of_operation(results: pd.DataFrame, column: pd.Series) -> pd.Series:
     return column.groupby([results[name] for name in OPERATION]).transform("first")
 
 
-def _operation_error(problem: str, row: pd.Series, names: tuple[str, str]) -> InputError:
-    return InputError(problem, file=names[row["order"]], place=f'operation "{row["operation"]}"')
+def _operation_error(problem: str, row: pd.Series, files: Sequence[str]) -> InputError:
+    return InputError(problem, file=files[row[_RUN]], place=f'operation "{row["operation"]}"')

@@ -364,7 +364,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     from serving.comparisons.compare.command import CompareRequest, compare_runs
     from serving.comparisons.model import load_judge
 
-    form = form_of("json" if as_json else shown, output, get_args(Format))
+    form = form_of(shown, output, get_args(Format), as_json=as_json)
     # the first arguments are the sides without an option; a command may follow
     command = list(sides or [])
     before, after = (side or [Path(command.pop(0))] if side or command else [] for side in (base, target))

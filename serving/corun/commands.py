@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -116,7 +116,7 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     prediction = predict_online(
         alone, corun_samples, machine, known_online(model), names, whole=solo_is_whole
     )
-    return _write_answer(prediction, online_text, output, as_json=as_json)
+    return _write_answer(prediction, online_text, output, as_json=as_json, inputs=(solo, together))
 
 
 @group.command("watch", context_settings={"ignore_unknown_options": True})
@@ -146,7 +146,7 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     from serving.corun.online_watch import WatchedTask, watch_to_end
     from serving.corun.text import online_text
 
-    json_file = _writes_json(output, as_json=as_json)
+    json_file = _writes_json(output, as_json=as_json, inputs=[solo])
     last = watch_to_end(WatchedTask(target, solo, interval, machine, known_online(model)), as_json=as_json)
     if output is not None or not as_json:
         write_output(f"{last.model_dump_json(indent=1)}\n" if json_file else online_text(last), output)
@@ -212,16 +212,21 @@ def corun_measure(
 
 
 def _write_answer(
-    answer: Answer, as_text: Callable[[Answer], str], output: Path | None, *, as_json: bool
+    answer: Answer,
+    as_text: Callable[[Answer], str],
+    output: Path | None,
+    *,
+    as_json: bool,
+    inputs: Sequence[Path] = (),
 ) -> int:
     from serving.answering import write_output
 
-    as_json = _writes_json(output, as_json=as_json)
+    as_json = _writes_json(output, as_json=as_json, inputs=inputs)
     write_output(f"{answer.model_dump_json(indent=1)}\n" if as_json else as_text(answer), output)
     return 0
 
 
-def _writes_json(output: Path | None, *, as_json: bool) -> bool:
+def _writes_json(output: Path | None, *, as_json: bool, inputs: Sequence[Path]) -> bool:
     from serving.answering import form_of
 
-    return form_of("json" if as_json else None, output, ("text", "json")) == "json"
+    return form_of(None, output, ("text", "json"), as_json=as_json, inputs=inputs) == "json"

@@ -31,7 +31,7 @@ def diff(
     from serving.answering import form_of
     from serving.experiments.diff import write_difference
 
-    form = form_of("json" if as_json else shown, output, ("text", "html", "json"))
+    form = form_of(shown, output, ("text", "html", "json"), as_json=as_json)
     return write_difference(before, after, form, output)
 
 

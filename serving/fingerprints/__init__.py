@@ -85,7 +85,8 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     from serving.fingerprints.command import learning_settings, profile_machines
 
     settings = learning_settings(metric, better, seed, keep_going=keep_going)
-    form = form_of("json" if as_json else output_format, output, get_args(Form))
+    inputs = [machines, Path(application)]
+    form = form_of(output_format, output, get_args(Form), as_json=as_json, inputs=inputs)
     return profile_machines(machines, application, settings, form=form, output=output, predicting=predict)
 
 
@@ -125,7 +126,8 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     if machines is None and (needed := [option for option, is_given in given.items() if is_given]):
         raise InputError(f"{needed[0]} needs --machines: without it, A and B are profiles, not values")
     settings = learning_settings(metric, better, seed, keep_going=keep_going)
-    form = form_of("json" if as_json else output_format, output, get_args(Form))
+    inputs = [Path(a), Path(b), *([machines] if machines else [])]
+    form = form_of(output_format, output, get_args(Form), as_json=as_json, inputs=inputs)
     return compare_profiles(
         a, b, machines, settings, form=form, output=output, fail_on_regression=fail_on_regression
     )

@@ -176,11 +176,13 @@ def _case_names(rows: Sequence[VerdictLine], alike: Collection[tuple[str, str]])
 
 def _add_case(etree: Any, suite: Any, row: VerdictLine, name: str) -> None:
     case = etree.SubElement(suite, "testcase", classname=escape_invisible(row.suite), name=name)
-    chance, reason = f"regression with probability {row.chance}", escape_invisible(row.full_reason)
+    reason = escape_invisible(row.full_reason)
+    # values that were 0 have no probability
+    chance = f"regression with probability {row.chance}" if row.chance else ""
     if row.is_failure:
-        etree.SubElement(case, "failure", type="regression", message=chance).text = reason
+        etree.SubElement(case, "failure", type="regression", message=chance or reason).text = reason
     elif _is_skipped(row):
-        prefix = f"unsure, {chance}: " if row.verdict == "unsure" else ""
+        prefix = f"{', '.join(filter(None, ('unsure', chance)))}: " if row.verdict == "unsure" else ""
         etree.SubElement(case, "skipped", message=f"{prefix}{reason}")
     _add_output(etree, case, row.notes)
 

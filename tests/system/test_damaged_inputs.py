@@ -167,6 +167,42 @@ def test_an_unusable_output_is_refused_and_nothing_written(name, more, told, mod
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("judge mine.json", "mine.json"),
+        ("judge labelled", "labelled/comparisons.json"),
+        ("irup profile machines.csv application-before.csv", "machines.csv"),
+        ("irup diff before.json after.json", "after.json"),
+        ("corun online solo.csv corun.csv", "corun.csv"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".json", ".txt"])
+def test_an_output_that_is_an_input_is_refused(command, output, suffix, tmp_path, monkeypatch):
+    copied = shutil.copytree(SAMPLES, tmp_path / "copied")
+    monkeypatch.chdir(copied)
+    name = Path(output).with_suffix(suffix)
+    if Path(output).exists():
+        Path(output).rename(name)
+    before = {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
+    code, told = status_and_error(*command.replace(output, str(name)).split(), "-o", f"../copied/{name}")
+    assert (code, told.count("\n")) == (2, 1)
+    assert told.startswith(f"perfjudge: ../copied/{name}: is ")
+    assert {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "judge x --format xml", "compare x y --format table", "irup profile x y --format html",
+        "irup diff x y --format text", "experiments diff x --format html",
+    ],
+)  # fmt: skip
+def test_json_and_another_form_are_a_contradiction(command):
+    told = f"perfjudge: --json contradicts --format {command.rpartition(' ')[2]}\n"
+    assert status_and_error(*command.split(), "--json") == (2, told)
+
+
 @pytest.mark.parametrize("directory", ["/proc", "/sys"])
 def test_an_unwritable_output_file_is_named(directory, model_directory):
     code, told = judged_into(f"{directory}/x.json", model_directory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -38,7 +38,7 @@ from data.comparisons.params import Measure
 from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
 from data.measure.child import end_in_good_order, execute
-from data.tables.files import in_natural_order
+from data.tables.files import digest_of, in_natural_order
 from data.tables.problems import Problems
 from features.comparisons.between_run_variation import ASSUMED
 from serving.answering import require_outputs, write_output
@@ -111,7 +111,8 @@ class ComparedRuns:
         baseline, target, earlier = (
             [run.results for run in side] for side in (self.baseline, self.target, self.earlier)
         )
-        return paired_runs(baseline, target, earlier, self.side_names)
+        files = [str(run.path) for run in (*self.earlier, *self.baseline, *self.target)]
+        return paired_runs(baseline, target, earlier, self.side_names, files)
 
     def match_operations(
         self, renamed: Mapping[NamedOperation, NamedOperation], note: Callable[[str], object]
@@ -144,31 +145,43 @@ class RunReader:
     def read_runs(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
         """Return the runs of `paths`; a directory that is not itself a run holds one run per file.
 
-        Files are in natural order (9 before 10).
-        Raises InputError if a run cannot be read, or a directory is empty.
+        Files are in natural order (9 before 10). A run with the content of an earlier one is left out, with a
+        note. Raises InputError if a run cannot be read, or a directory is empty.
         """
         return tuple(
             ComparedRun.from_file(path, results_of_run(path, self.problems, self.measure, self.kind))
-            for path in run_files(paths)
+            for path in self._without_copies(run_files(paths))
         )
 
     def read_history(self, paths: Sequence[Path], sides: Sequence[ComparedRun]) -> tuple[ComparedRun, ...]:
         """Return the runs of `paths` like `read_runs`, without `sides`; a source gives a run per version.
 
-        Of a source with several versions, only those before the first version of `sides` are returned.
+        Copies of `sides` are left out, too. Of a source with several versions, only those before the first
+        version of `sides` are returned.
         Raises InputError if a run cannot be read, or a directory is empty.
         """
         versions, files = {run.version for run in sides}, [run.path.resolve() for run in sides]
         # a directory that is one run may have the file of a side
         excluded = {place for file in files for place in (file, *file.parents)}
         earlier: list[ComparedRun] = []
-        for path in run_files(paths):
+        for path in self._without_copies(run_files(paths), [run.path for run in sides]):
             runs = self._runs_of_versions(path)
             if len(runs) > 1:
                 earlier += takewhile(lambda run: run.version not in versions, runs)
             elif path.resolve() not in excluded:
                 earlier += runs
         return tuple(earlier)
+
+    def _without_copies(self, paths: Iterable[Path], sides: Sequence[Path] = ()) -> Iterator[Path]:
+        """Yield `paths` without those with the content of an earlier one or of `sides`, and note these."""
+        first = {_content_key(path): path for path in sides}
+        for path in paths:
+            if (original := first.setdefault(_content_key(path), path)) is path:
+                yield path
+            elif str(original) != str(path):
+                self.problems.add_note(f"{path} is the same as {original}; it counts once")
+            elif path not in sides:
+                self.problems.add_note(f"{path} is given several times; it counts once")
 
     def two_commands(self, run: ComparedRun) -> dict[NamedOperation, NamedOperation]:
         """Return ``{second: first}`` for the two commands of a hyperfine file; the first is the baseline.
@@ -215,6 +228,12 @@ def run_files(paths: Sequence[Path]) -> Iterator[Path]:
         if not inside:
             raise InputError("holds no run", file=path)
         yield from inside
+
+
+def _content_key(path: Path) -> str:
+    files = [file for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()]
+    # a pipe can be read only once
+    return digest_of(*files) if files else str(path)
 
 
 def _is_one_source(directory: Path) -> bool:
@@ -418,10 +437,11 @@ def compare_runs(
     those of other comparisons. `explain`: a table has the details of rows that need attention.
     InputError after all outputs if every row is invalid; before them if an input cannot be read, the sides
     have nothing in common or cannot be compared, a confirmation command fails, the directory of an output
-    does not exist, two outputs are one file, or the step summary cannot be written; OSError if another output
-    cannot be written; ModelError if the model computes a number that is not finite.
+    does not exist, two outputs are one file, an output is an input, or the step summary cannot be written;
+    OSError if another output cannot be written; ModelError if the model computes a number that is not finite.
     """
-    require_outputs((*files.values(), output))
+    inputs = (*comparing.baseline, *comparing.target, *comparing.history, comparing.acknowledged[0])
+    require_outputs((*files.values(), output), inputs)
     compared, terminal = comparing.compare_sides(), output is None and sys.stdout.isatty()
     rendered: dict[str, Callable[[], str | bytes]] = {
         "table": lambda: as_table(compared, terminal=terminal, explain=explain),

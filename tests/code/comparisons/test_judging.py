@@ -153,6 +153,21 @@ def test_test_cases_differing_in_control_characters_keep_unique_names():
     assert len({case.get("name") for case in root.iter("testcase")}) == 3
 
 
+@pytest.mark.parametrize(
+    ("verdict", "probability", "message"),
+    [
+        ("fail", 0.9, "regression with probability 0.900"),
+        ("fail", None, "0 to 3"),
+        ("unsure", 0.5, "unsure, regression with probability 0.500: 0 to 3"),
+        ("unsure", None, "unsure: 0 to 3"),
+    ],
+)
+def test_junit_gives_the_reason_where_there_is_no_probability(verdict, probability, message):
+    table = VerdictTable([VerdictLine(verdict, probability, "s", "x", "0 to 3")], ("a", "b", "c"), "")
+    (case,) = etree.fromstring(as_junit(table).encode()).iter("testcase")
+    assert case[0].get("message") == message
+
+
 def test_version_ranges_use_orders_for_unnamed_versions():
     results = [row for order in range(4) for row in rows("x", [1.0], order)]
     given = [row | {"version": None if row["order"] == 3 else f"v{row['order']}"} for row in results]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from data.comparisons.pair import Missing, paired_runs
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.sides import Sides
+from data.comparisons.tables import ComparisonTables, version_ranges
 from data.comparisons.units import conversion_factor, is_known_unit
 from tests.comparison_rows import result
 from tests.data.refusals import refusal
@@ -65,6 +66,65 @@ OPPOSITE = 'after.json operation "x": better="higher" is not "lower" as in befor
 )
 def test_runs_that_cannot_be_compared_are_refused(before, after, told):
     assert refusal(paired_runs, [run(before)], [run(after)], names=NAMES) == told
+
+
+#: An earlier run, two of the baseline and two of the target.
+FILES = ("h.json", "b1.json", "b2.json", "t1.json", "t2.json")
+
+
+def pair_files(changed, **changes):
+    """Pair five runs, of which those of these numbers differ from the others."""
+    runs = [run(rows("x", [1.0], **(changes if number in changed else {}))) for number in range(5)]
+    return paired_runs(runs[1:3], runs[3:], runs[:1], NAMES, FILES)
+
+
+@pytest.mark.parametrize("number", [0, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"unit": "MB"}, 'unit "MB" cannot be converted to "ms" of b1.json'),
+        ({"better": "higher"}, 'better="higher" is not "lower" as in b1.json'),
+    ],
+)
+def test_an_error_names_the_file_that_has_the_value(number, changes, told):
+    assert refusal(pair_files, [number], **changes) == f'{FILES[number]} operation "x": {told}'
+
+
+def test_an_error_names_the_file_that_has_the_first_unit():
+    runs = [run(rows("x", [1.0], unit=unit)) for unit in ("", "", "", "ms", "MB")]
+    told = 't2.json operation "x": unit "MB" cannot be converted to "ms" of t1.json'
+    assert refusal(paired_runs, runs[1:3], runs[3:], runs[:1], NAMES, FILES) == told
+
+
+@pytest.mark.parametrize("changed", [[0], [2], [4], [0, 2, 3, 4]])
+def test_a_conversion_names_the_files_that_have_the_unit(changed):
+    places = ", ".join(FILES[number] for number in changed)
+    (note,) = pair_files(changed, unit="us").notes
+    assert note == f"{places}: 1 operation in us, multiplied by 0.001 to ms: b/x/m"
+
+
+@pytest.mark.parametrize("kind", [{}, {"stat": "median"}], ids=["samples", "summaries"])
+@pytest.mark.parametrize("lacking", [[], [1], [2], [3], [4], [1, 4], [2, 3]])
+def test_a_comparison_ranges_over_the_runs_that_have_the_operation(lacking, kind):
+    runs = [
+        run(rows("x", [1.0], **kind), *([] if number in lacking else [rows("y", [1.0], **kind)])).assign(
+            version=f"v{number}"
+        )
+        for number in range(5)
+    ]
+    pair = paired_runs(runs[1:3], runs[3:], runs[:1], NAMES, FILES)
+    sides = ([number for number in side if number not in lacking] for side in ((1, 2), (3, 4)))
+    expected = " -> ".join("..".join(f"v{number}" for number in side) for side in sides)
+    assert version_ranges(pair.tables) == ["v1..v2 -> v3..v4", expected]
+    places = ", ".join(FILES[number] for number in lacking)
+    assert pair.notes == ((f"1 operation missing in some runs ({places}): b/y/m",) if lacking else ())
+    # a side has the statistics of its first run
+    assert np.isfinite(Sides.from_tables(pair.tables).baseline_five[:, 2]).all()
+
+
+def test_runs_of_another_machine_lack_nothing():
+    machines = [run(rows("x", [1.0], machine=machine)) for machine in "mn"]
+    assert paired_runs(machines, machines).notes == ()
 
 
 def test_target_units_are_converted_to_the_baselines():

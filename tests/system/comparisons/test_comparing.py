@@ -160,6 +160,38 @@ def test_a_directory_with_a_file_of_a_side_is_no_history(compared, tmp_path):
     assert compared(base, target, "--history", "1", "--history", "2")[1]["verdicts"] == expected
 
 
+@pytest.mark.parametrize("place", ["base", "target", "history"])
+@pytest.mark.parametrize("form", ["json", "criterion"])
+def test_copies_of_a_run_count_once(compared, tmp_path, place, form):
+    def write(path, number, level):
+        if form == "criterion":
+            return criterion_run(path, number, level, "json")
+        return run_file(path, whole=level, seed=number)
+
+    runs = [write(tmp_path / name, at, 1 + at / 30) for at, name in enumerate(("h", "b", "t"))]
+    options = ("history", "base", "target")
+    history, base, target = (f"--{side}={run}" for side, run in zip(options, runs, strict=True))
+    _, expected, _ = compared(history, base, target)
+    directory = tmp_path / "copies"
+    directory.mkdir()
+    original = runs[2 if place == "target" else 1]
+    copy = shutil.copytree if original.is_dir() else shutil.copy
+    for number in (1, 2):
+        copy(original, directory / f"{number}")
+    _, answer, _ = compared(history, base, target, f"--{place}={original}", f"--{place}={directory}")
+    assert answer["verdicts"] == expected["verdicts"]
+    told = [f"{directory / number} is the same as {original}; it counts once" for number in "12"]
+    if place != "history":
+        told.insert(0, f"{original} is given several times; it counts once")
+    assert [note for note in answer["notes"] if "counts once" in note] == told
+
+
+def test_one_file_may_be_both_sides(compared, tmp_path):
+    run = run_file(tmp_path / "r.json")
+    _, answer, _ = compared(run, run)
+    assert (len(answer["verdicts"]), answer["notes"]) == (len(LEVELS), [])
+
+
 @pytest.mark.parametrize("form", ["asv", "json", "csv"])
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_a_directory_of_runs_is_read_run_by_run(compared, tmp_path, form, count):
@@ -520,6 +552,23 @@ def test_nothing_is_written_if_an_output_is_refused(compared, tmp_path, monkeypa
     code, _, said = compared("b.json", "b.json", "--html", "page.html", *options, form="table")
     assert (code, named in said) == (2, True), said
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("option", ["-o", "--json-file", "--markdown", "--junit", "--html"])
+@pytest.mark.parametrize("output", ["b.json", "link.json", "runs/1.json", "runs/new", "h/1.json", ".ack"])
+def test_an_output_that_is_an_input_is_refused(compared, tmp_path, option, output):
+    for name in ("b", "runs/1", "h/1"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        run_file(tmp_path / f"{name}.json")
+    (tmp_path / "link.json").symlink_to("b.json")
+    (tmp_path / ".ack").touch()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    inputs = ("b.json", "runs", "--history", "h", "--acknowledged", ".ack")
+    form = "junit" if output == ".ack" else "json"
+    code, _, said = compared(*inputs, option, output, form=form)
+    where = "inside the input" if "/" in output else "the input"
+    assert (code, said.count("\n"), f"{output}: is {where} " in said) == (2, 1, True), said
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
