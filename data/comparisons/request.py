@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
 from data.tables.documents import AS_WHOLE, EXAMPLE_MOMENT, MOMENT, require_unique_keys
+from data.tables.problems import Problems
 
 #: The characters that `str.isspace` accepts: ``\\s`` differs between dialects of regular expressions.
 _SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -179,6 +180,25 @@ class JudgeRequest(RequestPart):
         description="Also return the contributions of features, the evidence, nearest labelled comparisons"
         " and counterfactuals.",
     )
+
+
+#: Options of ``perfjudge judge``, by the keys of a request that they replace.
+OPTIONS = {
+    "max_false_negative_rate": "--max-false-negative-rate",
+    "max_false_positive_rate": "--max-false-positive-rate",
+    "costs": "--costs",
+    "base_rate": "--base-rate",
+    "explain": "--why",
+}
+
+
+def add_settings_note(request: JudgeRequest, name: str, problems: Problems) -> None:
+    """Note in `problems` which keys of a request in the file `name` apply over HTTP only, if it has any."""
+    if ignored := [key for key in OPTIONS if getattr(request, key)]:
+        options = ", ".join(OPTIONS[key] for key in ignored)
+        problems.add_note(
+            f"{name}: {', '.join(ignored)} apply over HTTP only; `perfjudge judge` has {options}"
+        )
 
 
 Part = TypeVar("Part", bound=BaseModel)

@@ -8,7 +8,7 @@ from typing import Any
 
 from data.comparisons import formats, posted
 from data.comparisons.params import Measure
-from data.comparisons.request import Comparison, read_request
+from data.comparisons.request import Comparison, add_settings_note, read_request
 from data.comparisons.sides import NamedSides
 from data.comparisons.tables import ComparisonTables, version_ranges
 from data.errors import InputError
@@ -53,7 +53,7 @@ def judge_source(
     read_tables = cache(
         partial(read_source, kind, [source], problems, Measure.model_validate({"better": better}))
     )
-    comparisons = _read_quickly(kind, source)
+    comparisons = _read_quickly(kind, source, problems)
     if comparisons is None:
         named, versions = NamedSides.from_tables(read_tables()), partial(version_ranges, read_tables())
     else:
@@ -82,14 +82,17 @@ def judge_source(
     return 1 if fail_on_unsure and judgement.count_verdicts("unsure") else status
 
 
-def _read_quickly(kind: str, source: Path) -> list[Comparison] | None:
+def _read_quickly(kind: str, source: Path, problems: Problems) -> list[Comparison] | None:
     """Return the comparisons of a valid JSON file, or None if tables have to be made of the source."""
     if kind != "comparison-json" or not source.is_file():
         return None
     with naming_unreadable(source):
         request = read_request(source.read_bytes())
     # tables also take labels, and report errors and repeated names
-    return None if request is None or posted.repeat_names(request.comparisons) else request.comparisons
+    if request is None or posted.repeat_names(request.comparisons):
+        return None
+    add_settings_note(request, str(source), problems)
+    return request.comparisons
 
 
 def read_source(

@@ -121,5 +121,5 @@ def shadow(
 
 
 def _print_decision(decided: PromotionDecision, as_json: bool) -> int:
-    typer.echo(json.dumps(asdict(decided)) if as_json else decided.summary)
+    typer.echo(json.dumps(asdict(decided)) if as_json else escape_invisible(decided.summary))
     return 0

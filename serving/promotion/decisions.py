@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from data.errors import InputError
+from data.people import require_person
 from serving.plugins import endpoint_of_model
 from serving.shadow.figures import figures_of
 from training.registry.champions import CHAMPION, Version, find_version, version_of
@@ -42,11 +43,12 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
     `version` is a number, with or without "v"; `by` is the deciding person, by default the current user. The
     former champion becomes challenger; the result has its number as ``instead`` (None: there was none).
     Stored figures on how often both agree in shadow mode are added to the reason. InputError if no endpoint
-    uses `name`, the version is no number, missing, already champion, cannot be loaded or fails its test
-    request, the reason is empty or has (with figures) over 2000 characters, the champion has changed
-    meanwhile, or the registry does not answer.
+    uses `name`, `by` has not 1 to 64 visible characters, the version is no number, missing, already champion,
+    cannot be loaded or fails its test request, the reason is empty or has (with figures) over 2000
+    characters, the champion has changed meanwhile, or the registry does not answer.
     """
     endpoint_of_model(name)
+    by = _deciding_person(by)
     sync_if_moved(name)
     number = version.removeprefix("v")
     if not number.isascii() or not number.isdigit():
@@ -65,12 +67,13 @@ def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision
 
     `by` is the deciding person, by default the current user. The present champion becomes challenger
     (``instead`` in the result); a second rollback goes one champion further back. Stored figures on how often
-    both agree in shadow mode are added to the reason. InputError if no endpoint uses `name`, the model has no
-    champion or had none before, if that version does not exist any more, cannot be loaded or fails its test
-    request, if the reason is empty or has (with figures) over 2000 characters, if another version has become
-    champion meanwhile, or if the registry does not answer.
+    both agree in shadow mode are added to the reason. InputError if no endpoint uses `name`, `by` has not 1
+    to 64 visible characters, the model has no champion or had none before, if that version does not exist any
+    more, cannot be loaded or fails its test request, if the reason is empty or has (with figures) over 2000
+    characters, if another version has become champion meanwhile, or if the registry does not answer.
     """
     endpoint_of_model(name)
+    by = _deciding_person(by)
     sync_if_moved(name)
     champion = version_of(name, CHAMPION)
     if champion is None:
@@ -85,12 +88,18 @@ def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision
     return _make_champion(former, champion, "rollback", reason, by)
 
 
+def _deciding_person(by: str | None) -> str:
+    person = (by or "").strip() or current_user()
+    require_person(person, "--by")
+    return person
+
+
 def _make_champion(
     version: Version,
     champion: Version | None,
     way: Literal["promote", "rollback"],
     stated_reason: str,
-    by: str | None,
+    by: str,
 ) -> PromotionDecision:
     reason = " ".join(stated_reason.split())
     if champion is not None and reason:
@@ -103,7 +112,7 @@ def _make_champion(
     loader = endpoint_of_model(version.name).loader
     assert loader is not None
     loader.load_and_test(version)
-    promotion = ChampionRecord(version.version, way, reason, (by or "").strip() or current_user())
+    promotion = ChampionRecord(version.version, way, reason, by)
     replaced = "" if champion is None else champion.version
     promote_version(version.name, version.version, promotion, replaced)
     return PromotionDecision(version.name, version.version, replaced or None, promotion)

@@ -79,8 +79,9 @@ class GivenAnswer:
 
 
 _XML = "application/xml"
-#: Options that are recorded in an answer, and the costs in the order of the option ``costs``.
+#: Options that are recorded in an answer, the limits of a decision, and costs in the order of ``costs``.
 _RECORDED = ("min_effect_size", "max_false_negative_rate", "max_false_positive_rate")
+_POLICY = ("max_false_negative_rate", "max_false_positive_rate", "max_review_rate", "costs")
 _COSTS = ("false_negative", "false_positive", "review")
 #: Maximum number of differences in the text.
 TOLD = 10
@@ -147,10 +148,14 @@ def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any
 
 
 def _recorded_options(original: GivenAnswer) -> dict[str, Any]:
-    recorded = {**original.model, **(original.model.get("decided") or {})}
+    decided = original.model.get("decided") or {}
+    recorded = {**original.model, **decided}
     options = {name: recorded[name] for name in _RECORDED if recorded.get(name) is not None}
     if costs := recorded.get("costs"):
         options["costs"] = ":".join(repr(costs[name]) for name in _COSTS)
+    if decided and all(decided.get(name) is None for name in _POLICY):
+        # no limit was wanted, not even that of the model
+        options["max_false_negative_rate"] = 0.0
     return options
 
 

@@ -15,6 +15,8 @@ from threading import Thread, Timer
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perfjudge_client import Client, ClientError, RefusedError, UnreachableError, schemas
 from perfjudge_client.schemas import Comparison, Configuration
@@ -255,6 +257,50 @@ def test_the_token_is_sent_and_never_shown(server, monkeypatch):
     tokens = [headers["authorization"] for _, headers, _ in server.heard]
     assert tokens == ["Bearer secret-given", "Bearer secret-of-the-environment"]
     assert "secret" not in f"{client} {told.value} {told.value!r}"
+
+
+@given(st.sampled_from("\n \r\t\u00e9\u20ac\x7f\0"), st.sampled_from(["{0}t0ken", "t0{0}ken", "t0ken{0}"]))
+def test_a_token_is_stripped_and_an_invalid_one_is_refused_without_its_value(char, form):
+    token = form.format(char)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PERFJUDGE_TOKEN", token.replace("\0", "\x7f"))
+        for arguments in ((token,), ()):
+            if token.strip() == "t0ken":
+                client = Client("http://h", *arguments)
+                assert client._pool.headers["authorization"] == "Bearer t0ken"
+                continue
+            with pytest.raises(ClientError) as told:
+                Client("http://h", *arguments)
+            assert told.value.detail == (
+                "the token is invalid; expected visible ASCII characters without spaces"
+            )
+            assert told.value.__cause__ is told.value.__context__ is None
+
+
+def test_files_to_compare_are_given_as_texts_or_paths_or_a_single_one(server, tmp_path):
+    paths = [tmp_path / name for name in ("a.json", "b.json")]
+    for path in paths:
+        path.write_bytes(b"{}")
+    answer = DOORS["/v1/comparisons/compare"].answer
+    client = server.says(lambda _: (200, made(answer), {}))
+    first, second = paths
+    client.compare_results(paths, [second], [first])
+    client.compare_results([*map(str, paths)], str(second), first)
+    assert server.asked[0] == server.asked[1]
+    assert [file["name"] for file in server.asked[1]["baseline"]] == ["a.json", "b.json"]
+
+
+def test_a_base_rate_is_estimated_in_one_request_or_not_at_all(server):
+    comparisons = [question(str(number)) for number in range(10_001)]
+    client = server.says(judged)
+    with pytest.raises(ClientError, match=r"10001 comparisons do not fit .* at most about 10000, .*estimate"):
+        client.judge_comparisons(comparisons, base_rate="estimate")
+    assert server.asked == []
+    assert len(client.judge_comparisons(comparisons[1:], base_rate="estimate")) == 10_000
+    assert [len(client.judge_comparisons(comparisons, base_rate=0.1)), len(server.asked)] == [10_001, 3]
+    client = server.says(problem(413, "too much"))
+    with pytest.raises(ClientError, match=r"2 comparisons do not fit .* about 1, .*estimate"):
+        client.judge_comparisons(comparisons[:2], base_rate="estimate")
 
 
 def test_nothing_is_sent_for_invalid_values_or_no_comparisons(server):

@@ -15,6 +15,7 @@ from data.comparisons.request import (
     JudgeRequest,
     PostedLabel,
     RequestPart,
+    add_settings_note,
     version_orders,
     versions_of,
 )
@@ -63,11 +64,14 @@ def tables_of(
     `name` is its file in messages. Versions are unnamed; their orders are those of `version_orders`.
     `used_names` has the comparison ids and machine names of earlier requests, and receives those of this one:
     from the second comparison of an operation on a machine on, the machine is called ``<machine> #2`` and so
-    on. InputError if the request has no comparison, or an unknown key or invalid value outside of them; and,
+    on. Keys that decide over HTTP only are noted in `problems`.
+    InputError if the request has no comparison, or an unknown key or invalid value outside of them; and,
     unless ``problems.keep_going``, at the first invalid comparison, repeated id or repeated threads.
     """
     used_names, problems, builder = used_names or UsedNames(), problems or Problems(), Builder()
-    for index, part in enumerate(_validate_part(JudgeRequest, content, name, "").comparisons):
+    request = _validate_part(JudgeRequest, content, name, "")
+    add_settings_note(request, name, problems)
+    for index, part in enumerate(request.comparisons):
         place = f"comparisons[{index}]"
         with problems.collecting():
             comparison = _validate_part(Comparison, part, name, place)

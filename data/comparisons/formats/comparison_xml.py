@@ -6,7 +6,8 @@ the share of the benchmark's other operations that got worse at the target's ver
 in ``base_result``, ``target_result``, ``history`` (versions before the baseline) and ``later`` (versions
 after the target); ``order`` sorts versions. Labels are elements ``<label status="pass" annotator="anna"
 labelled_at="2026-..."/>`` of a ``comparison_result``; if it has one, its ``result_status`` is a verdict and
-not read as a label. Elements ``verdict`` are output of perfjudge and are ignored.
+not read as a label. Elements ``verdict`` are output of perfjudge and are ignored, and so are unknown elements
+and attributes, unless their names resemble that of a part which is missing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -31,7 +33,7 @@ from data.comparisons.tables import (
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, RepeatedError
 from data.tables.documents import EXAMPLE_MOMENT, parse_moment
-from data.tables.problems import Problems
+from data.tables.problems import Problems, nearest_name
 from data.tables.xml_stream import Attributes, Document, Element, Walk
 
 UUIDS = ("base_uuid", "report_uuid", "target_uuid")
@@ -44,9 +46,41 @@ ATTRIBUTES = dict(zip(STATS, ("min", "first_q", "median", "third_q", "max", "mea
 BASE, TARGET, EARLIER, LATER = "base_result", "target_result", "history", "later"
 #: Elements that hold the versions of a configuration; those of them without five numbers.
 VERSIONS, WITHOUT_NUMBERS = (EARLIER, BASE, TARGET, LATER), {EARLIER, LATER}
-#: Elements of a comparison; their data are in attributes, so text in them is an error.
-_PARTS = {COMPARISON, LABEL, "result", *VERSIONS, "samples"}
+#: Attributes that are read, by element of a comparison; text in these elements is an error.
+PARTS: Mapping[str, frozenset[str]] = {
+    COMPARISON: frozenset(
+        (
+            "comparison_id",
+            "benchmark_name",
+            "operation_name",
+            "unit",
+            "better",
+            "siblings_worse",
+            "result_status",
+        )
+    ),
+    LABEL: frozenset(("status", "annotator", "labelled_by", "labelled_at")),
+    "result": frozenset(("threads_no",)),
+    BASE: frozenset(ATTRIBUTES.values()),
+    TARGET: frozenset(ATTRIBUTES.values()),
+    EARLIER: frozenset(),
+    LATER: frozenset(),
+    "samples": frozenset(("order", "values")),
+}
+#: Elements that are read, by the element of a comparison that they are in.
+CHILDREN: Mapping[str, frozenset[str]] = {
+    COMPARISON: frozenset((LABEL, "result")),
+    "result": frozenset(VERSIONS),
+    **dict.fromkeys(VERSIONS, frozenset(("samples",))),
+}
+#: Minimum similarity of a misspelt name and the right one; other names are foreign content.
+_ALIKE = 0.75
 _ORDER = re.compile(r"-?[0-9]{1,18}")
+
+
+@lru_cache(4096)
+def _intended_name(name: str, known: frozenset[str]) -> str | None:
+    return None if name.startswith("{") else nearest_name(name, known, _ALIKE)
 
 
 class _ReportNames:
@@ -126,6 +160,16 @@ class _Side:
     samples: list[tuple[int, array[float]]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Misspelt:
+    """An unknown element whose name resembles `intended`, the number of open elements, and its line."""
+
+    tag: str
+    intended: str
+    line: int
+    depth: int
+
+
 @dataclass
 class _Comparison:
     """The comparison being read, which is added to the tables at its end tag unless it had an error.
@@ -159,6 +203,9 @@ class _Reader:
         self.place: str | None = None
         self.threads: int | None = None
         self.side: _Side | None = None
+        # names of the open elements, from the comparison on
+        self.open_tags: list[str] = []
+        self.misspelt: list[_Misspelt] = []
 
     def read_comparisons(self, document: Document) -> Iterator[None]:
         self._open_document(document)
@@ -168,8 +215,8 @@ class _Reader:
             try:
                 if opened:
                     self._begin_element(element)
-                elif self.open and element.tag in _PARTS and (text := (element.text or "").strip()):
-                    raise self._error_at(element, f'<{element.tag}> holds text: "{text[:60]}"')
+                elif self.open:
+                    self._end_element(self.open, element)
             except InputError as error:
                 self.open = self.side = None
                 self.problems.add(error)
@@ -193,10 +240,15 @@ class _Reader:
             self.report = self.names.next_name(self.document.stem, element.attrib)
         elif element.tag == COMPARISON:
             self.open = self.side = self.threads = self.place = None
+            self.open_tags, self.misspelt = [COMPARISON], []
+            self._check_names(element)
             self.open = self._begin_comparison(element)
-        elif self.open is None:
             return
-        elif element.tag == LABEL:
+        if self.open is None:
+            return
+        self._check_names(element)
+        self.open_tags.append(element.tag)
+        if element.tag == LABEL:
             self.open.labels.append(self._read_label(self.open, element))
         elif element.tag == "result":
             self.threads = self.walk.whole_attribute(element, "threads_no", self.place)
@@ -208,6 +260,39 @@ class _Reader:
                 raise self._error_at(element, f'order="{order}" is not a whole number')
             values = self.walk.numbers_attribute(element, "values", self.place)
             self.side.samples.append((int(order), values))
+
+    def _end_element(self, comparison: _Comparison, element: Element) -> None:
+        self.open_tags.pop()
+        if element.tag in PARTS and (text := (element.text or "").strip()):
+            raise self._error_at(element, f'<{element.tag}> holds text: "{text[:60]}"')
+        while self.misspelt and self.misspelt[-1].depth > len(self.open_tags):
+            misspelt = self.misspelt.pop()
+            if not self._has_child(comparison, misspelt.intended):
+                problem = f'<{misspelt.tag}> is unknown; did you mean "{misspelt.intended}"?'
+                raise InputError(problem, file=self.document.name, line=misspelt.line, place=self.place)
+
+    def _has_child(self, comparison: _Comparison, tag: str) -> bool:
+        """Return whether the element that ends, which may contain elements `tag`, has one."""
+        if tag == LABEL:
+            return bool(comparison.labels)
+        if tag == "samples":
+            return self.side is not None and bool(self.side.samples)
+        return self.threads is not None and (tag == "result" or (self.threads, tag) in comparison.sides)
+
+    def _check_names(self, element: Element) -> None:
+        """Raise an InputError for a misspelt attribute; note a misspelt element, which may be foreign."""
+        known = PARTS.get(element.tag)
+        if known is None:
+            intended = _intended_name(element.tag, CHILDREN.get(self.open_tags[-1], frozenset()))
+            if intended is not None:
+                depth = len(self.open_tags)
+                self.misspelt.append(_Misspelt(element.tag, intended, self.walk.line, depth))
+        elif not element.attrib.keys() <= known:
+            for name in element.attrib:
+                intended = None if name in known else _intended_name(name, known)
+                if intended is not None and intended not in element.attrib:
+                    problem = f'<{element.tag}> has the unknown attribute {name}; did you mean "{intended}"?'
+                    raise self._error_at(element, problem)
 
     def _begin_comparison(self, element: Element) -> _Comparison:
         self.report = self.report or self.names.next_name(self.document.stem, {})

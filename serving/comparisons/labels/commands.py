@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from data.errors import InputError, escape_invisible
+from data.people import require_person
 from data.tables.problems import Problems
 from serving.answering import form_of, print_skipped, write_output
 from serving.options import KeepGoing, Model, Output
@@ -184,10 +184,10 @@ def labels_import(
     """
     from data.comparisons.labels import label_csv
     from data.comparisons.labels.label_store import LabelStore, import_label_table
-    from serving.comparisons.labels.endpoints import PERSON, default_address
+    from serving.comparisons.labels.endpoints import default_address
 
-    if by is not None and not re.fullmatch(PERSON, by):
-        raise InputError(f"--by={by!r} is not a name of 1 to 64 visible characters")
+    if by is not None:
+        require_person(by, "--by")
     if source.suffix.lower() == ".csv":
         problems = Problems(keep_going)
         table = label_csv.read_labels(source, problems, may_be_anonymous=True)
@@ -199,6 +199,8 @@ def labels_import(
     line = f"{moved.added} labels added, {moved.already_stored} already stored"
     if moved.unattributed:
         line += f"; {moved.unattributed} without an annotator not added (--by NAME adds them)"
+    if moved.contradictory:
+        line += f"; {moved.contradictory} not added: a later row has another status at the same time"
     sys.stdout.write((json.dumps(asdict(moved)) if as_json else line) + "\n")
     return 0
 

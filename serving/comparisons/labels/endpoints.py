@@ -30,6 +30,7 @@ from data.comparisons.labels.label_store import (
 from data.comparisons.tables import CANNOT_TELL, ComparisonTables
 from data.errors import InputError
 from data.paths import FamilyPaths
+from data.people import PERSON
 from serving.http import schemas
 from serving.http.authentication import HEADER, request_token
 from serving.http.batching import ThreadedBatch
@@ -121,13 +122,6 @@ def count_new_labels(app: FastAPI) -> int | None:
     return int((~pd.MultiIndex.from_frame(current[columns]).isin(ingested_rows)).sum())
 
 
-#: Characters that are invisible or change how others are shown: controls, directional marks, odd spaces.
-_INVISIBLE = (
-    r"\u0000-\u001f\u007f-\u00a0\u00ad\u061c\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
-    r"\ue000-\uf8ff\ufe00-\ufe0f\ufeff\ufff0-\uffff"
-)
-#: A person's name.
-PERSON = rf"^[^ {_INVISIBLE}]([^{_INVISIBLE}]{{0,62}}[^ {_INVISIBLE}])?$"
 KEY = r"^[A-Za-z0-9._:-]{1,100}$"
 Person = Annotated[str, StringConstraints(pattern=PERSON)]
 Key = Annotated[str, StringConstraints(pattern=KEY)]

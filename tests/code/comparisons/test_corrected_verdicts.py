@@ -174,6 +174,19 @@ def test_the_command_judges_at_an_estimated_or_given_rate(judged):
     assert "an estimate needs at least 100 comparisons" in error
 
 
+@pytest.mark.parametrize("labels", [[], [{"status": "pass"}]])
+def test_the_command_notes_settings_of_a_request_and_does_not_apply_them(directory, tmp_path, capsys, labels):
+    source, answers = tmp_path / "r.json", []
+    content = {"comparisons": [{**comparison, "labels": labels} for comparison in stream(10, 3)]}
+    for settings in ({}, {"base_rate": 0.01}):
+        source.write_text(json.dumps(content | settings))
+        assert run_command(["judge", str(source), "--model", str(directory), "--json"]) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    plain, noted = answers
+    note = f"{source}: base_rate apply over HTTP only; `perfjudge judge` has --base-rate"
+    assert noted == plain | {"notes": [note]}
+
+
 def test_a_server_option_corrects_every_request(directory, capsys):
     served, named = load_judge(str(directory), base_rate=0.02), posted(*stream(60, 10))
     given = judge_sides(named, load_judge(str(directory)), base_rate=0.02)

@@ -2,15 +2,18 @@
 
 import json
 import re
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from lxml import etree
 
 from data.comparisons import formats
 from data.comparisons.formats import comparison_json, comparison_xml
-from data.comparisons.formats.comparison_xml import read_documents, tables_of, with_status
+from data.comparisons.formats.comparison_xml import COMPARISON, PARTS, read_documents, tables_of, with_status
 from data.comparisons.labels.consensus import consensus_status
 from data.comparisons.sides import Sides
 from data.comparisons.tables import LABEL_STATUSES
@@ -79,6 +82,56 @@ BAD_DOCUMENTS = {
 @pytest.mark.parametrize(("text", "message"), BAD_DOCUMENTS.items())
 def test_bad_xml_input_gives_a_one_line_error(text, message):
     assert refusal(tables_of, text.encode(), "r.xml") == f"r.xml{message}"
+
+
+HISTORY = '<history><samples order="2" values="1 2"/></history>'
+COMPLETE = comparison(
+    "bt",
+    '<label status="pass" annotator="a" labelled_at="2026-11-22T09:30:00Z"/>\n'
+    + RESULT.replace("</result>", f"{HISTORY}{HISTORY.replace('history', 'later')}</result>")
+    .replace('min="1"', 'min="1" mean="3" stdev="1"')
+    .replace(TARGET, TARGET.replace("/>", '><samples order="3" values="1 2"/></target_result>')),
+    "pass",
+    comparison_id="c",
+    unit="s",
+    better="lower",
+    siblings_worse="0.5",
+)
+KNOWN_NAMES = sorted({*PARTS, *chain.from_iterable(PARTS.values())} - {COMPARISON, "labelled_by", "result"})
+
+
+@given(st.sampled_from(KNOWN_NAMES), st.data())
+def test_a_misspelt_name_is_an_error_with_line_and_suggestion(name, data):
+    place = data.draw(st.integers(0, len(name) - 2))
+    swapped = name[:place] + name[place + 1] + name[place] + name[place + 2 :]
+    wrong = data.draw(st.sampled_from([name[:-1], name.capitalize(), f"{name}s", swapped]))
+    assume(wrong != name and (len(name) > len("unit") or wrong != swapped))
+    text = report(re.sub(rf"(?<=[ </]){name}(?=[ =>])", wrong, COMPLETE))
+    message = refusal(tables_of, text.encode(), "r.xml")
+    assert re.fullmatch(rf'r\.xml:[23]\b.*\b{wrong}\b.*; did you mean "{name}"\?', message)
+
+
+def test_a_misspelt_element_is_an_error_although_another_configuration_has_it():
+    with_history = RESULT.replace("</result>", f"{HISTORY}</result>")
+    wrong = with_history.replace("history", "histroy").replace('threads_no="4"', 'threads_no="8"')
+    text = report(comparison(inner=f"{with_history}\n{wrong}"))
+    message = 'r.xml:3 operation "bt": <histroy> is unknown; did you mean "history"?'
+    assert refusal(tables_of, text.encode(), "r.xml") == message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"<results/>{RESULT}",
+        f"<environment><lable/><smaples/></environment>{RESULT}",
+        f'<verdict><labell resullt="1"/></verdict>{RESULT}',
+        f'<x:lable xmlns:x="u" x:staus="pass"/>{RESULT}',
+        RESULT.replace('threads_no="4"', 'threads_no="4" threads="4" mean_diff="1" host="m"'),
+    ],
+)
+def test_foreign_content_and_names_beside_the_known_one_are_ignored(content):
+    tables = tables_of(report(comparison(inner=content, mode="x")).encode())
+    assert tables.results.equals(tables_of(report(comparison()).encode()).results)
 
 
 def test_figure_6_1_gives_summaries_label_uuids_and_line():

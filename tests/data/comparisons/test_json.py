@@ -3,14 +3,16 @@ import math
 from dataclasses import replace
 
 import pytest
+from typer.main import get_command
 
 from data.comparisons import formats
 from data.comparisons.formats.comparison_json import tables_of
 from data.comparisons.posted import named_sides
-from data.comparisons.request import read_request
+from data.comparisons.request import OPTIONS, JudgeRequest, read_request
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from data.tables.problems import Problems
+from serving.cli import app
 from tests.data.comparisons.documents import configuration, request
 from tests.data.refusals import refusal
 
@@ -36,6 +38,31 @@ def test_omitted_threads_are_one_and_other_fields_unknown():
     assert named.sides.threads.tolist() == [1]
     twice = "r.json: comparisons[0].configurations[1].threads 1 appears twice"
     assert problem(request(left_out, left_out)) == twice
+
+
+SETTINGS = {
+    "max_false_negative_rate": 0.1,
+    "max_false_positive_rate": 0.1,
+    "costs": {"false_negative": 10, "false_positive": 2, "review": 1},
+    "base_rate": "estimate",
+    "explain": True,
+}
+
+
+@pytest.mark.parametrize("keys", [[], *([key] for key in SETTINGS), SETTINGS])
+def test_settings_of_a_request_in_a_file_are_noted_with_the_options(keys):
+    problems, content = Problems(), request(configuration())
+    unset = {key: JudgeRequest.model_fields[key].default for key in SETTINGS}
+    tables_of(content | unset | {key: SETTINGS[key] for key in keys}, "r.json", problems)
+    options = ", ".join(OPTIONS[key] for key in keys)
+    note = f"r.json: {', '.join(keys)} apply over HTTP only; `perfjudge judge` has {options}"
+    assert problems.notes == [note] * bool(keys)
+
+
+def test_notes_cover_all_settings_and_name_options_of_judge():
+    options = {option for param in get_command(app).commands["judge"].params for option in param.opts}
+    assert OPTIONS.keys() == SETTINGS.keys() == JudgeRequest.model_fields.keys() - {"comparisons"}
+    assert {*OPTIONS.values()} <= options
 
 
 def test_configurations_of_a_comparison_share_the_baseline_order():

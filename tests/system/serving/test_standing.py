@@ -1,6 +1,7 @@
 """A person makes a version champion, or brings the one of before back, or moves the alias by hand."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -98,6 +99,25 @@ def test_an_unusable_version_is_not_promoted(store, arguments, told):
         promote(*arguments)
     assert told in str(caught.value)
     assert borne() == ("1", None)
+
+
+@pytest.mark.parametrize("by", ["a" * 65, "a" * 100_000, "an\nna", "an\x1b[1mna", "an\u202ena", "\u200b"])
+def test_a_decision_by_an_invalid_name_changes_nothing(store, by):
+    promote(NAME, "2", "better", "anna")
+    before = store.get_registered_model(NAME)
+    for decide in (lambda: promote(NAME, "3", "better", by), lambda: rollback(NAME, "worse", by)):
+        with pytest.raises(InputError) as caught:
+            decide()
+        assert re.fullmatch(
+            r"--by='[ -~]{1,80}' is not a name of 1 to 64 visible characters", str(caught.value)
+        )
+    after = store.get_registered_model(NAME)
+    assert (borne(), after.tags, after.aliases) == (("2", "1"), before.tags, before.aliases)
+
+
+def test_a_printed_reason_has_no_invisible_characters(store):
+    done = perfjudge("promote", NAME, "2", "--reason", "a\u202eb")
+    assert (done.returncode, r"a\u202eb" in done.stdout) == (0, True)
 
 
 def test_only_one_of_several_decisions_at_once_is_made(store):

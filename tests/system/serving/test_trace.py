@@ -3,12 +3,14 @@
 import asyncio
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 from mlflow.entities import Dataset, DatasetInput
+from sklearn.linear_model import LogisticRegression
 
 from data.errors import InputError
 from serving.comparisons.endpoints import answer_json, answer_xml
@@ -17,8 +19,9 @@ from serving.http.schemas import RefusedError
 from serving.promotion import tracing
 from serving.promotion.tracing import GivenAnswer, replay_answer
 from tests.commands import perfjudge
-from tests.system.conftest import FIGURE, MLFLOW_WARNINGS, Repository, comparison
+from tests.system.conftest import FIGURE, MLFLOW_WARNINGS, Repository, comparison, fitted
 from tests.system.serving.registry import NAME, registry_in
+from training.evaluation.thresholds import DecisionPolicy, DecisionThresholds
 from training.registry import origins
 
 pytestmark = MLFLOW_WARNINGS
@@ -58,6 +61,20 @@ def test_answers_of_any_format_can_be_reproduced(source, tmp_path, shown):
     status, told = traced(answer, "--input", source)
     assert status == 1
     assert "quick" in told
+
+
+@pytest.mark.parametrize("limit", ["--max-false-negative-rate", "--max-false-positive-rate"])
+def test_answers_without_the_limit_of_their_model_are_repeated(registry, source, tmp_path, limit):
+    model, answer = fitted(LogisticRegression()), tmp_path / "answer.json"
+    policy, cuts = DecisionPolicy(max_review_rate=0.05), DecisionThresholds(0.3, 0.7)
+    version = registry.add(replace(model, card=replace(model.card, policy=policy, cuts=cuts)))
+    command = ["judge", source, "--model", f"models:/{NAME}/{version}", "--json", "-o", answer]
+    for options in ([], [limit, "none"]):
+        assert perfjudge(*command, *options).returncode == 0
+        max_review_rate = json.loads(answer.read_text())["model"]["decided"]["max_review_rate"]
+        assert max_review_rate == (None if options else 0.05)
+        status, told = traced(answer, "--input", source)
+        assert (status, "values are the same" in told) == (0, True)
 
 
 def test_http_answers_are_repeated_with_their_minimum_effect_size(registry, source, tmp_path):

@@ -11,6 +11,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar, overload
 from urllib.parse import urlsplit
@@ -36,6 +37,7 @@ LARGE = 65_536
 MAX_DELAY = 60
 #: Maximum number of items of a request to an endpoint without such a limit.
 _MAX_ITEMS = 10_000
+_VISIBLE = re.compile("[!-~]+")
 _OK, _NOT_FOUND, _TOO_LARGE, _UNSUPPORTED = 200, 404, 413, 415
 _BUSY = (429, 502, 503, 504)
 #: Seconds between checks of a server that is starting.
@@ -119,7 +121,8 @@ class _Batch(Generic[BatchResponse, Item]):
     """A request about many items, which may be split into several requests.
 
     ``key`` is the JSON key of the items, ``other_keys`` are the other keys of each request. ``answers`` takes
-    a response and returns the answers in the order of the items.
+    a response and returns the answers in the order of the items. With ``is_whole``, the answer to an item
+    depends on the others, so that the items have to be in one request.
     """
 
     path: str
@@ -127,6 +130,7 @@ class _Batch(Generic[BatchResponse, Item]):
     answer: type[BatchResponse]
     answers: Callable[[BatchResponse], Sequence[Item]]
     other_keys: Mapping[str, Any] = field(default_factory=dict)
+    is_whole: bool = False
 
     def split_items(self, parts: Sequence[bytes]) -> Iterator[tuple[int, Sequence[bytes]]]:
         """Split serialized items by number and size; yield each request's first index and items.
@@ -143,6 +147,11 @@ class _Batch(Generic[BatchResponse, Item]):
             size += len(part) + 1
         if start < len(parts):
             yield start, parts[start:]
+
+    def too_large(self, number: int, at_most: int) -> ClientError:
+        """Return the error that items that have to be in one request do not fit into it."""
+        problem = f"{number} {self.key} do not fit into one request; expected at most about {at_most}"
+        return ClientError(f'{problem}, as base_rate="estimate" needs all of them')
 
     def body(self, parts: Sequence[bytes]) -> bytes:
         """Return the JSON body of a request with the serialized items `parts`."""
@@ -164,7 +173,7 @@ class Client:
     url : str
         Address of the server.
     token : str, optional
-        Default: the variable PERFJUDGE_TOKEN, if set.
+        Default: the variable PERFJUDGE_TOKEN, if set. White space at both ends is ignored.
     timeout : float
         Seconds that one attempt may wait for its answer.
     retries : int
@@ -180,7 +189,7 @@ class Client:
     Raises
     ------
     ClientError
-        If `url` is not an HTTP address.
+        If `url` is not an HTTP address, or a header cannot contain the token.
     """
 
     def __init__(
@@ -197,9 +206,11 @@ class Client:
         if address.scheme not in {"http", "https"} or not address.hostname:
             raise ClientError(f"{url!r} is not an address; expected http://HOST:PORT")
         self.url = url.rstrip("/")
-        token = token or os.environ.get(TOKEN)
+        token = (token or "").strip() or os.environ.get(TOKEN, "").strip()
         headers = {"accept": "application/json", "user-agent": "perfjudge-client"}
         if token:
+            if not _VISIBLE.fullmatch(token):
+                raise ClientError("the token is invalid; expected visible ASCII characters without spaces")
             headers["authorization"] = f"Bearer {token}"
         self._pool = urllib3.PoolManager(
             maxsize=connections,
@@ -250,7 +261,8 @@ class Client:
         other options replace the decision of the model: the maximum share of regressions that pass, the
         maximum share of other comparisons that fail, or the costs of errors. RefusedError with status 409 if
         the model cannot guarantee them. `base_rate` is the share of regressions that probabilities and
-        thresholds are corrected for; "estimate": the share among the comparisons of each request.
+        thresholds are corrected for; "estimate": the share among `comparisons`, which then have to fit into
+        one request, at most 10,000; else a ClientError is raised before anything is sent.
         """
         other_keys = {
             "explain": explain or None,
@@ -266,19 +278,23 @@ class Client:
                 schemas.JudgeAnswer,
                 lambda answer: answer.verdicts,
                 _without_none(other_keys),
+                is_whole=base_rate == "estimate",
             ),
             comparisons,
         )
 
     def compare_results(
-        self, baseline: Sequence[Path], target: Sequence[Path], history: Sequence[Path] = ()
+        self,
+        baseline: str | PathLike[str] | Sequence[str | PathLike[str]],
+        target: str | PathLike[str] | Sequence[str | PathLike[str]],
+        history: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     ) -> schemas.CompareAnswer:
         """Return the answer of ``perfjudge compare`` to files of results, with its Markdown.
 
-        Several files of `baseline` or `target` are several runs; `history` are earlier runs, oldest first.
-        OSError if a file cannot be read.
+        Each argument is a path or several. Several files of `baseline` or `target` are several runs;
+        `history` are earlier runs, oldest first. OSError if a file cannot be read.
         """
-        sides = {"baseline": baseline, "target": target, "history": history}
+        sides = {"baseline": _paths(baseline), "target": _paths(target), "history": _paths(history)}
         content: dict[str, Any] = {
             side: [{"name": path.name, "content": b64encode(path.read_bytes()).decode()} for path in paths]
             for side, paths in sides.items()
@@ -362,10 +378,11 @@ class Client:
     def _request_batches(self, batch: _Batch[BatchResponse, Item], items: Iterable[Any]) -> Answers[Item]:
         """Send as few requests as the server accepts; ClientError if one of them fails."""
         parts = [_to_json(item, f"{batch.key}[{place}]") for place, item in enumerate(items)]
+        batches = [*batch.split_items(parts)]
+        if batch.is_whole and len(batches) > 1:
+            raise batch.too_large(len(parts), len(batches[0][1]))
         responses = [
-            response
-            for start, some in batch.split_items(parts)
-            for response in self._post_in_halves(batch, start, some)
+            response for start, some in batches for response in self._post_in_halves(batch, start, some)
         ]
         models = [response.model for response in responses]
         different = tuple(model for place, model in enumerate(models) if model not in models[:place])
@@ -381,6 +398,8 @@ class Client:
             response = self._post_for_answer(batch.path, batch.body(parts), batch.answer)
         except RefusedError as exc:
             half = len(parts) // 2
+            if exc.status == _TOO_LARGE and half and batch.is_whole:
+                raise batch.too_large(len(parts), half) from exc
             if exc.status == _TOO_LARGE and half:
                 first = self._post_in_halves(batch, start, parts[:half])
                 return first + self._post_in_halves(batch, start + half, parts[half:])
@@ -444,6 +463,10 @@ class Client:
 
     def _unreachable(self, exc: HTTPError) -> UnreachableError:
         return UnreachableError(f"{self.url} does not answer ({_innermost_cause(exc)})", self.url)
+
+
+def _paths(given: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+    return [Path(path) for path in ([given] if isinstance(given, str | PathLike) else given)]
 
 
 def _without_none(content: Mapping[str, Any]) -> dict[str, Any]:
