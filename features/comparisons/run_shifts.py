@@ -103,10 +103,11 @@ class RunShifts:
         include 0. The false discovery rate over all comparisons is limited; see `FALSE_DISCOVERY_RATE`.
         """
         p, adjusted = self._p_values(sign)
-        low, high = self.interval
-        moved_along = high < 0 if sign < 0 else low > 0
         whole = np.zeros(self.n_comparisons, bool)
-        whole[self.comparison[self._whole_run_beyond(sign, LEVEL_WHOLE) & moved_along]] = True
+        if self.by_machine:
+            low, high = self.interval
+            moved_along = high < 0 if sign < 0 else low > 0
+            whole[self.comparison[self._whole_run_beyond(sign, LEVEL_WHOLE) & moved_along]] = True
         return np.asarray((adjusted <= FALSE_DISCOVERY_RATE) & (p <= LEVEL)) | whole
 
     def _p_values(self, sign: float) -> tuple[Floats, Floats]:
