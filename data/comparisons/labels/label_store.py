@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from data.comparisons.labels.database import LABELS, VERSION, WRITES, StoreAddress
 from data.comparisons.tables import LABEL_DTYPES
 from data.errors import InputError
+from data.people import require_person
 from data.tables.specs import with_dtypes
 
 #: Time of labels without one.
@@ -341,27 +342,39 @@ def _label_outcome(new_label: NewLabel, history: list[StoredLabel], *, fresh: bo
 
 @dataclass(frozen=True)
 class ImportedLabelCounts:
-    """Numbers of labels that were added, were already known, or were skipped for want of an annotator."""
+    """Numbers of labels that were added, were already known, or were skipped.
+
+    Skipped are ``unattributed`` labels, which have no annotator, and ``contradictory`` ones: a later row has
+    another status of the same annotator and time.
+    """
 
     added: int
     already_stored: int
     unattributed: int
+    contradictory: int
 
 
 def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> ImportedLabelCounts:
     """Add the labels of a table to a store, except those that it already has; return their counts.
 
-    Labels are equal if comparison, status, annotator and time are. Of an annotator's labels of a comparison
-    with the same time, or none, the last in the table counts. The counts are ``added``, ``already_stored``
-    (also other rows that the table repeats) and ``unattributed``. A label without a time counts
-    as older than any with one. Labels without an annotator are added as labels of `by`; without `by` they are
-    skipped (``unattributed``). InputError if a label's time is in the future (then none is added), or the
-    store is unreachable; earlier labels may have been added.
+    Labels are equal if comparison, status, annotator and time, in whole microseconds, are. Of an annotator's
+    labels of a comparison with the same time, or none, the last in the table counts; others are
+    ``contradictory``, or ``already_stored`` if their status is the same. A label without a time counts as
+    older than any with one. Labels without an annotator are added as labels of `by`; without `by` they are
+    skipped (``unattributed``). InputError if a label's annotator is not a name of 1 to 64 visible characters
+    or its time is in the future (then none is added), or the store is unreachable; earlier labels may have
+    been added.
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
-    named = labels.assign(annotator=people)[people.notna()]
+    # databases store no nanoseconds
+    times = labels["labelled_at"].dt.floor("us")
+    named = labels.assign(annotator=people, labelled_at=times)[people.notna()]
+    for row in named.drop_duplicates("annotator").to_dict("records"):
+        require_person(str(row["annotator"]), "annotator", f'label of "{row["comparison_id"]}"')
     stored, identify = store.all_identifying_values(), attrgetter(*_IDENTIFYING)
-    last = named.drop_duplicates(["comparison_id", "annotator", "labelled_at"], keep="last")
+    moment = ["comparison_id", "annotator", "labelled_at"]
+    last = named.drop_duplicates(moment, keep="last")
+    contradictory = len(named.drop_duplicates([*moment, "status"])) - len(last)
     new = [label for label in map(_from_row, last.to_dict("records")) if identify(label) not in stored]
     fresh = 0
     for start in range(0, len(new), AT_ONCE):
@@ -369,7 +382,8 @@ def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None =
             if isinstance(added, InputError):
                 raise added
             fresh += added.fresh
-    return ImportedLabelCounts(fresh, len(named) - fresh, len(labels) - len(named))
+    known = len(named) - fresh - contradictory
+    return ImportedLabelCounts(fresh, known, len(labels) - len(named), contradictory)
 
 
 def _from_row(row: dict[str, object]) -> NewLabel:

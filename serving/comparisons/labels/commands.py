@@ -199,6 +199,8 @@ def labels_import(
     line = f"{moved.added} labels added, {moved.already_stored} already stored"
     if moved.unattributed:
         line += f"; {moved.unattributed} without an annotator not added (--by NAME adds them)"
+    if moved.contradictory:
+        line += f"; {moved.contradictory} not added: a later row has another status at the same time"
     sys.stdout.write((json.dumps(asdict(moved)) if as_json else line) + "\n")
     return 0
 

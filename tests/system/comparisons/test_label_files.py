@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from contextlib import closing
 
 import pytest
@@ -39,6 +40,11 @@ def give(*labels):
     store.close()
 
 
+def labels_stored():
+    with closing(LabelStore("sqlite:///kept.db")) as store:
+        return store.last_labels()["comparison_id"].tolist()
+
+
 def read(source):
     """Return labels as the pipeline reads them."""
     return formats.read_tables(formats.recognise_format(source), [source]).tables.labels
@@ -53,7 +59,8 @@ def labels_of(source):
 def imported(capsys, *arguments):
     """Return how many labels were added, were there already, and name nobody."""
     assert run_command(["labels", "import", *arguments, "--json"]) == 0
-    return tuple(json.loads(capsys.readouterr().out).values())
+    counts = json.loads(capsys.readouterr().out)
+    return counts["added"], counts["already_stored"], counts["unattributed"]
 
 
 def exported(capsys, form, output):
@@ -150,6 +157,36 @@ def test_labels_of_a_csv_file_without_annotator_need_a_name(here, capsys):
     (here / "mine/labels.csv").write_text(rows)
     assert run_command(["labels", "people", "mine"]) == 2
     assert 'labels.csv:2: annotator="" is empty; expected a name' in capsys.readouterr().err
+
+
+def test_contradictory_labels_of_one_annotator_are_counted(here, capsys):
+    (here / "some.csv").write_text(f"comparison_id,status,annotator\n{MG},fail,anna\n{MG},pass,anna\n")
+    for added in (1, 0):
+        assert run_command(["labels", "import", "some.csv"]) == 0
+        line = (
+            f"{added} labels added, {1 - added} already stored; 1 not added: a later row has another status"
+        )
+        assert capsys.readouterr().out == f"{line} at the same time\n"
+
+
+@pytest.mark.parametrize("source", ["some.csv", "some.json", "some.xml"])
+def test_an_invisible_character_in_an_annotator_is_named_with_the_comparison(here, capsys, source):
+    label = {"status": "fail", "annotator": "an\u202ena"}
+    sides = [{"baseline": [1.0, 2.0], "target": [1.0, 2.0]}]
+    comparison = {"comparison_id": MG, "operation": "mg", "better": "lower", "configurations": sides}
+    xml = (here / "mine/report.xml").read_text()
+    content = {
+        "some.csv": f"comparison_id,status,annotator\n{MG},fail,an\u202ena\n",
+        "some.json": json.dumps({"comparisons": [comparison | {"labels": [label]}]}),
+        "some.xml": re.sub(
+            '(operation_name="mg_C_x"[^>]*>)', '\\1<label status="fail" annotator="an\u202ena"/>', xml
+        ),
+    }
+    (here / source).write_text(content[source], encoding="utf-8")
+    assert run_command(["labels", "import", source]) == 2
+    message = f"label of \"{MG}\": annotator='an\\u202ena' is not a name of 1 to 64 visible characters"
+    assert message in capsys.readouterr().err
+    assert not (here / "kept.db").exists() or labels_stored() == []
 
 
 @pytest.mark.parametrize("name", ["labeled_at", "labelled at", "Labelled_At"])

@@ -27,6 +27,7 @@ from sqlalchemy.exc import DBAPIError
 from data.comparisons.labels import label_store
 from data.comparisons.labels.database import LABELS, NAME, VERSION, StoreAddress
 from data.comparisons.labels.label_store import (
+    ImportedLabelCounts,
     IncompatibleStoreError,
     KeyTakenError,
     LabelStore,
@@ -227,7 +228,8 @@ def table(*rows):
 def test_labels_from_a_table_are_added_once(store):
     def imported(labels, *by):
         """Return how many labels were added, were there already, and name nobody."""
-        return (*vars(import_label_table(labels, store, *by)).values(),)
+        counts = import_label_table(labels, store, *by)
+        return counts.added, counts.already_stored, counts.unattributed
 
     labels = table(("a", "fail", "anna", THEN), ("a", "pass", "anna", None), ("b", "pass", None, THEN))
     assert [imported(labels) for _ in range(2)] == [(2, 0, 1), (0, 2, 1)]
@@ -243,9 +245,30 @@ def test_labels_from_a_table_are_added_once(store):
 @pytest.mark.parametrize("time", [None, THEN])
 def test_of_labels_with_the_same_time_the_last_in_a_table_counts(store, time):
     rows = [(f"c{n}", status, "anna", time) for n in range(20) for status in ("pass", "fail")]
-    for _ in range(2):
-        import_label_table(table(*rows), store)
+    for added in (20, 0):
+        counts = import_label_table(table(*rows, *rows[-2:]), store)
+        assert counts == ImportedLabelCounts(added, 22 - added, 0, 20)
         assert {row[2] for row in current(store)} == {"fail"}
+
+
+@pytest.mark.parametrize("name", ["a" * 65, "an\u200bna", "an\u202ena", "anna\n", "\u00a0", "an\x00na"])
+def test_an_annotator_that_the_server_refuses_is_not_imported(store, name):
+    rows = table(("a", "fail", "anna", THEN), ("b", "pass", name, THEN))
+    with pytest.raises(InputError) as caught:
+        import_label_table(rows, store)
+    message = f'label of "b": annotator={name!r} is not a name of 1 to 64 visible characters'
+    assert str(caught.value) == message
+    assert current(store) == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_nanoseconds_of_times_are_dropped(store):
+    times = [pd.Timestamp("2026-11-22T09:30:00.123456001Z"), pd.Timestamp("2026-11-22T09:30:00.123456999Z")]
+    rows = table(*(("a", status, "anna", at) for status, at in zip(("pass", "fail"), times, strict=True)))
+    for added in (1, 0):
+        assert import_label_table(rows, store) == ImportedLabelCounts(added, 1 - added, 0, 1)
+    assert current(store) == [["a", "anna", "fail"]]
+    assert store.label_history("a")[0].labelled_at == THEN.replace(microsecond=123456)
 
 
 def test_a_withdrawn_label_is_not_exported_with_the_data(store):
