@@ -352,8 +352,8 @@ def _describe_gaps(results: pd.DataFrame, files: Sequence[str]) -> Iterator[str]
     if len(absent):
         operations = absent[OPERATION].drop_duplicates().agg("/".join, axis=1).tolist()
         counted, lacking = number_with_noun(len(operations), "operation"), sorted(absent[_RUN].unique())
-        places = shorten_names([files[run] for run in lacking])
-        yield f"{counted} missing in some runs ({places}): {list_names(operations)}"
+        lacking_files = shorten_names([files[run] for run in lacking])
+        yield f"{counted} missing in some runs ({lacking_files}): {list_names(operations)}"
 
 
 def _require_one_direction(results: pd.DataFrame, files: Sequence[str]) -> None:
