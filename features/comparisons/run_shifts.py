@@ -78,7 +78,6 @@ class RunShifts:
         `machines`: one per comparison. `assumed`: between-run standard deviation, as a share, where it cannot
         be estimated.
         """
-        sides = sides.overflow_safe
         machine = np.array(machines, str)[sides.comparison]
         own, by_machine = np.full((4, len(machine)), np.nan), dict[str, BuildShifts]()
         (together, spread), is_assumed = np.full((2, len(machine)), np.nan), np.zeros(len(machine), bool)

@@ -137,21 +137,6 @@ def test_invalid_operations_change_nothing_about_the_others(served, number, kind
         np.testing.assert_array_equal(np.array(many.changes)[:, :number], few.changes)
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("exponent", [-1000, 990])
-def test_verdicts_are_equal_at_any_power_of_two(served, exponent):
-    levels = {f"o{number}": float(number + 1) for number in range(7)}
-    found = [
-        judge_runs(
-            paired_runs(*([run(side, seed)] for seed, side in enumerate(sides))).tables, served, ASSUMED
-        )
-        for factor in (1.0, 2.0**exponent)
-        if (sides := [{name: factor * value for name, value in levels.items()}] * 2)
-    ]
-    assert said(found[0].judgement) == said(found[1].judgement)
-    np.testing.assert_allclose(np.array(found[0].changes), np.array(found[1].changes), atol=1e-12)
-
-
 @pytest.mark.parametrize("scatter", [1e-6, 0.01])
 def test_no_slow_down_below_the_minimum_effect_size_is_detectable(served, scatter):
     rng = np.random.default_rng(1)

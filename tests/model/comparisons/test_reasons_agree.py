@@ -118,7 +118,7 @@ def test_no_row_of_compare_contradicts_its_outcome(served, tables):
             assert not ("minimum effect size" in row.reason and "faster" in row.change_text)
         if verdict.verdict == "unsure" and row.judged != "unsure":
             assert verdict.decided_by == "between_run_variation"
-            assert "certain" in row.reason or "run" in row.reason
+            assert "reliable" in row.reason or "run" in row.reason
 
 
 def test_every_reason_on_the_shipped_data_is_short(served):
