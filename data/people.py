@@ -17,9 +17,9 @@ _QUOTED = 70
 
 
 def require_person(name: str, field: str, place: str | None = None) -> None:
-    """Raise an InputError, which has `field`, `name` and `place`, unless `name` is one of a person.
+    """Raise an InputError unless `name` has 1 to 64 visible characters, and no space at its ends.
 
-    A name has 1 to 64 visible characters, and no space at its ends.
+    `field` and `place` say in the message where the name was given.
     """
     if not re.fullmatch(PERSON, name):
         shown = repr(name if len(name) <= _QUOTED else f"{name[:_QUOTED]}...")

@@ -98,8 +98,9 @@ class RunShifts:
     def is_beyond(self, sign: float) -> NDArray[np.bool_]:
         """Return which comparisons moved in the direction of `sign` (-1: worse) by more than variation.
 
-        Shape (n_comparisons,); True, too, if the whole run moved so, and the comparison's `interval` does not
-        include 0. The false discovery rate over all comparisons is limited; see `FALSE_DISCOVERY_RATE`.
+        Shape (n_comparisons,); True, too, if the whole run moved so by more than runs do, and the `interval`
+        of the comparison does not include 0. The false discovery rate over all comparisons is limited; see
+        `FALSE_DISCOVERY_RATE`.
         """
         p, adjusted = self._p_values(sign)
         whole = np.zeros(self.n_comparisons, bool)
