@@ -138,7 +138,9 @@ def _render_svg(
         for axes, panel in zip(grid, panels, strict=True):
             _draw_panel(axes, panel, narrow=narrow)
         _add_legend(figure, legend, narrow=narrow)
-        _thin_numbers(figure, grid)
+        _lay_out_figure(figure, grid)
+        # saving would lay it out once more, and draw it for that
+        figure.set_layout_engine(None)
 
         def hover_overlay() -> Markup:
             shapes: list[tuple[float, Markup]] = []
@@ -232,19 +234,21 @@ def _round_numbers(side: Any) -> None:
     side.set_minor_locator(NullLocator())
 
 
-def _thin_numbers(figure: Figure, grid: Sequence[Axes]) -> None:
+def _lay_out_figure(figure: Figure, grid: Sequence[Axes]) -> None:
+    """Lay out the figure, with so few numbers on its x axes that they do not touch."""
     from matplotlib.ticker import AutoLocator
 
     close = [axes for axes in grid if axes.axison and isinstance(axes.xaxis.get_major_locator(), AutoLocator)]
     layout: Any = figure.get_layout_engine()
     for numbers in range(_FEWEST + 5, _FEWEST - 1, -1):
-        if not close:
-            return
         # positions need the layout, not a drawing
         layout.execute(figure)
         close = [axes for axes in close if _numbers_touch(axes)]
+        if not close:
+            return
         for axes in close:
             axes.locator_params(axis="x", nbins=numbers)
+    layout.execute(figure)
 
 
 def _numbers_touch(axes: Axes) -> bool:
