@@ -1,8 +1,8 @@
 """Measure the operations in pairs of runs: unchanged ones, and runs in which one operation is 8 % slower.
 
 Run it with ``python -m benchmarks.measured_pairs.measure FOLDER`` on an idle machine. It takes 25 minutes,
-continues after an interruption, and at the end replaces the archives of held-out runs beside it. Choices were
-made on those of development, which were measured before.
+continues after an interruption, and at the end replaces the second archives of held-out runs beside it.
+Choices were made on those of development, which were measured before.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
                 slower = names[number % len(names)]
                 measure(tool, slower, folder / tool / f"slower-{number:02d}-{slower}.json")
     for tool in TOOLS:
-        pack_results(folder / tool, HERE / f"{tool}-held-out.zip")
+        pack_results(folder / tool, HERE / f"{tool}-held-out-2.zip")
 
 
 def measure(tool: str, slower: str, path: Path) -> None:
