@@ -89,8 +89,9 @@ class Spec:
         """Return the table in a Parquet file, with the columns of `dtypes` first, in their types.
 
         Optional columns that the file does not have are filled with missing values. With `may_lack`, a
-        missing file gives an empty table. InputError if the file or another column is missing, or a value
-        cannot be converted.
+        missing file gives an empty table. InputError if the file is missing or not Parquet, another column is
+        missing, a column is repeated or holds durations or times of day, a value cannot be converted, or is
+        missing in a column of the type int64 or bool.
         """
         if self.may_lack and not path.exists():
             return with_dtypes(None, self.dtypes)
@@ -264,17 +265,11 @@ def with_dtypes(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
 
 
 def read_table(
-    path: Path,
-    dtypes: Mapping[str, str],
-    optional: Collection[str] = (),
-    other_dtype: Callable[[str], str] | None = None,
+    path: Path, dtypes: Mapping[str, str], other_dtype: Callable[[str], str] | None = None
 ) -> pd.DataFrame:
     """Return a Parquet table: the columns of `dtypes` with their types, then all others.
 
-    Columns in `optional` may be absent, and are then filled with missing values; `other_dtype` returns the
-    type of another column by name. Without it, other columns are not converted; lists, structs, maps and text
-    that is not UTF-8 are left out. InputError if the file is missing or not Parquet, a column is missing or
-    repeated or holds durations or times of day, a value cannot be converted, or is missing in a column of the
-    type int64 or bool.
+    `other_dtype` returns the type of another column by name; without it, other columns are not converted (see
+    `Spec`). Errors are those of `Spec.read`.
     """
-    return Spec(dtypes, optional, other_dtype=other_dtype).read(path)
+    return Spec(dtypes, other_dtype=other_dtype).read(path)
