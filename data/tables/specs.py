@@ -117,17 +117,11 @@ class Spec:
             if not pd.isna(row[name]) and row[name] != ""
         )
 
-    def _broken_rules(self, table: pd.DataFrame, name: str) -> dict[int, tuple[str, str]]:
+    def _broken_rules(self, table: pd.DataFrame) -> dict[int, tuple[str, str]]:
         """Return the problem by wrong row, and the column if the row has no value there, else "".
 
         The first of several broken rules counts.
         """
-        for column in dict.fromkeys(rule.column for rule in self.rules):
-            if column not in table:
-                raise InputError(f"the column {column} must be there", place=name)
-            dtype, expected = str(table[column].dtype), self.dtypes.get(column)
-            if expected and dtype.casefold() != expected.casefold():
-                raise InputError(f"the column {column} holds {dtype}; expected {expected}", place=name)
         problems: dict[int, tuple[str, str]] = {}
         for rule in self.rules:
             values = table[rule.column]
@@ -148,10 +142,10 @@ class Spec:
 
         A row is wrong if it breaks a rule, or if an earlier valid row has equal values in the columns
         `unique`. InputError, which calls the table `name`, at the first wrong row, unless
-        ``problems.keep_going``; and if a column is missing or has another type.
+        ``problems.keep_going``. The table must have the columns of all rules.
         """
         rows, keys = table.reset_index(drop=True), list(self.unique)
-        wrong = self._broken_rules(rows, name)
+        wrong = self._broken_rules(rows)
         for row, (problem, missing) in wrong.items():
             has_keys = keys and missing not in keys
             place = self._describe_row(rows.loc[row, keys]) if has_keys else f"{name} row {row}"
