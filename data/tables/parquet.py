@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from data.errors import InputError, shorten
+from data.tables.problems import shorten_names
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -111,9 +112,8 @@ def read_written_table(path: Path, columns: list[str] | None = None, **options: 
 def _require_columns(names: list[str], needed: list[str], path: Path) -> None:
     missing = [name for name in needed if name not in names]
     if missing:
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        present = ", ".join(names[:SHOWN]) or "none"
-        raise InputError(f"has no column {missing[0]!r}; found {present}{more}", file=path)
+        present = shorten_names(names, SHOWN) or "none"
+        raise InputError(f"has no column {missing[0]!r}; found {present}", file=path)
 
 
 def _other_type(name: str, dtype: pa.DataType, kind: Kind) -> str:
