@@ -35,9 +35,7 @@ class DataPlugin:
 def family_plugin(family: str) -> DataPlugin:
     """Return the import strings of a family's functions; ModuleNotFoundError if `family` is unknown.
 
-    `family` is a name such as "corun", of a package in ``data``; a string is of the form
-    ``data.corun.collect:collect``. Fields are ``ingest``, ``validate``, ``collect`` (None if missing) and
-    ``suite``, the kind that ``collect`` measures. AttributeError if that package or module is no family.
+    `family` is a name such as "corun", of a package in ``data``. AttributeError if the package is no family.
     """
     plugin: DataPlugin = import_module(f"data.{family}").PLUGIN
     return plugin

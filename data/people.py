@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from data.errors import InputError
+from data.errors import InputError, shorten
 
 #: Characters that are invisible or change how others are shown: controls, directional marks, odd spaces.
 _INVISIBLE = (
@@ -22,5 +22,5 @@ def require_person(name: str, field: str, place: str | None = None) -> None:
     `field` and `place` say in the message where the name was given.
     """
     if not re.fullmatch(PERSON, name):
-        shown = repr(name if len(name) <= _QUOTED else f"{name[:_QUOTED]}...")
-        raise InputError(f"{field}={shown} is not a name of 1 to 64 visible characters", place=place)
+        problem = f"{field}={shorten(name, _QUOTED)!r} is not a name of 1 to 64 visible characters"
+        raise InputError(problem, place=place)

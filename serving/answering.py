@@ -120,8 +120,7 @@ def refuse_other_options(option_names: Collection[str], chosen: Judging | Import
 
 def print_skipped(skipped: Sequence[InputError]) -> None:
     """Print each error, then the number of errors, on stderr; print nothing if `skipped` is empty."""
-    for error in skipped:
-        sys.stderr.write(f"skipped: {error}\n")
+    sys.stderr.writelines(f"skipped: {error}\n" for error in skipped)
     if skipped:
         sys.stderr.write(f"skipped {len(skipped)} in all\n")
 

@@ -48,8 +48,7 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
             raise InputError(f'has the column "{name}" twice', file=path, line=1)
     for column in columns:
         if column not in table:
-            present = ", ".join(table.columns)
-            raise InputError(f'has no column "{column}"; found {present}', file=path, line=1)
+            raise InputError(f'has no column "{column}"; found {", ".join(table.columns)}', file=path, line=1)
     return table.set_axis(_lines_of_rows(path, len(table), options), axis="index")
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from data.errors import InputError
@@ -74,14 +73,11 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with name_write_errors(path, path.parent):
-        temporary = Path(tempfile.mkdtemp(PART, f".{path.name}.", path.parent))
-    try:
-        target = temporary / path.name
-        with name_write_errors(path, temporary):
-            yield target
-            target.replace(path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        temporary = TemporaryDirectory(PART, f".{path.name}.", path.parent, ignore_cleanup_errors=True)
+    with temporary as folder, name_write_errors(path, Path(folder)):
+        target = Path(folder, path.name)
+        yield target
+        target.replace(path)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from data.errors import InputError, shorten
+from data.tables.problems import shorten_names
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -52,12 +53,10 @@ def read_columns(
     ignored, as are index columns that pandas has written, unless in `dtypes`. `other_dtype` returns the type
     of any other column; without it, they are not converted, except times with a zone, to UTC, and those of
     lists, structs, maps or text that is not UTF-8 are left out. Texts in `blank` become missing. With missing
-    values, a column of the type boolean has the type object. InputError if the file is missing or not
-    Parquet, a column is missing or repeated or holds durations or times of day, a value cannot be converted,
-    or is missing in a column of the type int64 or bool.
+    values, a column of the type boolean has the type object. Errors are those of `Spec.read`.
     """
     with open_parquet(path) as file:
-        schema, kinds = file.schema_arrow, dict[str, Kind | None]()
+        schema, kinds = file.schema_arrow, dict[str, Kind]()
         _require_columns(schema.names, [name for name in dtypes if name not in optional], path)
         skipped = {*unwanted, *(_index_columns(schema) - dtypes.keys())}
         for field in schema:
@@ -66,12 +65,12 @@ def read_columns(
             if field.name in kinds:
                 raise InputError(f'has the column "{field.name}" twice', file=path)
             dtype = dtypes.get(field.name) or (other_dtype and other_dtype(field.name))
-            kind = KINDS[dtype] if dtype else None
+            kind = KINDS[dtype] if dtype else _UNTYPED
             if _is_flat(field.type):
                 kinds[field.name] = kind
             elif dtype or types.is_temporal(field.type):
                 # a duration or a time of day may be a measurement, and must not vanish
-                raise InputError(_other_type(field.name, field.type, kind or _UNTYPED), file=path)
+                raise InputError(_other_type(field.name, field.type, kind), file=path)
         table = file.read(columns=list(kinds))
     converted = {name: _convert_column(table, name, kind, blank, path) for name, kind in kinds.items()}
     columns = {name: column for name, column in converted.items() if column is not None}
@@ -113,9 +112,8 @@ def read_written_table(path: Path, columns: list[str] | None = None, **options: 
 def _require_columns(names: list[str], needed: list[str], path: Path) -> None:
     missing = [name for name in needed if name not in names]
     if missing:
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        present = ", ".join(names[:SHOWN]) or "none"
-        raise InputError(f"has no column {missing[0]!r}; found {present}{more}", file=path)
+        present = shorten_names(names, SHOWN) or "none"
+        raise InputError(f"has no column {missing[0]!r}; found {present}", file=path)
 
 
 def _other_type(name: str, dtype: pa.DataType, kind: Kind) -> str:
@@ -146,21 +144,21 @@ def _is_text(dtype: pa.DataType) -> bool:
 
 
 def _convert_column(
-    table: pa.Table, name: str, kind: Kind | None, blank: Collection[str], path: Path
+    table: pa.Table, name: str, kind: Kind, blank: Collection[str], path: Path
 ) -> pa.ChunkedArray | None:
-    """Return a column converted to its kind; None if it has no kind and cannot be read."""
-    column, cast = table.column(name), _in_utc if kind is None else kind.cast
+    """Return a column converted to its kind; None if it has no type and cannot be read."""
+    column = table.column(name)
     try:
-        converted = cast(_decode_text(column, blank))
+        converted = kind.cast(_decode_text(column, blank))
     except (pa.ArrowException, ValueError) as exc:
-        if kind is None:
+        if kind is _UNTYPED:
             return None
         if not len(column):
             raise InputError(_other_type(name, column.type, kind), file=path) from exc
-        row = _first_wrong(column, lambda part: cast(_decode_text(part, blank)))
+        row = _first_wrong(column, lambda part: kind.cast(_decode_text(part, blank)))
         problem = f'{name}="{_shown_cell(column, row)}" is not {kind.words}'
         raise InputError(problem, file=path, place=f"row {row}") from exc
-    if kind is not None and not kind.gaps and converted.null_count:
+    if not kind.gaps and converted.null_count:
         row = pc.index(converted.is_null(), True).as_py()
         raise InputError(f"{name} is missing; expected {kind.words}", file=path, place=f"row {row}")
     return converted
@@ -210,10 +208,6 @@ def _in_utc(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.timestamp(column.type.unit, "UTC")) if zoned else column
 
 
-def _to_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return _without_nan(column).cast(pa.large_string())
-
-
 def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
     # precision lost beyond 2**53 does not matter for measurements
     return _refuse_times(column).cast(options=pc.CastOptions(pa.float64(), allow_float_truncate=True))
@@ -254,7 +248,7 @@ def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
 _WHOLE, _TRUTH = "a whole number", "true or false"
 #: Kinds by the types in specs of tables.
 KINDS = {
-    "str": Kind("text", _to_text),
+    "str": Kind("text", lambda column: _without_nan(column).cast(pa.large_string())),
     "float64": Kind("a number", _to_number),
     "int64": Kind(_WHOLE, _to_whole, gaps=False),
     "Int64": Kind(_WHOLE, _to_whole),
@@ -262,5 +256,5 @@ KINDS = {
     "boolean": Kind(_TRUTH, _to_truth),
     "datetime64[us, UTC]": Kind("a time with a time zone", _to_time),
 }
-#: The kind of a column without a type in the spec, in messages.
+#: The kind of a column without a type in the spec.
 _UNTYPED = Kind("a number, a text, a date or a timestamp", _in_utc)

@@ -89,8 +89,9 @@ class Spec:
         """Return the table in a Parquet file, with the columns of `dtypes` first, in their types.
 
         Optional columns that the file does not have are filled with missing values. With `may_lack`, a
-        missing file gives an empty table. InputError if the file or another column is missing, or a value
-        cannot be converted.
+        missing file gives an empty table. InputError if the file is missing or not Parquet, another column is
+        missing, a column is repeated or holds durations or times of day, a value cannot be converted, or is
+        missing in a column of the type int64 or bool.
         """
         if self.may_lack and not path.exists():
             return with_dtypes(None, self.dtypes)
@@ -116,17 +117,11 @@ class Spec:
             if not pd.isna(row[name]) and row[name] != ""
         )
 
-    def _broken_rules(self, table: pd.DataFrame, name: str) -> dict[int, tuple[str, str]]:
+    def _broken_rules(self, table: pd.DataFrame) -> dict[int, tuple[str, str]]:
         """Return the problem by wrong row, and the column if the row has no value there, else "".
 
         The first of several broken rules counts.
         """
-        for column in dict.fromkeys(rule.column for rule in self.rules):
-            if column not in table:
-                raise InputError(f"the column {column} must be there", place=name)
-            dtype, expected = str(table[column].dtype), self.dtypes.get(column)
-            if expected and dtype.casefold() != expected.casefold():
-                raise InputError(f"the column {column} holds {dtype}; expected {expected}", place=name)
         problems: dict[int, tuple[str, str]] = {}
         for rule in self.rules:
             values = table[rule.column]
@@ -147,10 +142,10 @@ class Spec:
 
         A row is wrong if it breaks a rule, or if an earlier valid row has equal values in the columns
         `unique`. InputError, which calls the table `name`, at the first wrong row, unless
-        ``problems.keep_going``; and if a column is missing or has another type.
+        ``problems.keep_going``. The table must have the columns of all rules.
         """
         rows, keys = table.reset_index(drop=True), list(self.unique)
-        wrong = self._broken_rules(rows, name)
+        wrong = self._broken_rules(rows)
         for row, (problem, missing) in wrong.items():
             has_keys = keys and missing not in keys
             place = self._describe_row(rows.loc[row, keys]) if has_keys else f"{name} row {row}"
@@ -264,17 +259,11 @@ def with_dtypes(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
 
 
 def read_table(
-    path: Path,
-    dtypes: Mapping[str, str],
-    optional: Collection[str] = (),
-    other_dtype: Callable[[str], str] | None = None,
+    path: Path, dtypes: Mapping[str, str], other_dtype: Callable[[str], str] | None = None
 ) -> pd.DataFrame:
     """Return a Parquet table: the columns of `dtypes` with their types, then all others.
 
-    Columns in `optional` may be absent, and are then filled with missing values; `other_dtype` returns the
-    type of another column by name. Without it, other columns are not converted; lists, structs, maps and text
-    that is not UTF-8 are left out. InputError if the file is missing or not Parquet, a column is missing or
-    repeated or holds durations or times of day, a value cannot be converted, or is missing in a column of the
-    type int64 or bool.
+    `other_dtype` returns the type of another column by name; without it, other columns are not converted (see
+    `Spec`). Errors are those of `Spec.read`.
     """
-    return Spec(dtypes, optional, other_dtype=other_dtype).read(path)
+    return Spec(dtypes, other_dtype=other_dtype).read(path)

@@ -143,7 +143,7 @@ class WholeDocument(Attributes):
     def __init__(self, document: Document) -> None:
         self.document = document
         self._lines: dict[Element, int] = {}
-        for events in _LimitedParser(document, whole=True).parse_chunks(MAX_WHOLE):
+        for events in _LimitedParser(document, whole=True).parse_chunks():
             self._lines |= {element: line for opened, element, line, _ in events if opened}
         self.root = next(iter(self._lines))
 
@@ -186,7 +186,7 @@ class _LimitedParser:
 
     Limits are needed because Expat keeps a tag, comment or instruction until its end, and every name until
     the end of the document. With `whole`, elements keep their children, and all of their text before the
-    first one.
+    first one; the document is then limited to `MAX_WHOLE` bytes.
     """
 
     def __init__(self, document: Document, *, whole: bool = False) -> None:
@@ -205,16 +205,16 @@ class _LimitedParser:
         self._text_before_child: list[str] | None = None
         self._events: list[Event] = []
 
-    def parse_chunks(self, limit: int | None = None) -> Iterator[list[Event]]:
+    def parse_chunks(self) -> Iterator[list[Event]]:
         """Yield the events of each chunk; those before an error are yielded before it is raised."""
         try:
             with self._document.open() as file:
-                yield from self._parse_file(file, limit)
+                yield from self._parse_file(file)
         except OSError as exc:
             problem = "no such file" if isinstance(exc, FileNotFoundError) else exc.strerror
             raise InputError(problem or "cannot be read", file=self._document.name) from exc
 
-    def _parse_file(self, file: BinaryIO, limit: int | None) -> Iterator[list[Event]]:
+    def _parse_file(self, file: BinaryIO) -> Iterator[list[Event]]:
         fed = unparsed = 0
         ended = False
         while not ended:
@@ -226,19 +226,17 @@ class _LimitedParser:
             if not fed and b"\0" in chunk and not chunk.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise MalformedError("is a binary file; expected XML", file=self._document.name)
             fed += len(chunk)
-            if limit is not None and fed > limit:
-                problem = f"is larger than {limit >> 20} MB; it is read whole, up to that"
+            if self._whole and fed > MAX_WHOLE:
+                problem = f"is larger than {MAX_WHOLE >> 20} MB; it is read whole, up to that"
                 raise InputError(problem, file=self._document.name)
             self._events = []
             try:
                 self._parser.Parse(chunk, ended)
-            except InputError:
-                yield self._events
-                raise
             except (expat.ExpatError, ValueError, LookupError) as exc:
-                yield self._events
                 raise self._malformed(exc) from exc
-            yield self._events
+            finally:
+                # also those before an error
+                yield self._events
             unparsed = fed - self._parser.CurrentByteIndex
             if unparsed > MAX_TAG:
                 raise self._error_here(f"has a tag, comment or instruction of more than {MAX_TAG} bytes")

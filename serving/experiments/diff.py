@@ -29,7 +29,6 @@ _DIGITS = 12
 
 
 def _format_value(value: Any) -> str:
-    """Return a parameter or a count as text: None as a dash, a list joined by ", ", an int with commas."""
     if value is None:
         return "\N{EN DASH}"
     if isinstance(value, list):
@@ -39,7 +38,6 @@ def _format_value(value: Any) -> str:
 
 
 def _change_texts(change: ValueChange) -> tuple[str, str, str]:
-    """Return the name and both values of a change as text; of the data's digest, 12 characters."""
     values = change.before, change.after
     if change.name == "digest":
         before, after = (str(value or "")[:_DIGITS] for value in values)
@@ -49,11 +47,6 @@ def _change_texts(change: ValueChange) -> tuple[str, str, str]:
 
 
 def _score_texts(change: ScoreChange) -> tuple[str, str, str, str, str]:
-    """Return the name of a score, both values, their difference with its interval, and its direction.
-
-    If lower is better, they are ``6.4 %`` and ``+1.2 (+0.3 to +2.1 points)``, otherwise ``0.064`` and
-    ``+0.012 (+0.003 to +0.021)``. Minus is U+2212.
-    """
     values, difference = (change.before, change.after), change.difference
     differences = difference.observed, difference.low, difference.high
     if change.lower_is_better:
@@ -68,7 +61,6 @@ def _score_texts(change: ScoreChange) -> tuple[str, str, str, str, str]:
 
 
 def _format_statement(judgement: Statement) -> str:
-    """Return a verdict with its value and threshold as text: ``pass: 0.113 (threshold 0.420)``."""
     if judgement.value is None:
         return judgement.verdict
     if judgement.threshold is None:
@@ -77,13 +69,11 @@ def _format_statement(judgement: Statement) -> str:
 
 
 def _compared_names(best: EntryComparison) -> str:
-    """Return a text such as ``verdicts: forest → logistic, 120 common cases``; equal names are given once."""
     names = best.after if best.before == best.after else f"{best.before} \N{RIGHTWARDS ARROW} {best.after}"
     return f"{best.what}: {names}, {with_noun(best.common, 'common case')}"
 
 
 def _flips_summary(best: EntryComparison) -> str:
-    """Return a text such as ``3 verdicts flipped: 2 became right, 1 wrong``, or ``no verdict flipped``."""
     righted = sum(flipped_case.righted for flipped_case in best.flipped)
     wronged = len(best.flipped) - righted
     if not best.flipped:

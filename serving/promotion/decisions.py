@@ -47,9 +47,7 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
     cannot be loaded or fails its test request, the reason is empty or has (with figures) over 2000
     characters, the champion has changed meanwhile, or the registry does not answer.
     """
-    endpoint_of_model(name)
-    by = _deciding_person(by)
-    sync_if_moved(name)
+    by = _begin_decision(name, by)
     number = version.removeprefix("v")
     if not number.isascii() or not number.isdigit():
         raise InputError(f'version "{version}" of {name} is not a number, such as 2')
@@ -65,16 +63,11 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
 def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision:
     """Make the previous champion of the registered model `name` champion again, and return the decision.
 
-    `by` is the deciding person, by default the current user. The present champion becomes challenger
-    (``instead`` in the result); a second rollback goes one champion further back. Stored figures on how often
-    both agree in shadow mode are added to the reason. InputError if no endpoint uses `name`, `by` has not 1
-    to 64 visible characters, the model has no champion or had none before, if that version does not exist any
-    more, cannot be loaded or fails its test request, if the reason is empty or has (with figures) over 2000
-    characters, if another version has become champion meanwhile, or if the registry does not answer.
+    The present champion becomes challenger (``instead`` in the result); a second rollback goes one champion
+    further back. `by`, `reason` and errors are those of `promote`; InputError, too, if the model has no
+    champion or had none before, or if that version does not exist any more.
     """
-    endpoint_of_model(name)
-    by = _deciding_person(by)
-    sync_if_moved(name)
+    by = _begin_decision(name, by)
     champion = version_of(name, CHAMPION)
     if champion is None:
         raise InputError(f"{name} has no champion; make one with: perfjudge promote {name} VERSION")
@@ -88,9 +81,12 @@ def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision
     return _make_champion(former, champion, "rollback", reason, by)
 
 
-def _deciding_person(by: str | None) -> str:
+def _begin_decision(name: str, by: str | None) -> str:
+    """Check the model's name and the deciding person, who is returned; record moves made by others."""
+    endpoint_of_model(name)
     person = (by or "").strip() or current_user()
     require_person(person, "--by")
+    sync_if_moved(name)
     return person
 
 

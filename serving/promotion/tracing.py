@@ -198,7 +198,6 @@ def _compare_answers(original: GivenAnswer, content: bytes) -> ReplayCheck:
 
 
 def _answer_values(shown: str, content: bytes) -> Iterator[tuple[str, Any]]:
-    """Yield the place and value of each value in JSON or XML, or of each line of other text."""
     if shown == "json":
         yield from _json_values(json.loads(content), "")
     elif shown in {"xml", "junit"}:

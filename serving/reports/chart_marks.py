@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,9 +60,7 @@ def hover_shapes(
     page = (axes.transAxes - figure.transFigure).transform(np.clip(within, 0, 1).reshape(-1, 2))
     inches: Floats = figure.get_size_inches()
     boxes = 72 * inches * page.reshape(-1, 2, 2)
-    for box, is_visible, (_, tooltip) in zip(boxes, visible, hover_areas, strict=True):
-        if not is_visible:
-            continue
+    for box, (_, tooltip) in compress(zip(boxes, hover_areas, strict=True), visible):
         (left, low), (right, high) = box.min(axis=0), box.max(axis=0)
         top, wide, tall = 72 * inches[1] - high, right - left, high - low
         if wide or tall:
@@ -241,7 +240,7 @@ class Boxes:
         """Draw the boxes and their whiskers."""
         complete = [place for place, five in enumerate(self.fives) if not np.isnan(five).any()]
         names, thin = ("whislo", "q1", "med", "q3", "whishi"), {"color": INK, "linewidth": 0.8}
-        artists = axes.bxp(
+        axes.bxp(
             [dict(zip(names, self.fives[place].tolist(), strict=True)) for place in complete],
             positions=[place + self.shift for place in complete], widths=self.width,
             orientation="vertical" if self.upright else "horizontal",
@@ -250,9 +249,9 @@ class Boxes:
             # ink is hardly visible on the darkest fill
             medianprops={"color": PAPER if FILLS[self.fill] == SERIES[0] else INK, "linewidth": 2},
             whiskerprops=thin, capprops=thin,
+            # without boxes, matplotlib could not set a label
+            label=self.name if complete else None,
         )  # fmt: skip
-        if self.name and artists["boxes"]:
-            artists["boxes"][0].set_label(self.name)
 
     def hover_areas(self) -> Iterator[HoverArea]:
         """Yield each box with its whiskers."""

@@ -59,7 +59,6 @@ def main() -> None:
 
 
 def _find_challengers(settings: ServerSettings) -> Judges:
-    """Return, by path, each endpoint that supports shadow mode and its challenger, which need not exist."""
     judges, given = {}, settings.options
     for endpoint in all_endpoints():
         if endpoint.shadow is not None and endpoint.model is not None and endpoint.loader is not None:

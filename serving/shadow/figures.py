@@ -203,13 +203,8 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
         return ShadowReport(running, {}, [], [])
     with _open_database(path, "read") as store:
         lost = dict(store.execute("SELECT reason, count FROM lost ORDER BY reason"))
-        rows = store.execute(
-            "SELECT at, name, champion, challenger, source, case_id, about, champion_verdict, "
-            "challenger_verdict, "
-            "champion_probability, challenger_probability FROM disagreements ORDER BY number DESC LIMIT ?",
-            (TOLD,),
-        )
-        differ = [Disagreed(at, Contenders(*rest[:4]), Disagreement(*rest[4:])) for at, *rest in rows]
+        rows = store.execute("SELECT * FROM disagreements ORDER BY number DESC LIMIT ?", (TOLD,))
+        differ = [Disagreed(at, Contenders(*rest[:4]), Disagreement(*rest[4:])) for _, at, *rest in rows]
         return ShadowReport(running, lost, _read_figures(store), differ)
 
 

@@ -175,10 +175,9 @@ def _supervise_process(settings: ServerSettings, ended: Event) -> None:
         ) as process:
             while process.poll() is None and not ended.wait(0.2):
                 pass
-            assert process.stdin is not None
-            process.stdin.close()
             try:
-                process.wait(_ENDING)
+                # closes its standard input, and waits
+                process.communicate(timeout=_ENDING)
             except subprocess.TimeoutExpired:
                 process.kill()
         if not ended.is_set():

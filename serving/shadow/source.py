@@ -13,7 +13,7 @@ from serving.answering import plugin_for_source, refuse_other_options, rejudge_s
 from serving.http.bodies import JSON
 from serving.reports.text_tables import text_table
 from serving.shadow import figures
-from serving.shadow.figures import Contenders, OpinionCounts
+from serving.shadow.figures import Contenders, Disagreement, OpinionCounts
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
 #: Maximum number of disagreements in the text.
@@ -60,20 +60,14 @@ def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool,
     old, new = f"v{agreement.champion}", f"v{agreement.challenger}"
     lines = [f"{agreement.name} {old} (champion) and {new} (challenger): {agreement.summary}"]
     if differences:
-        rows = [
-            (
-                case.case,
-                case.about,
-                _format_verdict(case.champion, case.champion_probability),
-                _format_verdict(case.challenger, case.challenger_probability),
-            )
-            for case in differences[:TOLD]
-        ]
+        rows = map(_table_row, differences[:TOLD])
         lines.append(text_table(("comparison", "of", old, new), rows).rstrip())
     if len(differences) > TOLD:
         lines.append(f"and {len(differences) - TOLD} more (--json)")
     return "\n".join(lines)
 
 
-def _format_verdict(verdict: str, probability: float | None) -> str:
-    return verdict if probability is None else f"{verdict} {probability:.3f}"
+def _table_row(case: Disagreement) -> tuple[str, ...]:
+    judged = (case.champion, case.champion_probability), (case.challenger, case.challenger_probability)
+    texts = (verdict if share is None else f"{verdict} {share:.3f}" for verdict, share in judged)
+    return case.case, case.about, *texts

@@ -18,7 +18,7 @@ from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from data.tables.parquet import read_written_table
-from data.tables.specs import read_table
+from data.tables.specs import Spec, read_table
 from tests.data.corun import rows as corun_rows
 from tests.data.matrices import rows as matrix_rows
 from tests.data.refusals import refusal
@@ -48,7 +48,7 @@ def written(tmp_path, metadata=None, **columns):
 
 
 def read(path, optional=()):
-    return read_table(path, DTYPES, optional)
+    return Spec(DTYPES, optional).read(path)
 
 
 @pytest.mark.parametrize(

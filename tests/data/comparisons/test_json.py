@@ -223,8 +223,3 @@ def test_a_broken_table_is_refused_with_column_and_row(tables, table, column, va
     replace(tables, comparisons=tables.comparisons.assign(later_to=1)).without_flaws(Problems())
     broken = replace(tables, **{table: getattr(tables, table).assign(**{column: value})})
     assert refusal(broken.without_flaws, Problems()) == f"{table} row 0: {message}"
-
-
-def test_a_missing_column_of_tables_is_named(tables):
-    broken = replace(tables, comparisons=tables.comparisons.drop(columns="comparison_id"))
-    assert refusal(broken.without_flaws, Problems()) == "comparisons: the column comparison_id must be there"
