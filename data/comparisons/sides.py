@@ -65,8 +65,7 @@ class Versions:
         """
         if "version" not in results or not results["version"].notna().any():
             return None
-        begins = (np.diff(ordered.orders) != 0) | (np.diff(ordered.series) != 0)
-        starts = np.flatnonzero(np.append(True, begins))
+        starts = np.flatnonzero(np.diff(ordered.version_numbers, prepend=0))
         head = results[["benchmark", "machine", "version", "better"]].iloc[ordered.place[starts]]
         name = head.groupby(["benchmark", "machine", "version"], sort=False).ngroup()
         return cls(
@@ -148,16 +147,12 @@ class Samples:
 
     def followed_by(self, other: Samples) -> Samples:
         """Return the lists of this object, then those of `other`; arrays are copied only if they differ."""
-        if self.shares_values(other):
-            values, orders, behind = self.values, self.orders, 0
-        else:
-            values, orders = np.append(self.values, other.values), np.append(self.orders, other.orders)
+        values, orders, behind = self.values, self.orders, 0
+        if not self.shares_values(other):
+            values, orders = np.append(values, other.values), np.append(orders, other.orders)
             behind = len(self.values)
-        starts, stops = (
-            np.append(self.starts, other.starts + behind),
-            np.append(self.stops, other.stops + behind),
-        )
-        return Samples(values, orders, starts, stops)
+        starts = np.append(self.starts, other.starts + behind)
+        return Samples(values, orders, starts, np.append(self.stops, other.stops + behind))
 
     def shares_values(self, other: Samples) -> bool:
         """Return whether `other` has the identical (not only an equal) array of values."""
@@ -170,12 +165,10 @@ class Samples:
 
     def divided_by_powers(self, exponents: Ints) -> Samples:
         """Return a copy with list ``i`` divided by 2**exponents[i], clipped to -2**256 to 2**256."""
-        owner = np.repeat(np.arange(len(self.starts)), self.lengths)
+        owner, place = flatten_samples(self)
         stops = np.cumsum(self.lengths)
-        starts = stops - self.lengths
-        place = np.arange(len(owner)) + (self.starts - starts)[owner]
         values = divide_by_powers(self.values[place], exponents[owner])
-        return Samples(values, self.orders[place], starts, stops)
+        return Samples(values, self.orders[place], stops - self.lengths, stops)
 
     def samples_of_row(self, row: int) -> Floats:
         """Return the samples of list `row`, shape (n_samples,), in the operation's unit; a view."""
@@ -228,8 +221,7 @@ class Samples:
         if not len(values):
             return self
         is_filled = self.lengths > 0
-        edge = np.zeros(len(values) + 1, bool)
-        edge[0] = True
+        edge = np.ones(len(values) + 1, bool)
         edge[1:-1] = orders[1:] != orders[:-1]
         edge[self.starts[is_filled]] = True
         edge[self.stops[is_filled]] = True
@@ -404,6 +396,24 @@ def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
     return None if np.isnan(stated).all() else stated
 
 
+def numbered_groups(sizes: Ints) -> tuple[Ints, Ints]:
+    """Return each member's group and its number within the group, both from 0, group by group.
+
+    `sizes`, shape (n_groups,), are the numbers of members; the results have shape (n_members,).
+    """
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    return group, np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def flatten_samples(samples: Samples) -> tuple[Ints, Ints]:
+    """Return the number of the list, and the index in ``samples.values``, of each sample, list by list.
+
+    Both have shape (n_samples,) and count from 0.
+    """
+    owner, within = numbered_groups(samples.lengths)
+    return owner, samples.starts[owner] + within
+
+
 def _row_medians(ordered: Floats) -> Floats:
     low, high = ordered[:, (ordered.shape[1] - 1) // 2], ordered[:, ordered.shape[1] // 2]
     # halving first is exact and avoids overflow
@@ -500,20 +510,20 @@ class _OrderedSamples:
         stops = self._first_position(series, first)
         starts = self._first_position(series, np.full(len(series), np.iinfo(np.int32).min, np.int64))
         if len(self.series):
-            newest = self._version_numbers[np.maximum(stops - 1, 0)]
-            starts = np.maximum(starts, np.searchsorted(self._version_numbers, newest - HISTORY_VERSIONS + 1))
+            newest = self.version_numbers[np.maximum(stops - 1, 0)]
+            starts = np.maximum(starts, np.searchsorted(self.version_numbers, newest - HISTORY_VERSIONS + 1))
         return Samples(self.values, self.orders, np.minimum(starts, stops), stops)
 
     def samples_after(self, series: Ints, last: Ints, end: Ints) -> Samples:
         """Return the samples of the first `LATER_VERSIONS` versions after `last`, but none after `end`."""
         starts, stops = self._first_position(series, last + 1), self._first_position(series, end + 1)
         if len(self.series):
-            oldest = self._version_numbers[np.minimum(starts, len(self.series) - 1)]
-            stops = np.minimum(stops, np.searchsorted(self._version_numbers, oldest + LATER_VERSIONS))
+            oldest = self.version_numbers[np.minimum(starts, len(self.series) - 1)]
+            stops = np.minimum(stops, np.searchsorted(self.version_numbers, oldest + LATER_VERSIONS))
         return Samples(self.values, self.orders, starts, np.maximum(starts, stops))
 
     @cached_property
-    def _version_numbers(self) -> Ints:
+    def version_numbers(self) -> Ints:
         """Consecutive number of each sample's version over all series, shape (n_samples,)."""
         begins = (np.diff(self.orders, prepend=0) != 0) | (np.diff(self.series, prepend=-1) != 0)
         return np.cumsum(begins)
@@ -522,6 +532,5 @@ class _OrderedSamples:
 def _match_configurations(series: Ints, comparison_key: Ints) -> tuple[Ints, Ints]:
     first = np.searchsorted(series, comparison_key * _THREADS)
     counts = np.searchsorted(series, (comparison_key + 1) * _THREADS) - first
-    comparison = np.repeat(np.arange(len(comparison_key)), counts)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    comparison, within = numbered_groups(counts)
     return comparison, series[first[comparison] + within]
