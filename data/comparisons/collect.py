@@ -295,12 +295,5 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     with replacing(directory / "reference.parquet") as temporary:
         reference.to_parquet(temporary, index=False, compression="zstd")
     left_out = sorted({note.problem for note in session.journal.notes} - {""})
-    return session.write_results(
-        path,
-        suite,
-        measured,
-        measured=len(measured.results),
-        failures=left_out,
-        pinned=pinned.settings,
-        left_out=left_out,
-    )
+    settings, n_results = {"pinned": pinned.settings, "left_out": left_out}, len(measured.results)
+    return session.write_results(path, suite, measured, measured=n_results, failures=left_out, **settings)

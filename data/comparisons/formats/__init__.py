@@ -139,9 +139,9 @@ def _with_csv_labels(
 def read_tables(
     name: str,
     paths: list[Path],
-    *,
     label_rules: LabelRules | None = None,
     measure: Measure | None = None,
+    *,
     keep_going: bool = False,
 ) -> Reading[ComparisonTables]:
     """Return the tables of `paths`, with errors of skipped parts (``skipped``) and ``notes`` on assumptions.

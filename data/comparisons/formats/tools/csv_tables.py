@@ -9,11 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from data.comparisons.formats.tools.measurement import (
-    Measurement,
-    SourceFiles,
-    delimiter_of,
-)
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, delimiter_of
 from data.comparisons.formats.tools.recognition import Columns, tool_format
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.deferred import pd
