@@ -66,16 +66,11 @@ class Versions:
         if "version" not in results or not results["version"].notna().any():
             return None
         starts = np.flatnonzero(np.diff(ordered.version_numbers, prepend=0))
-        head = results[["benchmark", "machine", "version", "better"]].iloc[ordered.place[starts]]
-        name = head.groupby(["benchmark", "machine", "version"], sort=False).ngroup()
-        return cls(
-            ordered.values,
-            np.append(starts, len(results)),
-            ordered.series[starts],
-            operation[starts],
-            name.fillna(-1).to_numpy(np.int64),
-            np.asarray(head["better"] == "lower"),
-        )
+        keys = ["benchmark", "machine", "version"]
+        head = results[[*keys, "better"]].iloc[ordered.place[starts]]
+        name = head.groupby(keys, sort=False).ngroup().fillna(-1).to_numpy(np.int64)
+        edges, lower = np.append(starts, len(results)), np.asarray(head["better"] == "lower")
+        return cls(ordered.values, edges, ordered.series[starts], operation[starts], name, lower)
 
     def locate_targets(self, comparison: Ints, targets: Samples, n_comparisons: int) -> Siblings:
         """Return the positions of each comparison's target: that of its first configuration with samples.
@@ -342,24 +337,16 @@ class Sides:
         If any number requires it, every configuration is divided by the power of two above its baseline's
         median. The division is exact, so that ratios do not change in any digit.
         """
-        lists = (self.baseline, self.target, self.history, self.later)
-        arrays = {id(samples.values): samples.values for samples in lists}.values()
+        lists = {name: getattr(self, name) for name in ("baseline", "target", "history", "later")}
+        fives = self.baseline_five, self.target_five
+        arrays = {id(samples.values): samples.values for samples in lists.values()}.values()
         siblings = None if self.siblings is None else self.siblings.overflow_safe
-        numbers = (*arrays, self.baseline_five, self.target_five)
-        if siblings is self.siblings and all(map(are_squarable, numbers)):
+        if siblings is self.siblings and all(map(are_squarable, (*arrays, *fives))):
             return self
         exponents = exponents_of(self.baseline_five[:, 2])
-        baseline, target, history, later = (samples.divided_by_powers(exponents) for samples in lists)
-        return replace(
-            self,
-            baseline=baseline,
-            target=target,
-            history=history,
-            later=later,
-            baseline_five=divide_by_powers(self.baseline_five, exponents[:, None]),
-            target_five=divide_by_powers(self.target_five, exponents[:, None]),
-            siblings=siblings,
-        )
+        scaled = {name: samples.divided_by_powers(exponents) for name, samples in lists.items()}
+        before, after = (divide_by_powers(five, exponents[:, None]) for five in fives)
+        return replace(self, **scaled, baseline_five=before, target_five=after, siblings=siblings)
 
     @property
     def both_sides(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
@@ -429,20 +416,14 @@ def five_numbers(samples: Samples) -> Floats:
     five = np.full((len(samples.starts), len(FIVE_NUMBERS)), np.nan)
     # data.comparisons.validity reports infinite numbers and overflow
     with np.errstate(invalid="ignore", over="ignore"):
-        for rows, matrix in samples.sorted_matrices:
-            five[rows] = _row_five_numbers(matrix)
-    return five
-
-
-def _row_five_numbers(ordered: Floats) -> Floats:
-    """Return the five numbers of ascending rows; equal to ``numpy.quantile``, but faster."""
-    low, high, weight, rest, near = _quantile_positions(ordered.shape[1])
-    below, above = ordered[:, low], ordered[:, high]
-    step = above - below
-    five = np.where(near, above - step * rest, below + step * weight)
-    unknown = np.isnan(ordered[:, -1])
-    if unknown.any():
-        five[unknown] = np.nan
+        for rows, ordered in samples.sorted_matrices:
+            # equal to numpy.quantile, but faster
+            low, high, weight, rest, near = _quantile_positions(ordered.shape[1])
+            below, above = ordered[:, low], ordered[:, high]
+            step = above - below
+            numbers = np.where(near, above - step * rest, below + step * weight)
+            numbers[np.isnan(ordered[:, -1])] = np.nan
+            five[rows] = numbers
     return five
 
 

@@ -76,9 +76,8 @@ def newest_change(
         between.append(Shift("drop", recent, recent, 0.0))
     whole = [*(shift for shift in shifts if shift.last <= baseline), *between]
     levels = SeriesLevels.fit(logs, whole)
-    low, high = sorted(
-        sign * float(np.expm1(end)) for end in _interval(logs, levels, whole, baseline, newest)
-    )
+    ends = _interval(logs, levels, whole, baseline, newest)
+    low, high = sorted(sign * float(np.expm1(end)) for end in ends)
     change = sign * float(np.expm1(levels.difference(baseline, newest)[0]))
     course = levels.course
     since = _last_crossing(sign * (course - course[baseline]), between, worse=change < 0)
