@@ -127,13 +127,10 @@ def _result_rows(
         key = entry.change, entry.number
         if entry.purpose == "run" and key in orders:
             series = Series(f"{operation.name}/{entry.threads}", *names, entry.threads)
-            run = {
-                "version": entry.change or f"pass {entry.number + 1}",
-                "order": orders[key],
-                "measured_at": pd.Timestamp(entry.at),
-            }
+            version, at = entry.change or f"pass {entry.number + 1}", pd.Timestamp(entry.at)
+            run = {**series._asdict(), "version": version, "order": orders[key], "measured_at": at}
             for value in entry.values:  # noqa: PD011 - a field, not pandas'
-                yield {**series._asdict(), **run, "value": value}
+                yield {**run, "value": value}
 
 
 def _iterate_pairings(

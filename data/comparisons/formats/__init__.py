@@ -200,9 +200,8 @@ def results_of_run(
         content_of(path)
     if kind in {"comparison-json", "comparison-xml", "sap-hana"}:
         raise InputError(f"is {kind}; expected the results of one run: {', '.join(RUNS)}", file=path)
-    results = ComparisonTables.join_tables(
-        list(stream_tables(kind, [path], problems or Problems(), measure=measure, chunk_rows=None))
-    ).results
+    chunks = stream_tables(kind, [path], problems or Problems(), measure=measure, chunk_rows=None)
+    results = ComparisonTables.join_tables(list(chunks)).results
     if results.empty:
         raise InputError("holds no results", file=path)
     if results["order"].min() != results["order"].max():

@@ -32,7 +32,6 @@ from data.tables.xml_stream import Document, root_of
 OPERATION = "operation"
 #: Properties with the time of measurement; the first one present is used.
 MOMENTS = ("starttime", "start_time", "measured_at", "date", "timestamp")
-_KEYS = ["benchmark", "operation", "unit", "better", "threads"]
 
 
 class RunSeries(NamedTuple):
@@ -144,7 +143,7 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
     results = results.assign(version=results["version"].fillna(results["order"].astype(str)))
     results = results.fillna(dict.fromkeys(("machine", "benchmark", "unit"), UNKNOWN))
     runs, run_names = pd.factorize(pd.MultiIndex.from_frame(results[["machine", "version", "benchmark"]]))
-    series, keys = pd.factorize(pd.MultiIndex.from_frame(results[_KEYS]))
+    series, keys = pd.factorize(pd.MultiIndex.from_frame(results[[*RunSeries._fields]]))
     place = np.lexsort((series, runs))
     runs, series = runs[place], series[place]
     all_series = [RunSeries(*key) for key in keys.tolist()]

@@ -45,9 +45,8 @@ def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     if all(len(orders) == 1 for orders in numbers.values()):
         keys["the numbers that the source gives them"] = lambda name: min(numbers[name])
     keys["their names"] = natural_key
-    candidates = [
-        (sorted(sorted(by_version, key=natural_key), key=key), criterion) for criterion, key in keys.items()
-    ]
+    names = sorted(by_version, key=natural_key)
+    candidates = [(sorted(names, key=key), criterion) for criterion, key in keys.items()]
     return next((order for order in candidates if _is_consistent(order[0], by_version)), candidates[0])
 
 
