@@ -140,13 +140,8 @@ class Workshop:
         """
         operation, place = variant.operation, f'operation "{variant.operation.name}"'
         done_work = max(1, round(work * (1 + variant.extra)))
-        values: dict[str, object] = {
-            "memory": self._memory,
-            "disk": self._disk,
-            **variant.settings,
-            "work": done_work,
-            "threads": threads,
-        }
+        values: dict[str, object] = {"memory": self._memory, "disk": self._disk, **variant.settings}
+        values |= {"work": done_work, "threads": threads}
         values["out"] = self._built_program(operation, values)
         command = fill_command(operation.command, place, **values)
         same, more = (operation.name, work, threads), 1 + max(0.0, variant.extra)

@@ -127,13 +127,10 @@ def _result_rows(
         key = entry.change, entry.number
         if entry.purpose == "run" and key in orders:
             series = Series(f"{operation.name}/{entry.threads}", *names, entry.threads)
-            run = {
-                "version": entry.change or f"pass {entry.number + 1}",
-                "order": orders[key],
-                "measured_at": pd.Timestamp(entry.at),
-            }
+            version, at = entry.change or f"pass {entry.number + 1}", pd.Timestamp(entry.at)
+            run = {**series._asdict(), "version": version, "order": orders[key], "measured_at": at}
             for value in entry.values:  # noqa: PD011 - a field, not pandas'
-                yield {**series._asdict(), **run, "value": value}
+                yield {**run, "value": value}
 
 
 def _iterate_pairings(
@@ -295,12 +292,5 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     with replacing(directory / "reference.parquet") as temporary:
         reference.to_parquet(temporary, index=False, compression="zstd")
     left_out = sorted({note.problem for note in session.journal.notes} - {""})
-    return session.write_results(
-        path,
-        suite,
-        measured,
-        measured=len(measured.results),
-        failures=left_out,
-        pinned=pinned.settings,
-        left_out=left_out,
-    )
+    settings, n_results = {"pinned": pinned.settings, "left_out": left_out}, len(measured.results)
+    return session.write_results(path, suite, measured, measured=n_results, failures=left_out, **settings)

@@ -85,8 +85,7 @@ def number_with_noun(number: int, noun: str) -> str:
 
 def list_names(names: Sequence[str]) -> str:
     """Return the first 10 (`MAX_NAMES`) names, joined by commas, then "and N more" if there are more."""
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f"{', '.join(names[:MAX_NAMES])}{more}"
+    return shorten_names(names, MAX_NAMES)
 
 
 def _in_both(results: pd.DataFrame, keys: list[str]) -> pd.Series[bool]:

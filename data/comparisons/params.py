@@ -130,11 +130,8 @@ class Decide(Section):
         if self.max_false_negative_rate is not None and self.max_review_rate is not None:
             limits = "max_false_negative_rate and max_review_rate"
             raise ValueError(f"{limits} both set where unsure begins; expected one of them")
-        if self.costs is not None and {
-            self.max_false_negative_rate,
-            self.max_false_positive_rate,
-            self.max_review_rate,
-        } != {None}:
+        rates = {self.max_false_negative_rate, self.max_false_positive_rate, self.max_review_rate}
+        if self.costs is not None and rates != {None}:
             raise ValueError("costs set where unsure and fail begin; expected no limits")
         return self
 

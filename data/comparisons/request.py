@@ -195,10 +195,8 @@ OPTIONS = {
 def add_settings_note(request: JudgeRequest, name: str, problems: Problems) -> None:
     """Note in `problems` which keys of a request in the file `name` apply over HTTP only, if it has any."""
     if ignored := [key for key in OPTIONS if getattr(request, key)]:
-        options = ", ".join(OPTIONS[key] for key in ignored)
-        problems.add_note(
-            f"{name}: {', '.join(ignored)} apply over HTTP only; `perfjudge judge` has {options}"
-        )
+        keys, options = ", ".join(ignored), ", ".join(OPTIONS[key] for key in ignored)
+        problems.add_note(f"{name}: {keys} apply over HTTP only; `perfjudge judge` has {options}")
 
 
 Part = TypeVar("Part", bound=BaseModel)

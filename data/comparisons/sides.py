@@ -65,18 +65,12 @@ class Versions:
         """
         if "version" not in results or not results["version"].notna().any():
             return None
-        begins = (np.diff(ordered.orders) != 0) | (np.diff(ordered.series) != 0)
-        starts = np.flatnonzero(np.append(True, begins))
-        head = results[["benchmark", "machine", "version", "better"]].iloc[ordered.place[starts]]
-        name = head.groupby(["benchmark", "machine", "version"], sort=False).ngroup()
-        return cls(
-            ordered.values,
-            np.append(starts, len(results)),
-            ordered.series[starts],
-            operation[starts],
-            name.fillna(-1).to_numpy(np.int64),
-            np.asarray(head["better"] == "lower"),
-        )
+        starts = np.flatnonzero(np.diff(ordered.version_numbers, prepend=0))
+        keys = ["benchmark", "machine", "version"]
+        head = results[[*keys, "better"]].iloc[ordered.place[starts]]
+        name = head.groupby(keys, sort=False).ngroup().fillna(-1).to_numpy(np.int64)
+        edges, lower = np.append(starts, len(results)), np.asarray(head["better"] == "lower")
+        return cls(ordered.values, edges, ordered.series[starts], operation[starts], name, lower)
 
     def locate_targets(self, comparison: Ints, targets: Samples, n_comparisons: int) -> Siblings:
         """Return the positions of each comparison's target: that of its first configuration with samples.
@@ -148,16 +142,12 @@ class Samples:
 
     def followed_by(self, other: Samples) -> Samples:
         """Return the lists of this object, then those of `other`; arrays are copied only if they differ."""
-        if self.shares_values(other):
-            values, orders, behind = self.values, self.orders, 0
-        else:
-            values, orders = np.append(self.values, other.values), np.append(self.orders, other.orders)
+        values, orders, behind = self.values, self.orders, 0
+        if not self.shares_values(other):
+            values, orders = np.append(values, other.values), np.append(orders, other.orders)
             behind = len(self.values)
-        starts, stops = (
-            np.append(self.starts, other.starts + behind),
-            np.append(self.stops, other.stops + behind),
-        )
-        return Samples(values, orders, starts, stops)
+        starts = np.append(self.starts, other.starts + behind)
+        return Samples(values, orders, starts, np.append(self.stops, other.stops + behind))
 
     def shares_values(self, other: Samples) -> bool:
         """Return whether `other` has the identical (not only an equal) array of values."""
@@ -170,12 +160,10 @@ class Samples:
 
     def divided_by_powers(self, exponents: Ints) -> Samples:
         """Return a copy with list ``i`` divided by 2**exponents[i], clipped to -2**256 to 2**256."""
-        owner = np.repeat(np.arange(len(self.starts)), self.lengths)
+        owner, place = flatten_samples(self)
         stops = np.cumsum(self.lengths)
-        starts = stops - self.lengths
-        place = np.arange(len(owner)) + (self.starts - starts)[owner]
         values = divide_by_powers(self.values[place], exponents[owner])
-        return Samples(values, self.orders[place], starts, stops)
+        return Samples(values, self.orders[place], stops - self.lengths, stops)
 
     def samples_of_row(self, row: int) -> Floats:
         """Return the samples of list `row`, shape (n_samples,), in the operation's unit; a view."""
@@ -228,8 +216,7 @@ class Samples:
         if not len(values):
             return self
         is_filled = self.lengths > 0
-        edge = np.zeros(len(values) + 1, bool)
-        edge[0] = True
+        edge = np.ones(len(values) + 1, bool)
         edge[1:-1] = orders[1:] != orders[:-1]
         edge[self.starts[is_filled]] = True
         edge[self.stops[is_filled]] = True
@@ -350,24 +337,16 @@ class Sides:
         If any number requires it, every configuration is divided by the power of two above its baseline's
         median. The division is exact, so that ratios do not change in any digit.
         """
-        lists = (self.baseline, self.target, self.history, self.later)
-        arrays = {id(samples.values): samples.values for samples in lists}.values()
+        lists = {name: getattr(self, name) for name in ("baseline", "target", "history", "later")}
+        fives = self.baseline_five, self.target_five
+        arrays = {id(samples.values): samples.values for samples in lists.values()}.values()
         siblings = None if self.siblings is None else self.siblings.overflow_safe
-        numbers = (*arrays, self.baseline_five, self.target_five)
-        if siblings is self.siblings and all(map(are_squarable, numbers)):
+        if siblings is self.siblings and all(map(are_squarable, (*arrays, *fives))):
             return self
         exponents = exponents_of(self.baseline_five[:, 2])
-        baseline, target, history, later = (samples.divided_by_powers(exponents) for samples in lists)
-        return replace(
-            self,
-            baseline=baseline,
-            target=target,
-            history=history,
-            later=later,
-            baseline_five=divide_by_powers(self.baseline_five, exponents[:, None]),
-            target_five=divide_by_powers(self.target_five, exponents[:, None]),
-            siblings=siblings,
-        )
+        scaled = {name: samples.divided_by_powers(exponents) for name, samples in lists.items()}
+        before, after = (divide_by_powers(five, exponents[:, None]) for five in fives)
+        return replace(self, **scaled, baseline_five=before, target_five=after, siblings=siblings)
 
     @property
     def both_sides(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
@@ -404,6 +383,24 @@ def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
     return None if np.isnan(stated).all() else stated
 
 
+def numbered_groups(sizes: Ints) -> tuple[Ints, Ints]:
+    """Return each member's group and its number within the group, both from 0, group by group.
+
+    `sizes`, shape (n_groups,), are the numbers of members; the results have shape (n_members,).
+    """
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    return group, np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def flatten_samples(samples: Samples) -> tuple[Ints, Ints]:
+    """Return the number of the list, and the index in ``samples.values``, of each sample, list by list.
+
+    Both have shape (n_samples,) and count from 0.
+    """
+    owner, within = numbered_groups(samples.lengths)
+    return owner, samples.starts[owner] + within
+
+
 def _row_medians(ordered: Floats) -> Floats:
     low, high = ordered[:, (ordered.shape[1] - 1) // 2], ordered[:, ordered.shape[1] // 2]
     # halving first is exact and avoids overflow
@@ -419,20 +416,14 @@ def five_numbers(samples: Samples) -> Floats:
     five = np.full((len(samples.starts), len(FIVE_NUMBERS)), np.nan)
     # data.comparisons.validity reports infinite numbers and overflow
     with np.errstate(invalid="ignore", over="ignore"):
-        for rows, matrix in samples.sorted_matrices:
-            five[rows] = _row_five_numbers(matrix)
-    return five
-
-
-def _row_five_numbers(ordered: Floats) -> Floats:
-    """Return the five numbers of ascending rows; equal to ``numpy.quantile``, but faster."""
-    low, high, weight, rest, near = _quantile_positions(ordered.shape[1])
-    below, above = ordered[:, low], ordered[:, high]
-    step = above - below
-    five = np.where(near, above - step * rest, below + step * weight)
-    unknown = np.isnan(ordered[:, -1])
-    if unknown.any():
-        five[unknown] = np.nan
+        for rows, ordered in samples.sorted_matrices:
+            # equal to numpy.quantile, but faster
+            low, high, weight, rest, near = _quantile_positions(ordered.shape[1])
+            below, above = ordered[:, low], ordered[:, high]
+            step = above - below
+            numbers = np.where(near, above - step * rest, below + step * weight)
+            numbers[np.isnan(ordered[:, -1])] = np.nan
+            five[rows] = numbers
     return five
 
 
@@ -500,20 +491,20 @@ class _OrderedSamples:
         stops = self._first_position(series, first)
         starts = self._first_position(series, np.full(len(series), np.iinfo(np.int32).min, np.int64))
         if len(self.series):
-            newest = self._version_numbers[np.maximum(stops - 1, 0)]
-            starts = np.maximum(starts, np.searchsorted(self._version_numbers, newest - HISTORY_VERSIONS + 1))
+            newest = self.version_numbers[np.maximum(stops - 1, 0)]
+            starts = np.maximum(starts, np.searchsorted(self.version_numbers, newest - HISTORY_VERSIONS + 1))
         return Samples(self.values, self.orders, np.minimum(starts, stops), stops)
 
     def samples_after(self, series: Ints, last: Ints, end: Ints) -> Samples:
         """Return the samples of the first `LATER_VERSIONS` versions after `last`, but none after `end`."""
         starts, stops = self._first_position(series, last + 1), self._first_position(series, end + 1)
         if len(self.series):
-            oldest = self._version_numbers[np.minimum(starts, len(self.series) - 1)]
-            stops = np.minimum(stops, np.searchsorted(self._version_numbers, oldest + LATER_VERSIONS))
+            oldest = self.version_numbers[np.minimum(starts, len(self.series) - 1)]
+            stops = np.minimum(stops, np.searchsorted(self.version_numbers, oldest + LATER_VERSIONS))
         return Samples(self.values, self.orders, starts, np.maximum(starts, stops))
 
     @cached_property
-    def _version_numbers(self) -> Ints:
+    def version_numbers(self) -> Ints:
         """Consecutive number of each sample's version over all series, shape (n_samples,)."""
         begins = (np.diff(self.orders, prepend=0) != 0) | (np.diff(self.series, prepend=-1) != 0)
         return np.cumsum(begins)
@@ -522,6 +513,5 @@ class _OrderedSamples:
 def _match_configurations(series: Ints, comparison_key: Ints) -> tuple[Ints, Ints]:
     first = np.searchsorted(series, comparison_key * _THREADS)
     counts = np.searchsorted(series, (comparison_key + 1) * _THREADS) - first
-    comparison = np.repeat(np.arange(len(comparison_key)), counts)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    comparison, within = numbered_groups(counts)
     return comparison, series[first[comparison] + within]

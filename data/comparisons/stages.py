@@ -179,21 +179,15 @@ def ingest_comparisons(section: Comparisons) -> Reading[ComparisonTables]:
     """
     source = section.ingest
     return formats.read_tables(
-        source.format,
-        [source.path],
-        label_rules=source.label_rules,
-        measure=source.measure,
-        keep_going=source.keep_going,
+        source.format, [source.path], source.label_rules, source.measure, keep_going=source.keep_going
     )
 
 
 def validate_comparisons(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
     """Return whether the measurements of each comparison are usable, and its training label, in order.
 
-    The table ``comparisons`` of the result has ``comparison_id, valid, reason`` (empty if valid) and
-    ``status``. ``valid`` is False for comparisons that cannot be judged or repeat an earlier one, whatever
-    the labels. ``status`` is "pass" or "fail", missing without labels or in a tie; `rule` ("majority" or
-    "dawid-skene") is how several annotators' labels are aggregated.
+    ``valid`` is False for comparisons that cannot be judged or repeat an earlier one, whatever the labels.
+    `rule` ("majority" or "dawid-skene") is how several annotators' labels are aggregated.
     """
     reasons = pd.Series(unusable_reasons(tables), dtype="str")
     names = tables.comparisons["comparison_id"]

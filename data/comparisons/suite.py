@@ -17,9 +17,7 @@ from data.tables.documents import Section
 Settings = dict[str, str | int | float]
 #: Unit and better direction by metric.
 METRICS = {
-    "seconds": ("s", "lower"),
-    "real": ("s", "lower"),
-    "cpu": ("s", "lower"),
+    **dict.fromkeys(("seconds", "real", "cpu"), ("s", "lower")),
     "rate": ("1/s", "higher"),
     "peak": ("KiB", "lower"),
 }

@@ -48,9 +48,8 @@ def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
     for (name, _, five), (other, _, other_five) in permutations(sides.both_sides):
         appears, median = (five[:, -1] <= 0) & (other_five[:, 2] > 0), other_five[:, 2]
         _note_wrong(reasons, sides, appears, f"{name} holds no value above 0, the {other}'s median", median)
-    lowest = {name: five.min(axis=1) for name, _, five in sides.both_sides} | {
-        "history": _lowest_nonpositive(sides.history)
-    }
+    lowest = {name: five.min(axis=1) for name, _, five in sides.both_sides}
+    lowest["history"] = _lowest_nonpositive(sides.history)
     for name, values in lowest.items():
         _note_wrong(reasons, sides, values <= 0, f"{name} holds a value that is not above 0", values)
     for name, samples, five in sides.both_sides:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Sides
+from data.comparisons.sides import Floats, Sides, flatten_samples
 from data.deferred import special
 from features.comparisons.earlier_runs import (
     EarlierRuns,
@@ -26,7 +26,7 @@ from features.comparisons.run_levels import (
     sample_variance,
     signed_logarithm,
 )
-from features.comparisons.summaries import MAD, flatten_samples, hodges_lehmann
+from features.comparisons.summaries import MAD, hodges_lehmann
 
 #: Between-run variation (standard deviation, as a share) assumed without evidence: the largest that a fail
 #: has to exceed, and the usual one, below which a change is not doubted.
@@ -119,19 +119,16 @@ class BuildShifts:
 def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     """Return the shifts of all operations of one machine, and their errors without a change.
 
-    ``own`` (per configuration) and ``whole`` (of the whole run) have ``value``, logarithms of ratios
-    (negative is worse; NaN in ``own`` unless the target and the runs before it have a level), the standard
-    ``error``, its degrees of ``freedom``, and ``usual_error``, equal in ``own``. ``removed`` is the part of
-    ``whole`` that ``own`` does not include. ``run_spread`` is the between-run standard deviation of each
-    configuration, a share; ``evidence`` names its source, "runs" or "operations". `levels` must have at least
-    `FEWEST` (5) operations with a level on both sides; this is not checked. The shift shared by all
-    operations is removed as far as it exceeds chance. With earlier runs, or several runs of a side, each
-    operation's variance between runs is shrunk towards the others' (moderated t, Smyth 2004), and scaled if
-    the shifts of the operations show that builds differ by more than runs (empirical null, Efron 2004); else
-    it is estimated from these shifts alone. Both assume that most operations are unchanged. The level of a
-    drifting history is that of its last runs or their trend; an outlying earlier run is left out. Where
-    heavier tails than normal ones fit the runs or improvements better, the degrees of freedom are lowered.
-    Where an earlier run had the shift, too, the error is raised, so that the shift is at most doubted.
+    ``own`` has NaN unless the target and the runs before it have a level; its ``usual_error`` is its
+    ``error``. `levels` must have at least `FEWEST` (5) operations with a level on both sides; this is not
+    checked. The shift shared by all operations is removed as far as it exceeds chance. With earlier runs, or
+    several runs of a side, each operation's variance between runs is shrunk towards the others' (moderated t,
+    Smyth 2004), and scaled if the shifts of the operations show that builds differ by more than runs
+    (empirical null, Efron 2004); else it is estimated from these shifts alone. Both assume that most
+    operations are unchanged. The level of a drifting history is that of its last runs or their trend; an
+    outlying earlier run is left out. Where heavier tails than normal ones fit the runs or improvements
+    better, the degrees of freedom are lowered. Where an earlier run had the shift, too, the error is raised,
+    so that the shift is at most doubted.
 
     assumed: between-run standard deviation, as a share, of whole runs if there are at most three earlier
     runs; it also limits the estimate from fewer than 15 operations.
@@ -176,12 +173,10 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
 def single_shifts(sides: Sides, assumed: float = ASSUMED) -> tuple[Shifts, Floats, NDArray[np.bool_]]:
     """Return each configuration's shift, its between-run standard deviation, and whether that is assumed.
 
-    The shifts have ``value``, logarithms of ratios (negative is worse), the standard ``error``, its degrees
-    of ``freedom`` (a million where the deviation is assumed), and ``usual_error``: that of usual runs there,
-    else ``error``. Each configuration is estimated from its own samples only; the history counts as baseline.
-    The standard deviation, a share, counts as assumed with fewer than `ENOUGH` (5) degrees of freedom: it is
-    then at least `assumed`, but may be larger. Shift and deviation are NaN unless both sides have a level and
-    the levels of all versions are positive. Arrays of shape (n_configurations,).
+    Each configuration is estimated from its own samples only; the history counts as baseline. The standard
+    deviation, a share, counts as assumed with fewer than `ENOUGH` (5) degrees of freedom: it is then at least
+    `assumed`, but may be larger. Shift and deviation are NaN unless both sides have a level and the levels of
+    all versions are positive. Arrays of shape (n_configurations,).
     """
     n = len(sides.sign)
     levels = sides.pooled_samples.followed_by(sides.history).reduce_versions(hodges_lehmann)

@@ -10,15 +10,7 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats
 from data.deferred import special
-from features.comparisons.run_levels import (
-    CUT,
-    FEW_RUNS,
-    FEWEST,
-    TINY,
-    count_runs,
-    nan_mean,
-    nan_median,
-)
+from features.comparisons.run_levels import CUT, FEW_RUNS, FEWEST, TINY, count_runs, nan_mean, nan_median
 from features.comparisons.summaries import MAD
 
 #: An earlier run had a similar shift from this multiple of the target's on, up to twice of it.
@@ -150,9 +142,8 @@ def _extrapolate(past: Floats, ahead: int, window: int | None) -> _Forecast:
             return _Forecast(nan_mean(used), 1 / count_runs(used))
         trend = _Trend.fit(used)
         distance = len(used) + (ahead - 1) / 2 - trend.centre
-        return _Forecast(
-            trend.level + distance * trend.slope, 1 / count_runs(used) + distance**2 / trend.squares
-        )
+        variance = 1 / count_runs(used) + distance**2 / trend.squares
+        return _Forecast(trend.level + distance * trend.slope, variance)
 
 
 class _Trend(NamedTuple):
@@ -206,13 +197,9 @@ def _best_forecast(past: Floats, n_target: int) -> tuple[_Forecast, Floats, Floa
         ends = range(window or max(_WINDOWS), len(past) - ahead + 1)
         if len(ends) < FEW_RUNS:
             continue
-        earlier = [_extrapolate(past[:at], ahead, window) for at in ends]
-        errors = np.array(
-            [
-                (nan_mean(past[at : at + ahead]) - level) / np.sqrt(1 / ahead + variance)
-                for at, (level, variance) in zip(ends, earlier, strict=True)
-            ]
-        )
+        level, variance = np.array([_extrapolate(past[:at], ahead, window) for at in ends]).swapaxes(0, 1)
+        means = np.array([nan_mean(past[at : at + ahead]) for at in ends])
+        errors = (means - level) / np.sqrt(1 / ahead + variance)
         limit = CUT * float(np.nanmedian(np.abs(errors))) / MAD
         squares = nan_mean(np.minimum(np.abs(errors), limit) ** 2)
         forecast = _extrapolate(past, n_target, window)
@@ -275,13 +262,10 @@ def _huber_mean(runs: Floats, scale: Floats) -> Floats:
     centre = nan_median(runs)
     for _ in range(10):
         distance = np.abs(runs - centre)
-        weights = np.where(
-            np.isfinite(distance), np.minimum(1, _HUBER * scale / np.maximum(distance, TINY)), 0.0
-        )
-        total = weights.sum(axis=0)
-        centre = np.where(
-            total > 0, (weights * np.nan_to_num(runs)).sum(axis=0) / np.maximum(total, TINY), centre
-        )
+        limited = np.minimum(1, _HUBER * scale / np.maximum(distance, TINY))
+        weights = np.where(np.isfinite(distance), limited, 0.0)
+        total, sums = weights.sum(axis=0), (weights * np.nan_to_num(runs)).sum(axis=0)
+        centre = np.where(total > 0, sums / np.maximum(total, TINY), centre)
     return centre
 
 

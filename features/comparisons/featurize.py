@@ -19,12 +19,7 @@ from data.params import load
 from data.paths import FamilyPaths
 from data.tables.files import write_tables
 from features.comparisons.history import usual_spread
-from features.comparisons.vectors import (
-    PreparedComparisons,
-    feature_vectors,
-    vector_columns,
-    without_past,
-)
+from features.comparisons.vectors import PreparedComparisons, feature_vectors, vector_columns, without_past
 
 RowIndices = NDArray[np.intp]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Ints, Samples, Siblings, Sides, Versions
+from data.comparisons.sides import Floats, Ints, Samples, Siblings, Sides, Versions, numbered_groups
 from features.comparisons.outliers import far_runs
 from features.comparisons.summaries import (
     MAD,
@@ -75,7 +75,7 @@ class Steps(NamedTuple):
     """
 
     step: Floats
-    error: Floats
+    error: Floats  # standard error of `step`
     repeated: Floats
     runs: Floats  # number of versions of the target
     yardstick: Yardstick
@@ -85,7 +85,7 @@ def usual_spread(blocks: Sequence[Sides]) -> float:
     """Return the median between-run standard deviation of all configurations, as a share of the level.
 
     Only configurations with at least five versions in history and baseline count; `ORDINARY` (0.007) without
-    any. ValueError without blocks. The result is limited to the bounds of the prior, 0.002 to 0.007.
+    any. ValueError without blocks. The result is limited to 0.002 to 0.007.
     """
     yardsticks = [run_steps(sides).yardstick for sides in blocks]
     spreads = np.concatenate([yardstick.spread[yardstick.is_measured] for yardstick in yardsticks])
@@ -108,13 +108,10 @@ def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
     """Return the step from the level of history and baseline to the target's, with standard error and spread.
 
-    The result has arrays with one value per configuration: ``step`` (negative is worse) and its standard
-    ``error``, as shares of the level; ``repeated``, how many repetitions of the target are worth one
-    independent sample, at least 1; ``runs``, the number of the target's versions, at least 1, at most 10; and
-    in ``yardstick`` the between-run ``spread``, a share of the level, and the number of ``versions`` of
-    history and baseline. With at most one, ``step`` is the better of the shifts of median and mean.
-    `prior` is the spread without other evidence. ``step`` and ``error`` are not finite where the baseline's
-    median is 0, or that of a side is unknown.
+    With at most one version of history and baseline, ``step`` is the better of the shifts of median and mean.
+    ``repeated`` and ``runs`` are at least 1, ``runs`` at most 10. `prior` is the spread without other
+    evidence. ``step`` and ``error`` are not finite where the baseline's median is 0, or that of a side is
+    unknown.
     """
     sides = sides.overflow_safe
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -156,8 +153,7 @@ def _step_of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, 
     t = sign * first_values(sides.target.version_medians, _AFTER)
     h = sign * last_values(sides.history.version_medians, _PAST)
     past = np.hstack([h, b])
-    n_past = np.maximum(np.isfinite(past).sum(axis=1), 1).astype(np.float64)
-    n_after = np.maximum(np.isfinite(t).sum(axis=1), 1).astype(np.float64)
+    n_past, n_after = (np.fmax(np.isfinite(side).sum(axis=1), 1.0) for side in (past, t))
     latest = pack_rows(past, right=True)[:, -_PAST:]
     steps = np.abs(np.diff(latest, axis=1))
     usual = row_quantile(steps, 0.5) / MAD
@@ -268,8 +264,8 @@ def _sibling_pairs(siblings: Siblings) -> Iterator[tuple[Ints, Ints]]:
     start, stop = (np.searchsorted(names, name[rows], side) for side in ("left", "right"))
     counts = np.minimum(stop - start, _MOST)
     for part in np.array_split(np.arange(len(rows)), max(1, int(counts.sum()) // _PAIRS)):
-        owner = np.repeat(part, counts[part])
-        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts[part]) - counts[part], counts[part])
+        group, within = numbered_groups(counts[part])
+        owner = part[group]
         place = start[owner] + within * (stop - start)[owner] // counts[owner]
         comparison, version = rows[owner], order[place]
         other = versions.operation[version] != versions.operation[siblings.first[comparison]]
@@ -393,16 +389,11 @@ def _describe_versions(b: Floats, t: Floats, h: Floats) -> Floats:
 def _version_t(b: Floats, t: Floats, least_deviation: Floats) -> Floats:
     n_b, n_t = (np.isfinite(side).sum(axis=1) for side in (b, t))
     mean_b, mean_t = row_mean(b), row_mean(t)
-    squares_b, squares_t = (
-        row_sum(np.where(np.isnan(deviations), 0.0, deviations) ** 2)
-        for deviations in (b - mean_b[:, None], t - mean_t[:, None])
-    )
-    squares = squares_b + squares_t
+    deviations = b - mean_b[:, None], t - mean_t[:, None]
+    squares = sum(row_sum(np.where(np.isnan(side), 0.0, side) ** 2) for side in deviations)
     degrees = n_b + n_t - 2
-    deviation = np.sqrt(squares / np.where(degrees > 0, degrees, np.nan))
-    return np.asarray(
-        (mean_t - mean_b) / (np.maximum(deviation, least_deviation) * np.sqrt(1 / n_b + 1 / n_t))
-    )
+    deviation = np.maximum(np.sqrt(squares / np.where(degrees > 0, degrees, np.nan)), least_deviation)
+    return np.asarray((mean_t - mean_b) / (deviation * np.sqrt(1 / n_b + 1 / n_t)))
 
 
 def _against_past_steps(
@@ -440,8 +431,7 @@ def _window_contrast(left: Floats, right: Floats, least: Floats) -> Floats:
 
 def _share_of_wins(past: Floats, t: Floats) -> Floats:
     """Return how often the target is better than past versions, as a share of pairs; ties count half."""
-    wins = np.zeros(len(past))
-    pairs = np.zeros(len(past))
+    wins, pairs = np.zeros((2, len(past)))
     for column in t.T:
         is_pair = np.isfinite(past) & np.isfinite(column)[:, None]
         wins += (is_pair & (column[:, None] > past)).sum(axis=1)

@@ -113,12 +113,9 @@ class Step:
 def step_near(place: int, courses: Courses, penalty: float) -> Step:
     """Return the best step of every series near `place`, the number of columns before the boundary.
 
-    Near means fewer than `NEAR` (3) columns away. `penalty` is the cost of a step in squared noise. The
-    result has, in shape (n,): ``size``, the level after minus that before; ``lasts``, the number of values of
-    the shorter segment; ``evidence``, the additional cost of the best course without a near step, with the
-    sign of the size; ``others``, the size of the largest other step, and ``count``, their number. A step that
-    costs more than it explains is returned too: its ``evidence`` has the opposite sign of its ``size``. Both
-    are NaN for series in which no near step has `SHORTEST` (3) known values on each side.
+    Near means fewer than `NEAR` (3) columns away. `penalty` is the cost of a step in squared noise. A step
+    that costs more than it explains is returned too: its ``evidence`` has the opposite sign of its ``size``.
+    Both are NaN for series in which no near step has `SHORTEST` (3) known values on each side.
     """
     best = courses.best_courses(penalty)
     row_numbers, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)
@@ -264,9 +261,8 @@ class Shift(NamedTuple):
     """One lasting change of one series."""
 
     kind: Literal["drop", "gain", "creep"]
-    #: first, last: indices of versions: it shows from `first` on, and is complete at `last`.
-    first: int
-    last: int
+    first: int  # index of the first version that shows it
+    last: int  # index of the version where it is complete; `first` unless the kind is "creep"
     share: float  # of the level before; negative is worse
 
     def progress(self, n_versions: int) -> Floats:
@@ -284,9 +280,7 @@ def find_lasting_changes(medians: Floats, signs: Floats) -> tuple[list[tuple[Shi
 
     medians: shape (n, n_versions), above 0, NaN where not measured. signs: shape (n,), 1 where higher is
     better, -1 where lower is. Returns the changes of each series, the earliest first, without those below
-    `SMALLEST` (0.5 %), and none with fewer than 8 measured versions: the ``kind`` ("drop", "gain" or
-    "creep"), the indices of the ``first`` and ``last`` version of the change (equal unless "creep"), and the
-    change as a ``share`` of the level before (negative is worse); and the noise, shape (n,), the standard
+    `SMALLEST` (0.5 %), and none with fewer than 8 measured versions; and the noise, shape (n,), the standard
     deviation of a version around its level as a share, NaN with fewer than 4 measured versions.
     """
     logs = log_medians(medians)
@@ -351,9 +345,8 @@ class SeriesLevels:
             if freedom <= 0:
                 break
             residuals = values - level
-            scale = max(
-                float(np.median(np.abs(residuals))) / MAD * np.sqrt(len(values) / freedom), NOISE_FLOOR
-            )
+            deviation = float(np.median(np.abs(residuals))) / MAD * np.sqrt(len(values) / freedom)
+            scale = max(deviation, NOISE_FLOOR)
             limited = level + np.clip(residuals, -_FARTHEST * scale, _FARTHEST * scale)
         uncertainty = np.linalg.pinv(columns.T @ columns)
         noise = np.nan

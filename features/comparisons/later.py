@@ -96,9 +96,8 @@ class _Course:
         following = first_values(later, LATER_VERSIONS)
         # later versions are not validated: zeros are missing values
         following = np.where(following > 0, following, np.nan)
-        before = _pack_to_width(
-            sign * np.hstack([last_values(history, HISTORY_VERSIONS), base]), _BEFORE, right=True
-        )
+        past = np.hstack([last_values(history, HISTORY_VERSIONS), base])
+        before = _pack_to_width(sign * past, _BEFORE, right=True)
         after = _pack_to_width(sign * np.hstack([near, following]), _AFTER, right=False)
         return cls(before, sign * near, after, row_quantile(sign * base, 0.5))
 
@@ -168,12 +167,11 @@ def _compare_windows(course: _Course, size: int) -> dict[str, Floats]:
     spreads, counts = zip(*map(_spread_and_count, (before, after)), strict=True)
     error = np.sqrt(spreads[0] ** 2 / counts[0] + spreads[1] ** 2 / counts[1])
     pooled = np.sqrt((spreads[0] ** 2 + spreads[1] ** 2) / 2)
+    means = row_mean(after) - row_mean(before)
     middles = row_quantile(after, 0.5) - row_quantile(before, 0.5)
     gain, sharpness, sums = step_variance(before, after)
     return {
-        "after_t": signed_root(
-            (row_mean(after) - row_mean(before)) / np.maximum(error, course.least_noise / np.sqrt(size))
-        ),
+        "after_t": signed_root(means / np.maximum(error, course.least_noise / np.sqrt(size))),
         "after_effect": signed_root(middles / np.maximum(pooled, course.least_noise)),
         "after_superiority": _share_of_wins(before, after),
         "after_gain": -np.sign(sums) * gain,
@@ -188,13 +186,11 @@ def _compare_with_other_steps(course: _Course, size: int) -> dict[str, Floats]:
     inside = np.sqrt((left[:, place].var(axis=-1) + right[:, place].var(axis=-1)) / 2)
     others = np.abs(steps)
     others[:, place - size : place + size + 1] = np.nan
+    contrast = steps[:, place] / np.fmax(inside, course.least_noise)
+    excess = steps[:, place] / np.fmax(row_quantile(others, 0.95), course.least_noise)
     return {
-        "contrast": signed_root(
-            np.clip(steps[:, place] / np.fmax(inside, course.least_noise), -_LARGEST, _LARGEST)
-        ),
-        "contrast_excess": signed_root(
-            steps[:, place] / np.fmax(row_quantile(others, 0.95), course.least_noise)
-        ),
+        "contrast": signed_root(np.clip(contrast, -_LARGEST, _LARGEST)),
+        "contrast_excess": signed_root(excess),
     }
 
 

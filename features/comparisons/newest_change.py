@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from data.comparisons.sides import Floats
+from data.deferred import special
 from features.comparisons.lasting_changes import SHORTEST, SMALLEST, SeriesLevels, Shift, log_medians
 
 #: Confidence level of intervals.
@@ -51,13 +52,9 @@ def newest_change(
     `recent` if that is later than the last lasting change and fewer than `SHORTEST` (3) versions were
     measured from `recent` on.
 
-    The result has ``change``, a share of the baseline's level (negative is worse), with the ends of its 95 %
-    interval, ``low`` and ``high``, and its two-sided ``p_value``: the last three are NaN if too few versions
-    were measured to know the noise. ``baseline_level`` and ``newest_level`` are the levels, in the unit of
-    `medians`. ``since`` is the index of the first version of the earliest change from which on all levels are
-    worse (or all better) than the baseline's by `SMALLEST` (0.5 %) or more: None if the newest level is not,
-    and if there is neither a lasting change nor `recent`. ``creeping`` is True if that change takes several
-    versions; ``lasting``, if there is a lasting change after the baseline.
+    ``since`` of the result is the index of the first version of the earliest change from which on all levels
+    are worse (or all better) than the baseline's by `SMALLEST` (0.5 %) or more: None if the newest level is
+    not, and if there is neither a lasting change nor `recent`.
 
     medians: shape (n_versions,); NaN, 0 and negative ones count as not measured. shifts: the lasting changes
     of the series. sign: 1 where higher is better, -1 where lower is. baseline: index of the baseline's
@@ -79,9 +76,8 @@ def newest_change(
         between.append(Shift("drop", recent, recent, 0.0))
     whole = [*(shift for shift in shifts if shift.last <= baseline), *between]
     levels = SeriesLevels.fit(logs, whole)
-    low, high = sorted(
-        sign * float(np.expm1(end)) for end in _interval(logs, levels, whole, baseline, newest)
-    )
+    ends = _interval(logs, levels, whole, baseline, newest)
+    low, high = sorted(sign * float(np.expm1(end)) for end in ends)
     change = sign * float(np.expm1(levels.difference(baseline, newest)[0]))
     course = levels.course
     since = _last_crossing(sign * (course - course[baseline]), between, worse=change < 0)
@@ -100,12 +96,10 @@ def newest_change(
 
 
 def _p_value(levels: SeriesLevels, before: int, after: int) -> float:
-    from scipy.special import stdtr
-
     difference, error = levels.difference(before, after)
     if levels.degrees_of_freedom <= 0 or not error > 0:
         return np.nan
-    return float(2 * stdtr(levels.degrees_of_freedom, -abs(difference) / error))
+    return float(2 * special.stdtr(levels.degrees_of_freedom, -abs(difference) / error))
 
 
 def _interval(
@@ -116,11 +110,9 @@ def _interval(
     Where a change takes several versions, its begin and end are uncertain, too: the interval is that of the
     profile likelihood over other begins and ends.
     """
-    from scipy.special import stdtrit
-
     if levels.degrees_of_freedom <= 0:
         return np.nan, np.nan
-    squared = float(stdtrit(levels.degrees_of_freedom, (1 + CONFIDENCE) / 2)) ** 2
+    squared = float(special.stdtrit(levels.degrees_of_freedom, (1 + CONFIDENCE) / 2)) ** 2
     least, ends = levels.squared_distance(logs, levels.noise), []
     for fit in (levels, *(SeriesLevels.fit(logs, other) for other in _other_ends(shifts, len(logs)))):
         room = squared - max(0.0, fit.squared_distance(logs, levels.noise) - least)

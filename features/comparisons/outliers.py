@@ -36,11 +36,6 @@ class Outliers:
     value: Floats  # the sample, or the median of the run
     median: Floats  # of the others
 
-    def append_rows(self, by: Outliers) -> Outliers:
-        """Return these rows followed by those of `by`."""
-        pairs = zip(vars(self).values(), vars(by).values(), strict=True)
-        return Outliers(*(np.concatenate(pair) for pair in pairs))
-
 
 NO_OUTLIERS = Outliers(*(np.zeros(0, kind) for kind in (np.int64, np.int64, str, np.int64, float, float)))
 
@@ -54,13 +49,14 @@ def without_outliers(sides: Sides) -> tuple[Sides, Outliers]:
     configurations of a comparison have an outlying sample on one side, none is removed there, as they are
     then typical of it. Sides given as five numbers, and fewer than `FEWEST` (5) samples, are not changed. If
     a run of a baseline of fewer than 5 runs is outlying, no run of this configuration is removed: it may be a
-    new level. Removed samples and runs have ``comparison`` (row), ``threads``, ``side`` ("baseline" or
-    "target"; of runs "history"), ``samples`` (the number on the side, or of runs, before removal), ``value``,
-    and ``median`` of the others.
+    new level.
     """
     sides, samples = _without_samples(sides)
     sides, runs = _without_runs(sides)
-    return sides, samples if runs is NO_OUTLIERS else samples.append_rows(runs)
+    if runs is NO_OUTLIERS:
+        return sides, samples
+    columns = zip(vars(samples).values(), vars(runs).values(), strict=True)
+    return sides, Outliers(*map(np.concatenate, columns))
 
 
 def _without_samples(sides: Sides) -> tuple[Sides, Outliers]:

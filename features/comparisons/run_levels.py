@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Ints, Samples, Sides
-from features.comparisons.summaries import (
-    flatten_samples,
-    interquartile_mean,
-    limited_mean,
-    relative_deviation,
-    robust_spread,
-)
+from data.comparisons.sides import Floats, Ints, Samples, Sides, flatten_samples
+from features.comparisons.summaries import interquartile_mean, limited_mean, relative_deviation, robust_spread
 
 #: Least number of operations to estimate the shift of a whole run and the variation between operations.
 FEWEST = 5
@@ -89,11 +84,8 @@ class RunLevels:
         starts = self._first_rows
         if len(starts) == values.shape[-1]:
             return values
-        stops = np.append(starts[1:], values.shape[-1])
-        columns = [
-            nan_median(np.atleast_2d(values[..., start:stop]).T)
-            for start, stop in zip(starts, stops, strict=True)
-        ]
+        edges = np.append(starts, values.shape[-1])
+        columns = [nan_median(np.atleast_2d(values[..., start:stop]).T) for start, stop in pairwise(edges)]
         return np.stack(columns, axis=-1).reshape(*values.shape[:-1], len(starts))
 
 

@@ -22,11 +22,7 @@ from features.comparisons.between_run_variation import (
     single_shifts,
 )
 from features.comparisons.outliers import select_configurations
-from features.comparisons.run_levels import (
-    FEWEST,
-    TINY,
-    RunLevels,
-)
+from features.comparisons.run_levels import FEWEST, TINY, RunLevels
 
 #: Expected share of false alarms among the many operations called worse (Benjamini and Hochberg 1995); of n
 #: operations, it is larger by the factor 1 + `_FEW_ALARMS` / n: 3.5 % of 20. With several runs a side and no
@@ -103,12 +99,16 @@ class RunShifts:
         `FALSE_DISCOVERY_RATE`.
         """
         p, adjusted = self._p_values(sign)
-        whole = np.zeros(self.n_comparisons, bool)
+        beyond = np.asarray((adjusted <= FALSE_DISCOVERY_RATE) & (p <= LEVEL))
         if self.by_machine:
             low, high = self.interval
             moved_along = high < 0 if sign < 0 else low > 0
-            whole[self.comparison[self._whole_run_beyond(sign, LEVEL_WHOLE) & moved_along]] = True
-        return np.asarray((adjusted <= FALSE_DISCOVERY_RATE) & (p <= LEVEL)) | whole
+            beyond |= self._has_any(self._whole_run_beyond(sign, LEVEL_WHOLE) & moved_along)
+        return beyond
+
+    def _has_any(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which comparisons have one of the configurations `rows`, a mask."""
+        return np.bincount(self.comparison, rows, self.n_comparisons) > 0
 
     def _p_values(self, sign: float) -> tuple[Floats, Floats]:
         """Return the p-value of each comparison, of its clearest configuration, and the adjusted ones."""
@@ -175,27 +175,22 @@ class RunShifts:
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             rows = self.own.value / self.own.usual_error < -DOUBTED
-        doubted = np.zeros(self.n_comparisons, bool)
         worse = self.own.value + self.together < 0
-        doubted[self.comparison[rows | (self._whole_run_beyond(-1.0, LEVEL) & worse)]] = True
-        return doubted
+        return self._has_any(rows | (self._whole_run_beyond(-1.0, LEVEL) & worse))
 
     def is_worse_by(self, share: float) -> NDArray[np.bool_]:
         """Return which comparisons got worse by `share` or more, including the whole run's shift.
 
         Shape (n_comparisons,).
         """
-        rows = self.own.value + np.nan_to_num(self.together) <= -np.log1p(share)
-        return np.bincount(self.comparison, rows, self.n_comparisons) > 0
+        return self._has_any(self.own.value + np.nan_to_num(self.together) <= -np.log1p(share))
 
     def is_faster_build(self) -> NDArray[np.bool_]:
         """Return which comparisons are of a run that got faster as a whole by more than runs usually do.
 
         Shape (n_comparisons,); False where the shift of the whole run is unknown.
         """
-        faster = np.zeros(self.n_comparisons, bool)
-        faster[self.comparison[self._whole_run_beyond(1.0, LEVEL)]] = True
-        return faster
+        return self._has_any(self._whole_run_beyond(1.0, LEVEL))
 
     def deciding_rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which comparisons the shifts decide, and in which they only may doubt a fail.
@@ -204,12 +199,9 @@ class RunShifts:
         both sides. They may doubt where fewer are compared and the runs are too few to show their variation.
         Neither where the shift of a configuration is unknown.
         """
-        n = self.n_comparisons
-        is_build = np.isin(self.machine, [*self.by_machine])
-        unknown = np.bincount(self.comparison[np.isnan(self.own.value)], minlength=n) > 0
-        decided = np.bincount(self.comparison[is_build], minlength=n) > 0
-        assumed = np.bincount(self.comparison[self.is_assumed], minlength=n) > 0
-        return decided & ~unknown, assumed & ~unknown
+        decided = self._has_any(np.isin(self.machine, [*self.by_machine]))
+        unknown = self._has_any(np.isnan(self.own.value))
+        return decided & ~unknown, self._has_any(self.is_assumed) & ~unknown
 
     def _whole_run_beyond(self, sign: float, level: float) -> NDArray[np.bool_]:
         """Return the configurations whose whole run moved by more than runs do, or at `LEVEL` usually do."""

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Ints, Samples, Sides
+from data.comparisons.sides import Floats, Ints, Samples, Sides, flatten_samples
+from data.deferred import special
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,8 @@ class RankTest:
     continuity: Floats  # half a rank in units of z: the continuity correction
 
     def p_values(self) -> Floats:
-        """Return the two-sided p with continuity correction; NaN where a side has no samples.
-
-        The result has shape (n_configurations,), between 0 and 1.
-        """
-        from scipy.special import ndtr
-
-        return np.minimum(2 * ndtr(self.continuity - np.abs(self.z)), 1.0)
+        """Return the two-sided p, corrected for continuity, shape (n_configurations,); NaN as in `z`."""
+        return np.minimum(2 * special.ndtr(self.continuity - np.abs(self.z)), 1.0)
 
 
 @dataclass(frozen=True)
@@ -43,22 +39,16 @@ class Moments:
 
     def split_halves(self) -> tuple[Moments, Moments]:
         """Return the moments of the first half of the lists, and of the second."""
-        half = len(self.n) // 2
-        first, second = (
-            Moments(self.n[rows], self.mean[rows], self.variance[rows])
-            for rows in (slice(half), slice(half, None))
-        )
-        return first, second
+        n, mean, variance, half = self.n, self.mean, self.variance, len(self.n) // 2
+        first = Moments(n[:half], mean[:half], variance[:half])
+        return first, Moments(n[half:], mean[half:], variance[half:])
 
 
 def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
     """Return Mann-Whitney's test of target against baseline samples, for each configuration.
 
     The sides have the same number of lists; sign: shape (n_configurations,), -1 where lower is better, else
-    1. The result's ``z`` (normal approximation, corrected for ties) is negative where the target is worse, 0
-    if all samples are equal; ``superiority`` is the share of pairs in which the target is better, ties count
-    half. Both are NaN where a side has no samples. ``z`` is without continuity
-    correction, which is to be subtracted from its size: ``continuity``, 0 without samples.
+    1. Where a side has no samples, ``z`` and ``superiority`` are NaN, and ``continuity`` is 0.
     """
     n_b, n_t = baseline.lengths, target.lengths
     rank_sum, ties = np.zeros(len(sign)), np.zeros(len(sign))
@@ -85,10 +75,7 @@ def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
 
 
 def sample_moments(samples: Samples) -> Moments:
-    """Return ``n``, ``mean`` and ``variance`` (by n - 1) of every list of samples, of shape (n_lists,).
-
-    The mean of an empty list is NaN, as is the variance of fewer than two samples.
-    """
+    """Return the moments of every list of samples: arrays of shape (n_lists,)."""
     n = samples.lengths
     owner, place = flatten_samples(samples)
     values = samples.values[place]
@@ -115,17 +102,6 @@ def welch_t(baseline: Moments, target: Moments, sign: Floats) -> Floats:
 def has_samples(sides: Sides) -> NDArray[np.bool_]:
     """Return True where a configuration has samples on both sides, shape (n_configurations,)."""
     return (sides.baseline.lengths > 0) & (sides.target.lengths > 0)
-
-
-def flatten_samples(samples: Samples) -> tuple[Ints, Ints]:
-    """Return the number of the list, and the index in ``samples.values``, of each sample, list by list.
-
-    Both have shape (n_samples,) and count from 0.
-    """
-    lengths = samples.lengths
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return owner, samples.starts[owner] + within
 
 
 def _rank_sums(values: Floats, n_baseline: int) -> tuple[Floats, Floats]:
@@ -174,8 +150,7 @@ def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) ->
     """Return the ``lowest``, ``middle`` (median) and ``highest`` value over each comparison's configurations.
 
     values: shape (n_features, n_configurations), NaN is ignored. comparison: shape (n_configurations,), the
-    comparison of every configuration, ascending. The three results have shape (n_features, n_comparisons),
-    NaN where a comparison has no known value.
+    comparison of every configuration, ascending.
     """
     counts = np.bincount(comparison, minlength=n_comparisons)
     same = counts.max(initial=0)
@@ -360,10 +335,8 @@ def hodges_lehmann(ordered: Floats) -> Floats:
     return np.where(np.isnan(means[:, -1]), np.nan, middle)
 
 
-@cache
-def _pair_indices(length: int) -> tuple[Ints, Ints]:
-    first, second = np.triu_indices(length)
-    return first, second
+#: Indices of the first and the second member of all pairs among a number of samples.
+_pair_indices = cache(np.triu_indices)
 
 
 def range_overlap(baseline: Floats, target: Floats) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.params import FeatureSet
-from data.comparisons.sides import Floats, Ints, Samples, Sides, five_numbers
+from data.comparisons.sides import Floats, Ints, Samples, Sides, five_numbers, flatten_samples
 from features.comparisons.history import (
     HISTORY,
     ORDINARY,
@@ -31,7 +31,6 @@ from features.comparisons.outliers import (
 )
 from features.comparisons.summaries import (
     estimate_superiority,
-    flatten_samples,
     has_samples,
     orient_upwards,
     over_configurations,

@@ -13,14 +13,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.params import Comparisons, Evaluate
-from data.comparisons.sides import Floats, Samples, Sides
+from data.comparisons.sides import Floats, Samples, Sides, flatten_samples
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.params import Params, load
 from data.paths import FamilyPaths
 from data.tables.files import digest_of
 from data.tables.specs import read_table
-from features.comparisons.summaries import Moments, flatten_samples, rank_test, sample_moments, welch_t
+from features.comparisons.summaries import Moments, rank_test, sample_moments, welch_t
 from features.comparisons.vectors import DIRECTIONS, EVIDENCE, model_columns
 from training.estimators.answering import MonotoneConstraints
 

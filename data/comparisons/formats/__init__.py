@@ -139,9 +139,9 @@ def _with_csv_labels(
 def read_tables(
     name: str,
     paths: list[Path],
-    *,
     label_rules: LabelRules | None = None,
     measure: Measure | None = None,
+    *,
     keep_going: bool = False,
 ) -> Reading[ComparisonTables]:
     """Return the tables of `paths`, with errors of skipped parts (``skipped``) and ``notes`` on assumptions.
@@ -200,9 +200,8 @@ def results_of_run(
         content_of(path)
     if kind in {"comparison-json", "comparison-xml", "sap-hana"}:
         raise InputError(f"is {kind}; expected the results of one run: {', '.join(RUNS)}", file=path)
-    results = ComparisonTables.join_tables(
-        list(stream_tables(kind, [path], problems or Problems(), measure=measure, chunk_rows=None))
-    ).results
+    chunks = stream_tables(kind, [path], problems or Problems(), measure=measure, chunk_rows=None)
+    results = ComparisonTables.join_tables(list(chunks)).results
     if results.empty:
         raise InputError("holds no results", file=path)
     if results["order"].min() != results["order"].max():

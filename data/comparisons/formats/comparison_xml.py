@@ -46,19 +46,11 @@ ATTRIBUTES = dict(zip(STATS, ("min", "first_q", "median", "third_q", "max", "mea
 BASE, TARGET, EARLIER, LATER = "base_result", "target_result", "history", "later"
 #: Elements that hold the versions of a configuration; those of them without five numbers.
 VERSIONS, WITHOUT_NUMBERS = (EARLIER, BASE, TARGET, LATER), {EARLIER, LATER}
+#: Optional attributes of a comparison, which the thesis does not have.
+_ADDITIONS = ("comparison_id", "unit", "better", "siblings_worse")
 #: Attributes that are read, by element of a comparison; text in these elements is an error.
 PARTS: Mapping[str, frozenset[str]] = {
-    COMPARISON: frozenset(
-        (
-            "comparison_id",
-            "benchmark_name",
-            "operation_name",
-            "unit",
-            "better",
-            "siblings_worse",
-            "result_status",
-        )
-    ),
+    COMPARISON: frozenset(("benchmark_name", "operation_name", "result_status", *_ADDITIONS)),
     LABEL: frozenset(("status", "annotator", "labelled_by", "labelled_at")),
     "result": frozenset(("threads_no",)),
     BASE: frozenset(ATTRIBUTES.values()),

@@ -244,10 +244,8 @@ class _Versions:
 
     def add_run(self, run: ResultRun) -> None:
         if self.last is not None and self.last.machine != run.machine:
-            before, now = (
-                f'on "{name}"' if name else "on a machine it does not name"
-                for name in (self.last.machine, run.machine)
-            )
+            machines = self.last.machine, run.machine
+            before, now = (f'on "{name}"' if name else "on a machine it does not name" for name in machines)
             raise InputError(f"was measured {now}, but {self.last.path} {before}", file=run.path)
         self.order += 1
         for operation in run.operations.values():

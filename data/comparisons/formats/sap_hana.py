@@ -75,9 +75,7 @@ def find_boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRul
     ``clean_every``-th version, from ``versions_before`` on, is a clean boundary if ``min_annotators``
     inspected it and no mark is within ``exclusion_window``. An annotator has inspected a boundary if one of
     the `spans` contains the ``versions_before`` versions before it and the ``versions_after`` from it on.
-    Changes that nobody inspected are dropped. In the result, ``version`` is the first after the boundary;
-    ``marked`` is True for changes; ``annotators`` are those who marked the change, at a clean boundary all
-    inspectors.
+    Changes that nobody inspected are dropped.
     """
     by_version: dict[int, Boundary] = {}
     last = max((span.stop for span in spans), default=0)

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.comparisons.sides import Floats, Ints
 from data.comparisons.tables import CANNOT_TELL
 from data.tables.specs import with_dtypes
-
-Ints = NDArray[np.int64]
 
 #: Time of labels without one.
 _LONG_AGO = pd.Timestamp(0, tz="UTC")
@@ -101,21 +100,14 @@ def _is_sole_unattributed(labels: pd.DataFrame) -> pd.Series:
     return plain & (plain.groupby(labels["comparison_id"]).transform("sum") == 1)
 
 
-Floats = NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class Reliability:
-    """Estimates from votes: sensitivity and specificity, shape (n_people,), and prevalence of fail.
+    """Estimates from votes, in the order of `Votes.people` and `Votes.comparisons`."""
 
-    `posterior` is P(fail), shape (n_comparisons,). The order is that of `Votes.people` and
-    `Votes.comparisons`.
-    """
-
-    sensitivity: Floats
-    specificity: Floats
-    prevalence: float
-    posterior: Floats
+    sensitivity: Floats  # shape (n_people,): share of right votes on fails
+    specificity: Floats  # shape (n_people,): share of right votes on passes
+    prevalence: float  # share of fails
+    posterior: Floats  # shape (n_comparisons,): P(fail)
 
 
 #: EM stops when no posterior changes by more than this, or after this number of rounds.
@@ -129,10 +121,8 @@ _EDGE = 1e-9
 def dawid_skene(votes: Votes) -> Reliability:
     """Return estimates, by expectation maximisation, of the annotators' reliability and P(fail).
 
-    In the result, `sensitivity` and `specificity` are each person's shares of right votes on fails and on
-    passes, with 4 right votes and 1 wrong vote added as a prior. `prevalence` is the share of fails,
-    `posterior` is P(fail) of each comparison; the order is that of ``votes.people`` and
-    ``votes.comparisons``. Method: Dawid and Skene (1979). ValueError if there are no votes.
+    To each person's votes on fails and on passes, 4 right votes and 1 wrong vote are added as a prior.
+    Method: Dawid and Skene (1979). ValueError if there are no votes.
     """
     if not len(votes.comparisons):
         raise ValueError("no votes to estimate the reliability of annotators from")
@@ -172,11 +162,8 @@ Rule = Literal["majority", "dawid-skene"]
 #: Columns of `annotator_reliability`, with their dtypes.
 ANNOTATOR_COLUMNS = {
     "annotator": "str",
-    "cases": "int64",
-    "fails": "int64",
-    "sensitivity": "float64",
-    "specificity": "float64",
-    "agreement": "float64",
+    **dict.fromkeys(("cases", "fails"), "int64"),
+    **dict.fromkeys(("sensitivity", "specificity", "agreement"), "float64"),
 }
 #: Maximum distance of P(fail) from 0.5 in a tie.
 _TIED = 1e-9
@@ -223,7 +210,7 @@ def annotator_reliability(labels: pd.DataFrame, status: pd.Series) -> pd.DataFra
         {
             "annotator": votes.people,
             "cases": np.bincount(votes.person, minlength=n),
-            "fails": np.bincount(votes.person, votes.fail, minlength=n).astype(np.int64),
+            "fails": np.bincount(votes.person, votes.fail, minlength=n),
             "sensitivity": reliability.sensitivity,
             "specificity": reliability.specificity,
             "agreement": n_agreed / np.where(n_settled > 0, n_settled, np.nan),

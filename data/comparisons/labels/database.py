@@ -105,12 +105,9 @@ class StoreAddress:
             event.listen(engine, "begin", _begin_transaction)
             return engine
         timeouts = {"connect_timeout": _CONNECTING, "tcp_user_timeout": _SILENCE}
+        waits = {name: value for name, value in timeouts.items() if name not in self.url.query}
         return create_engine(
-            self.url,
-            connect_args={name: value for name, value in timeouts.items() if name not in self.url.query},
-            pool_pre_ping=True,
-            pool_timeout=_CONNECTING,
-            hide_parameters=True,
+            self.url, connect_args=waits, pool_pre_ping=True, pool_timeout=_CONNECTING, hide_parameters=True
         )
 
 

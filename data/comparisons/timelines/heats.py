@@ -61,16 +61,13 @@ class _Mpstat(BaseModel):
 
 @dataclass(frozen=True)
 class HeatSamples:
-    """Loads in percent; `what` is "cores" or "nodes", `rows` their names, `seconds` begin at 0.
+    """Loads per core or node over time."""
 
-    `values` has shape (n_rows, n_times) and is NaN where unknown.
-    """
-
-    what: str
-    rows: tuple[str, ...]
-    seconds: Floats
-    values: Floats
-    unit: str
+    what: str  # "cores" or "nodes"
+    rows: tuple[str, ...]  # their names, in the order of the file
+    seconds: Floats  # shape (n_times,): since the first time
+    values: Floats  # shape (n_rows, n_times); NaN where unknown
+    unit: str  # "%"
 
 
 def heat_files_beside(result: Path) -> Iterator[Path]:
@@ -90,9 +87,7 @@ def read_heats(path: Path) -> HeatSamples:
     A file whose name ends in ``.mpstat.json`` is mpstat's output, any other CSV: of nodes if the name ends in
     ``.nodes.csv``, else of cores. CSV has ``seconds`` (strictly ascending) as the first column, then one per
     core or node; empty cells are NaN. Of mpstat's output, the first host is read; the load of a core is its
-    user and system time; the core "all" is ignored. The result has ``what`` ("cores" or "nodes"), ``rows``,
-    their names in the order of the file, ``seconds`` since the first time, ``values`` of shape (n_rows,
-    n_times), NaN where unknown, and ``unit`` ("%"). More than 600 times are averaged in 600 parts, each with
+    user and system time; the core "all" is ignored. More than 600 times are averaged in 600 parts, each with
     its first time. InputError if the file is invalid, larger than 64 MiB, or has more than 4096 cores or
     nodes; OSError if it is missing.
     """

@@ -32,7 +32,6 @@ from data.tables.xml_stream import Document, root_of
 OPERATION = "operation"
 #: Properties with the time of measurement; the first one present is used.
 MOMENTS = ("starttime", "start_time", "measured_at", "date", "timestamp")
-_KEYS = ["benchmark", "operation", "unit", "better", "threads"]
 
 
 class RunSeries(NamedTuple):
@@ -109,15 +108,9 @@ def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> Tim
             lengths.append(len(samples))
             values.extend(samples)
             five.extend(summary.get(name, np.nan) for name in FIVE_NUMBERS)
-    return TimelineRun(
-        source,
-        properties,
-        _time_measured(properties, source, problems),
-        tuple(series),
-        np.array(lengths, np.int64),
-        np.array(values, np.float64),
-        np.array(five, np.float64).reshape(-1, len(FIVE_NUMBERS)),
-    )
+    at = _time_measured(properties, source, problems)
+    counts, fives = np.array(lengths, np.int64), np.array(five, np.float64).reshape(-1, len(FIVE_NUMBERS))
+    return TimelineRun(source, properties, at, tuple(series), counts, np.array(values, np.float64), fives)
 
 
 def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> Iterator[TimelineRun]:
@@ -132,14 +125,11 @@ def of_json(path: Path, source: str, problems: Problems, measure: Measure) -> It
     properties = _with_names(result_xml.properties_beside(path), path)
     results = results_of_run(path, problems, measure)
     results["version"] = properties[VERSION]
+    at = _time_measured(properties, source, problems)
     for run in of_results(results, source):
         machine = properties[MACHINE] if properties[MACHINE] != UNKNOWN else run.machine
-        yield replace(
-            run,
-            properties={**properties, **run.properties, MACHINE: machine},
-            measured_at=_time_measured(properties, source, problems),
-            orders=None,
-        )
+        all_properties = {**properties, **run.properties, MACHINE: machine}
+        yield replace(run, properties=all_properties, measured_at=at, orders=None)
 
 
 def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
@@ -153,7 +143,7 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
     results = results.assign(version=results["version"].fillna(results["order"].astype(str)))
     results = results.fillna(dict.fromkeys(("machine", "benchmark", "unit"), UNKNOWN))
     runs, run_names = pd.factorize(pd.MultiIndex.from_frame(results[["machine", "version", "benchmark"]]))
-    series, keys = pd.factorize(pd.MultiIndex.from_frame(results[_KEYS]))
+    series, keys = pd.factorize(pd.MultiIndex.from_frame(results[[*RunSeries._fields]]))
     place = np.lexsort((series, runs))
     runs, series = runs[place], series[place]
     all_series = [RunSeries(*key) for key in keys.tolist()]
@@ -177,16 +167,9 @@ def of_results(results: pd.DataFrame, source: str) -> Iterator[TimelineRun]:
         summary = (column >= 0) & (lengths[owner] == 0)
         five = np.full((len(begins), len(FIVE_NUMBERS)), np.nan)
         five[owner[summary], column[summary]] = value[summary]
-        yield TimelineRun(
-            source,
-            properties,
-            None if pd.isna(first) else first.to_pydatetime(),
-            tuple(all_series[code] for code in distinct.tolist()),
-            lengths,
-            value[raw],
-            five,
-            orders[part][begins],
-        )
+        at = None if pd.isna(first) else first.to_pydatetime()
+        of_run = tuple(all_series[code] for code in distinct.tolist())
+        yield TimelineRun(source, properties, at, of_run, lengths, value[raw], five, orders[part][begins])
 
 
 def _with_names(properties: Mapping[str, str], path: Path) -> dict[str, str]:
@@ -282,10 +265,8 @@ def read_folder(
 
         parallel = Parallel(n_jobs=jobs, batch_size=_TOGETHER, return_as="generator", max_nbytes=None)
         parts = parallel(delayed(read_one)(place) for place in result_places)
-    runs: list[TimelineRun] = []
-    skipped: list[InputError] = []
-    all_notes: list[str] = []
-    ignored: list[str] = []
+    runs, skipped = list[TimelineRun](), list[InputError]()
+    all_notes, ignored = list[str](), list[str]()
     for count, (place, part) in enumerate(zip(result_places, parts, strict=True), 1):
         if part is None:
             ignored.append(place.source)

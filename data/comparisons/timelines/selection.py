@@ -20,7 +20,7 @@ from data.comparisons.timelines.runs import OPERATION, RunSeries, TimelineRun
 from data.comparisons.units import scale_to
 from data.errors import InputError
 from data.tables.files import natural_key
-from data.tables.problems import Problems
+from data.tables.problems import Problems, shorten_names
 
 
 def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
@@ -45,9 +45,8 @@ def order_versions(runs: Sequence[TimelineRun]) -> tuple[list[str], str]:
     if all(len(orders) == 1 for orders in numbers.values()):
         keys["the numbers that the source gives them"] = lambda name: min(numbers[name])
     keys["their names"] = natural_key
-    candidates = [
-        (sorted(sorted(by_version, key=natural_key), key=key), criterion) for criterion, key in keys.items()
-    ]
+    names = sorted(by_version, key=natural_key)
+    candidates = [(sorted(names, key=key), criterion) for criterion, key in keys.items()]
     return next((order for order in candidates if _is_consistent(order[0], by_version)), candidates[0])
 
 
@@ -93,9 +92,8 @@ def choose_runs(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]
     that match theirs, older ones and the baseline's own, too. If there are rules of the start, the first
     target is the oldest that matches these, too; a machine without such a target is left out. Rules on
     the property ``Operation`` do not select versions: whatever their role, the operations that match all of
-    them are selected, and runs without a selected operation are dropped. An item has ``versions``, oldest
-    first, ``runs`` by version, and the index ``baseline`` in ``versions``. InputError if no operation
-    matches, or no machine is left; if possible, it names a rule without a match.
+    them are selected, and runs without a selected operation are dropped. InputError if no operation matches,
+    or no machine is left; if possible, it names a rule without a match.
     """
     operations = _selected_operations(runs, rules)
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
@@ -135,9 +133,7 @@ def _selected_operations(runs: Sequence[TimelineRun], rules: RuleSet) -> set[str
 
 
 def _first_values(values: Iterable[str]) -> str:
-    ascending = sorted(values, key=natural_key)
-    more = f" and {len(ascending) - _SHOWN} more" if len(ascending) > _SHOWN else ""
-    return (", ".join(value[:60] for value in ascending[:_SHOWN]) or "none") + more
+    return shorten_names([value[:60] for value in sorted(values, key=natural_key)], _SHOWN) or "none"
 
 
 def _timelines_of(
@@ -291,11 +287,9 @@ def gather_measurements(chosen: ChosenRuns, problems: Problems) -> MeasuredVersi
 
     The runs are in the order of `choose_runs`: those without a time are the oldest, equal times are sorted by
     source, naturally. Values are converted to the first unit of their operation. Operations are in the order
-    of their first run, their configurations by threads. Version v in row i has the samples ``values[edges[i,
-    v]:edges[i, v + 1]]``. ``five`` has shape (n_configurations, n_versions, 5). A version without measurement
-    has no samples and NaN in ``five``. InputError if no operation is left, or if an operation was measured in
-    opposite directions or incompatible units; with ``problems.keep_going``, such a measurement is skipped
-    instead.
+    of their first run, their configurations by threads. InputError if no operation is left, or if an
+    operation was measured in opposite directions or incompatible units; with ``problems.keep_going``, such a
+    measurement is skipped instead.
     """
     runs = [(column, run) for column, name in enumerate(chosen.versions) for run in chosen.runs[name]]
     scales, firsts, notes = _series_scales((run for _, run in runs), chosen, problems)

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Ints, Samples, Sides
+from data.comparisons.sides import Floats, Ints, Samples, Sides, flatten_samples
 from features.comparisons.outliers import select_configurations
-from features.comparisons.summaries import flatten_samples
 from features.comparisons.vectors import PreparedComparisons
 
 #: Returns the verdicts on comparisons.

@@ -74,9 +74,8 @@ def _merge_measurements(
         # by position: access by name takes longer
         operation, samples, unit, better, benchmark, machine, threads, version, when, summary, mode = row
         if summary is not None:
-            source.problems.add_note(
-                f"{source.path} holds summaries only, without the repetitions behind them"
-            )
+            note = f"{source.path} holds summaries only, without the repetitions behind them"
+            source.problems.add_note(note)
         key = (operation, unit, better, benchmark, machine, threads, version, mode)
         if (values := lists.get(key)) is None:
             lists[key] = _Values(array("d", samples), dict(summary) if summary else _NO_SUMMARY)

@@ -63,9 +63,8 @@ def read_pytest_benchmark(source: SourceFiles) -> Iterator[Measurement]:
             match = _TEST.fullmatch(entry.fullname)
             file, test = match.groups() if match else ("", entry.fullname)
             rounds = entry.stats.data or ()
-            yield Measurement(
-                test, rounds, "s", "lower", file, summary=None if rounds else entry.stats.present_numbers
-            )
+            summary = None if rounds else entry.stats.present_numbers
+            yield Measurement(test, rounds, "s", "lower", file, summary=summary)
 
 
 _THREADS = re.compile(r"/threads:(\d+)")

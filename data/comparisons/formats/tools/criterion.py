@@ -8,12 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from data.comparisons.formats.tools.measurement import (
-    Measurement,
-    SourceFiles,
-    read_json,
-    read_json_lines,
-)
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, read_json, read_json_lines
 from data.comparisons.formats.tools.recognition import Columns, Keys, tool_format
 from data.errors import InputError
 from data.tables.cells import parse_numbers, read_cells

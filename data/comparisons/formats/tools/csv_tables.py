@@ -9,11 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from data.comparisons.formats.tools.measurement import (
-    Measurement,
-    SourceFiles,
-    delimiter_of,
-)
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, delimiter_of
 from data.comparisons.formats.tools.recognition import Columns, tool_format
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.deferred import pd
@@ -59,9 +55,8 @@ def read_long_csv(source: SourceFiles) -> Iterator[Measurement]:
             if meant is not None and meant not in table:
                 raise InputError(f'column "{name}" is unknown; did you mean "{meant}"?', file=path, line=1)
         if unused:
-            source.problems.add_note(
-                f"{path}: columns with unknown names are ignored: {shorten_names(unused)}"
-            )
+            ignored = shorten_names(unused)
+            source.problems.add_note(f"{path}: columns with unknown names are ignored: {ignored}")
         values = parse_numbers(table[VALUE], path, "a finite number")
         table = pd.DataFrame({name: _filled_column(table, name) for name in COLUMNS}, table.index)
         _refuse_wrong(table, path)
@@ -83,15 +78,12 @@ def _filled_column(table: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _refuse_wrong(table: pd.DataFrame, path: Path) -> None:
-    threads = pd.to_numeric(table["threads"], errors="coerce")
-    whole = threads.between(1, MAX_THREADS) & (threads % 1 == 0) & table["threads"].str.isdigit()
-    refuse_wrong_rows(
-        ~whole, lambda row: f'threads="{table["threads"].iloc[row]}" is not a whole number from 1', path
-    )
-    allowed = table["better"].isin(["lower", "higher", ""])
-    refuse_wrong_rows(
-        ~allowed, lambda row: f'better="{table["better"].iloc[row]}" is not lower or higher', path
-    )
+    threads, better = table["threads"], table["better"]
+    numbers = pd.to_numeric(threads, errors="coerce")
+    whole = numbers.between(1, MAX_THREADS) & (numbers % 1 == 0) & threads.str.isdigit()
+    refuse_wrong_rows(~whole, lambda row: f'threads="{threads.iloc[row]}" is not a whole number from 1', path)
+    allowed = better.isin(["lower", "higher", ""])
+    refuse_wrong_rows(~allowed, lambda row: f'better="{better.iloc[row]}" is not lower or higher', path)
     refuse_wrong_rows(table[OPERATION] == "", lambda _: "names no operation", path)
 
 
@@ -139,14 +131,13 @@ def read_otava_csv(source: SourceFiles) -> Iterator[Measurement]:
         branches = sorted(set(table["branch"])) if "branch" in table else []
         if len(branches) > 1:
             raise InputError(f"holds several branches ({', '.join(branches[:5])}); expected one", file=path)
-        versions = next(
-            (table[name] for name in (*test.attributes, *_VERSIONS) if name in table), table[time]
-        )
+        version_columns = (*test.attributes, *_VERSIONS)
+        versions = table[next((name for name in version_columns if name in table), time)]
         times = table[time].tolist()
         metrics = test.metrics or {
             str(name): {}
             for name in table
-            if name not in {time, *_VERSIONS, *test.attributes, "branch"} and _has_number(table[name])
+            if name not in {time, *version_columns, "branch"} and _has_number(table[name])
         }
         for name, metric in metrics.items():
             direction = metric.get("direction", 1)

@@ -7,12 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from data.comparisons.formats.tools.measurement import (
-    Measurement,
-    SourceFiles,
-    decode_json,
-    read_json,
-)
+from data.comparisons.formats.tools.measurement import Measurement, SourceFiles, decode_json, read_json
 from data.comparisons.formats.tools.recognition import Keys, tool_format
 from data.errors import InputError
 from data.tables.files import naming_unreadable

@@ -261,13 +261,8 @@ def _suite_measurements(suite: _HerderSuite, place: str, source: SourceFiles) ->
 
 def _series_measurements(series: _HerderSeries) -> Iterator[Measurement]:
     name, better = series.test or series.suite, _LOWER[series.lower_is_better]
+    unit = series.measurement_unit or UNKNOWN
     for point in series.data:
-        yield Measurement(
-            name,
-            (point.value,),
-            series.measurement_unit or UNKNOWN,
-            better,
-            series.suite,
-            version=(point.revision or "")[:12] or str(point.push_id or point.push_timestamp or ""),
-            when=point.push_timestamp,
-        )
+        when = point.push_timestamp
+        version = (point.revision or "")[:12] or str(point.push_id or when or "")
+        yield Measurement(name, (point.value,), unit, better, series.suite, version=version, when=when)
