@@ -10,7 +10,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from math import inf, nan
@@ -151,12 +151,10 @@ def plan_runs(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Planne
     units = [(STRESSOR, name, THREADS[threads]) for name in available for threads in suite.threads]
     units += [(PROGRAM, program.name, 1) for program in suite.programs]
     names = [constraint.name for constraint in suite.constraints] or [""]
-    order = [
-        (name, number + 1) for number in range(suite.repetitions) for name in shuffle_blocks([names], shuffle)
-    ]
-    return shuffle_blocks(
-        ([PlannedRun(name, *unit, number) for unit in units] for name, number in order), shuffle
-    )
+    numbers = range(1, suite.repetitions + 1)
+    order = [(name, number) for number in numbers for name in shuffle_blocks([names], shuffle)]
+    blocks = ([PlannedRun(name, *unit, number) for unit in units] for name, number in order)
+    return shuffle_blocks(blocks, shuffle)
 
 
 def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
@@ -176,11 +174,9 @@ def measure_runs(session: Session[MeasuredRun], suite: FingerprintSuite, stresso
     def measure_batch(runs: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
         measured: list[MeasuredRun] = []
         for name in dict.fromkeys(run.constraint for run in runs):
-            with ExitStack() as stack:
-                wrap: Wrap = stack.enter_context(confined(constraints[name], neighbour_cpu)) if name else list
-                measured += [
-                    _measure_run(run, suite, wrap, session.limits) for run in runs if run.constraint == name
-                ]
+            alike = [run for run in runs if run.constraint == name]
+            with confined(constraints[name], neighbour_cpu) if name else nullcontext[Wrap](list) as wrap:
+                measured += [_measure_run(run, suite, wrap, session.limits) for run in alike]
         return measured, max(run.foreign for run in measured)
 
     batch = len(planned) // (len(constraints) * suite.repetitions) if constraints else 1
@@ -200,9 +196,8 @@ def _measure_run(run: PlannedRun, suite: FingerprintSuite, wrap: Wrap, limits: T
                 value, problem = _measure_seconds(run, suite, wrap, Path(scratch), limits)
         except TimedOutError as exc:
             value, problem = None, exc.problem
-    return MeasuredRun(
-        **asdict(run), at=at, value=value, problem=problem, foreign=round(watch.foreign_share(), 4)
-    )
+    foreign = round(watch.foreign_share(), 4)
+    return MeasuredRun(**asdict(run), at=at, value=value, problem=problem, foreign=foreign)
 
 
 def _measure_rate(
@@ -220,10 +215,9 @@ def _measure_seconds(
     run: PlannedRun, suite: FingerprintSuite, wrap: Wrap, scratch: Path, limits: TimeLimits
 ) -> tuple[float | None, str]:
     program = next(program for program in suite.programs if program.name == run.name)
-    limit = limits.limit_for(run.name)
     place = f'program "{run.name}"'
     command = fill_command(program.command, place, scratch=shlex.quote(str(scratch)))
-    done = execute(wrap(command), place, scratch, limit)
+    done = execute(wrap(command), place, scratch, limits.limit_for(run.name))
     limits.record_duration(run.name, done.seconds)
     if done.code:
         return None, f"ended with exit code {done.code} ({done.last_line})"
@@ -292,9 +286,7 @@ def build_tables(
     """
     processor, source = described["processor"], f"suite {suite.name}"
     here = f"{described['hostname']} {processor} x{described['processors']}"
-    hosts: list[dict[str, Any]] = [
-        {"machine": here, "cpu": processor, "cores": int(described["processors"]), "source": source}
-    ]
+    hosts = [{"machine": here, "cpu": processor, "cores": int(described["processors"]), "source": source}]
     if suite.constraints:
         source = f"{source}: {processor} under constraints"
         hosts = [

@@ -97,21 +97,12 @@ _RSS = 21
 #: Columns of /proc/PID/task/TID/schedstat after the first.
 _SCHEDSTAT = ("wait_ns", "timeslices")
 KIB = 1024.0
-#: Names and divisors of `ProcessTree.detailed_counts`, by names of `ProcessTree.counts`.
-NAMES = {
-    "user_ms": ("user", 1.0),
-    "system_ms": ("system", 1.0),
-    "minor_faults": ("minor_faults", 1.0),
-    "major_faults": ("major_faults", 1.0),
-    "rchar": ("read_volume", KIB),
-    "wchar": ("write_volume", KIB),
-    "syscr": ("read_calls", 1.0),
-    "syscw": ("write_calls", 1.0),
-    "read_bytes": ("disk_read", KIB),
-    "write_bytes": ("disk_written", KIB),
-    "wait_ns": ("wait", 1e6),
-    "timeslices": ("slices", 1.0),
-}
+#: Names of `ProcessTree.detailed_counts` by those of `ProcessTree.counts`, and divisors where not 1.
+NAMES = {"user_ms": "user", "system_ms": "system"}
+NAMES |= {"minor_faults": "minor_faults", "major_faults": "major_faults"}
+NAMES |= {"rchar": "read_volume", "wchar": "write_volume", "syscr": "read_calls", "syscw": "write_calls"}
+NAMES |= {"read_bytes": "disk_read", "write_bytes": "disk_written", "wait_ns": "wait", "timeslices": "slices"}
+DIVISORS = {**dict.fromkeys(("rchar", "wchar", "read_bytes", "write_bytes"), KIB), "wait_ns": 1e6}
 #: Names of levels by file of /proc/PID.
 LEVEL_FIELDS = {
     "status": {"VmSize", "VmHWM", "RssAnon", "RssFile", "RssShmem", "VmData", "VmStk", "VmPTE", "Threads"},
@@ -137,7 +128,7 @@ class ProcessTree:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         # a thread's counts are lost when it ends: keep the last ones seen; short-lived threads are missed
-        self._threads: dict[tuple[str, str], float] = {}
+        self._threads: defaultdict[str, dict[str, float]] = defaultdict(dict)
         self.resident_mebibytes = 0.0
 
     def counts(self) -> dict[str, float]:
@@ -157,7 +148,7 @@ class ProcessTree:
             for thread in thread_folders(pid):
                 for _, numbers in read_rows(thread / "schedstat"):
                     for name, number in zip(_SCHEDSTAT, numbers, strict=True):
-                        self._threads[thread.name, name] = float(number)
+                        self._threads[name][thread.name] = float(number)
         # a program that has just ended has no memory
         self.resident_mebibytes = resident or self.resident_mebibytes
         for name in ("user_ms", "system_ms"):
@@ -165,11 +156,7 @@ class ProcessTree:
         return counts | self._thread_sums(_SCHEDSTAT)
 
     def _thread_sums(self, names: Iterable[str]) -> dict[str, float]:
-        sums = dict.fromkeys(names, 0.0)
-        for (_, name), count in self._threads.items():
-            if name in sums:
-                sums[name] += count
-        return sums
+        return {name: sum(self._threads[name].values(), 0.0) for name in names}
 
     def processor_seconds(self) -> float:
         """Return the processor time so far, in seconds."""
@@ -179,13 +166,13 @@ class ProcessTree:
     def detailed_counts(self) -> dict[str, float]:
         """Return more counts so far by name, such as ``user`` and ``wait`` (ms) or ``read_volume`` (KiB)."""
         tree_counts = self.counts()
-        counts = {name: tree_counts[source] / scale for source, (name, scale) in NAMES.items()}
+        counts = {name: tree_counts[source] / DIVISORS.get(source, 1) for source, name in NAMES.items()}
         for pid in with_descendants(self._pid):
             for thread in thread_folders(pid):
                 for file, names in (("status", SWITCHES), ("sched", SCHED)):
                     for name, words in read_rows(thread / file):
                         if name in names:
-                            self._threads[thread.name, names[name]] = float(words[0])
+                            self._threads[names[name]][thread.name] = float(words[0])
         return counts | self._thread_sums((*SWITCHES.values(), *SCHED.values()))
 
     def levels(self) -> dict[str, float]:

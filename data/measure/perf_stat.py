@@ -77,9 +77,7 @@ def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (T
     if starts[1:]:
         problem = "begins another run, as perf stat --append does; expected a single run"
         raise InputError(problem, file=source, line=starts[1])
-    lines = [
-        (number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")
-    ]
+    lines = [(number, line) for number, line in numbered if line.lstrip()[:1] not in {"", "#"}]
     rows: dict[float, dict[str, float]] = {}
     try:
         for counted in _counted_events(lines):

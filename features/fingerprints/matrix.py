@@ -5,6 +5,7 @@ A row is one run of the fingerprint on one machine, a column one stressor (finge
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -32,10 +33,8 @@ COPY = 0.99
 _ROUNDING = 1e-12
 #: ``cpu_model``, because ``cpu`` is a stressor.
 KEYS = {"machine": "str", "repetition": "int64", "cpu_model": "str", "cores": "float64"}
-TARGETS = text_dtypes("application", "metric", "better", "machine") | {
-    "repetition": "int64",
-    "value": "float64",
-}
+_VALUE = {"repetition": "int64", "value": "float64"}
+TARGETS = text_dtypes("application", "metric", "better", "machine") | _VALUE
 
 
 @dataclass(frozen=True)
@@ -53,14 +52,12 @@ class Measured:
 
     def select_rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
         """Return a copy with the rows `index`, a mask, shape (n_rows,), or indices, shape (n_selected,)."""
-        return replace(
-            self, x=self.x[index], y=self.y[index], machines=self.machines[index], cpus=self.cpus[index]
-        )
+        rows = {name: getattr(self, name)[index] for name in ("x", "y", "machines", "cpus")}
+        return replace(self, **rows)
 
-    def select_columns(self, columns: list[int]) -> Measured:
-        """Return a copy with the feature columns at the indices `columns`, in that order."""
-        names = tuple(self.columns[column] for column in columns)
-        return replace(self, columns=names, x=self.x[:, columns])
+    def select_columns(self, names: Sequence[str]) -> Measured:
+        """Return a copy with the feature columns `names`, in that order; ValueError if one is missing."""
+        return replace(self, columns=tuple(names), x=self.x[:, [self.columns.index(name) for name in names]])
 
     def by_machine(self) -> Measured:
         """Return one row per machine, sorted by name: geometric means of `x` and `y`.
@@ -152,13 +149,11 @@ class FingerprintTable(Tables):
         chosen: list[str] = []
         while len(chosen) < limit and any(kinds.values()):
             for queue in kinds.values():
-                fresh = next(
-                    (name for name in queue if not (correlations.loc[name, chosen] >= COPY).any()), None
-                )
-                del queue[: len(queue) if fresh is None else queue.index(fresh) + 1]
-                if fresh is not None and len(chosen) < limit:
-                    chosen.append(fresh)
-        return tuple(sorted(chosen))
+                while queue and (correlations.loc[queue[0], chosen] >= COPY).any():
+                    del queue[0]
+                chosen += queue[:1]
+                del queue[:1]
+        return tuple(sorted(chosen[:limit]))
 
     @classmethod
     def read(cls, directory: Path) -> Self:
@@ -198,16 +193,19 @@ def stressor_of(column: str) -> str:
     return column.removesuffix(EVERY_THREAD)
 
 
-def columns_by_category(columns: tuple[str, ...]) -> dict[str, list[int]]:
-    """Return the indices of the columns of each category of stressors, ascending, sorted by category name.
+def categories_of(column: str) -> tuple[str, ...]:
+    """Return the categories of a column's stressor (the fingerprint paper, table 1); "other" beyond it."""
+    return CATEGORIES.get(stressor_of(column), ("other",))
 
-    Categories without columns are left out; the suffix ``@all`` of a column is ignored. Categories are those
-    of table 1 of the fingerprint paper. A stressor may belong to several; the category "other" has stressors
-    beyond the table.
+
+def columns_by_category(columns: tuple[str, ...]) -> dict[str, list[int]]:
+    """Return the ascending indices of the columns of each category that has any, sorted by category name.
+
+    A column is in each of its `categories_of`.
     """
     by_category: dict[str, list[int]] = {}
     for number, column in enumerate(columns):
-        for category in CATEGORIES.get(stressor_of(column), ("other",)):
+        for category in categories_of(column):
             by_category.setdefault(category, []).append(number)
     return dict(sorted(by_category.items()))
 

@@ -12,10 +12,7 @@ from data.errors import InputError
 from serving.options import AsJson, Better, KeepGoing, Output, Seed
 from serving.plugins import FamilyPlugin, Importing, deferred_function
 
-group = typer.Typer(
-    help="Infer resource utilisation profiles (IRUPs) of applications.",
-    no_args_is_help=True,
-)
+group = typer.Typer(help="Infer resource utilisation profiles (IRUPs) of applications.", no_args_is_help=True)
 #: Output formats of profiles.
 Form = Literal["text", "json", "html"]
 FormatOption = Annotated[

@@ -15,8 +15,6 @@ from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import direction_of_metric
 from data.tables.problems import SHOWN, Problems
 from serving.answering import print_skipped, write_output
-from serving.fingerprints import json as irup_json
-from serving.fingerprints import profile_bars as irup_page
 from serving.fingerprints.inputs import (
     RequestedApplication,
     complete_application,
@@ -25,7 +23,16 @@ from serving.fingerprints.inputs import (
     tables_of,
     with_application,
 )
-from serving.fingerprints.json import nothing_learned, profile_answer
+from serving.fingerprints.json import (
+    difference_lines,
+    difference_text,
+    file_text,
+    nothing_learned,
+    profile_answer,
+    profile_text,
+    read_measurements,
+)
+from serving.fingerprints.profile_bars import difference_page, profile_page
 from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
 from serving.http.bodies import JSON, Answered, request_of
 from serving.http.schemas import RefusedError
@@ -76,14 +83,13 @@ def profile_machines(
     (data,) = _read_applications(machines, [application], learning)
     learned = infer_profile(data.measured, learning.section.profile, learning.seed)
     predictions = predict_unmeasured(data, learning) if predicting else ()
-    if form == "json":
-        text = irup_json.file_text(learned, predictions, data.warning_lines())
-    else:
+    if form != "json":
         _print_warnings(data.warning_lines(SHOWN))
-        if form == "html":
-            text = irup_page.profile_page(learned, predictions, data.warning_lines())
-        else:
-            text = irup_json.profile_text(learned, predictions, predicting=predicting)
+    if form == "text":
+        text = profile_text(learned, predictions, predicting=predicting)
+    else:
+        as_text = profile_page if form == "html" else file_text
+        text = as_text(learned, predictions, data.warning_lines())
     write_output(text.encode(), output)
     return 0
 
@@ -107,7 +113,7 @@ def compare_profiles(
     InputError if an input cannot be used, or there is no stressor in common.
     """
     if machines is None:
-        sides = [irup_json.read_measurements(Path(name)) for name in (a, b)]
+        sides = [read_measurements(Path(name)) for name in (a, b)]
     else:
         data = _read_applications(machines, [a, b], learning)
         _print_warnings(dict.fromkeys(chain.from_iterable(one.warning_lines(SHOWN) for one in data)))
@@ -119,16 +125,9 @@ def compare_profiles(
     if not common:
         raise InputError("the two profiles have no stressor in common", place=f'"{a}" and "{b}"')
     params, seed = learning.section.profile, learning.seed
-    first, second = (
-        infer_profile(side.select_columns([side.columns.index(column) for column in common]), params, seed)
-        for side in sides
-    )
+    first, second = (infer_profile(side.select_columns(common), params, seed) for side in sides)
     difference = profile_difference(first, second, params, seed)
-    as_text = {
-        "text": irup_json.difference_lines,
-        "json": irup_json.difference_text,
-        "html": irup_page.difference_page,
-    }
+    as_text = {"text": difference_lines, "json": difference_text, "html": difference_page}
     write_output(as_text[form](difference).encode(), output)
     return 1 if fail_on_regression and difference.significant and not difference.reasons else 0
 
@@ -141,10 +140,8 @@ def predict_unmeasured(data: RequestedApplication, learning: Learning) -> Sequen
     """
     if not len(data.unmeasured):
         return ()
-    confidence = learning.section.profile.confidence
-    return predict_performance(
-        data.measured, data.unmeasured, data.unmeasured_rates, confidence, learning.seed
-    )
+    how = learning.section.profile.confidence, learning.seed
+    return predict_performance(data.measured, data.unmeasured, data.unmeasured_rates, *how)
 
 
 def _read_applications(
@@ -154,16 +151,13 @@ def _read_applications(
     print_skipped(reading.skipped)
     for measured in reading.tables.applications.drop_duplicates("application").itertuples():
         for option in ("metric", "better") if measured.application in names else ():
-            stored, stated = (getattr(of, option) for of in (measured, learning))
-            if stated not in {None, stored}:
+            stored, given = (getattr(of, option) for of in (measured, learning))
+            if given not in {None, stored}:
                 place = f'application "{measured.application}"'
-                raise InputError(f"--{option}={stated} contradicts {stored}", file=machines, place=place)
-    return [
-        requested_application(
-            with_application(reading.tables, name, learning.metric, learning.better), learning.section
-        )
-        for name in names
-    ]
+                raise InputError(f"--{option}={given} contradicts {stored}", file=machines, place=place)
+    stated = learning.metric, learning.better
+    each = (with_application(reading.tables, name, *stated) for name in names)
+    return [requested_application(tables, learning.section) for tables in each]
 
 
 def _print_warnings(warnings: Iterable[str]) -> None:

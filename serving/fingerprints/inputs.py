@@ -103,7 +103,6 @@ def with_application(
 def requested_application(tables: FingerprintTables, section: Fingerprints) -> RequestedApplication:
     """Return the only application of `tables`, with valid fingerprints of machines with and without a value.
 
-    The result has ``measured``, ``unmeasured`` machines, ``unmeasured_rates``, ``gaps`` and ``decisions``.
     Invalid data (by the checks in `section`) is left out. InputError if no stressor or fewer than three
     machines remain valid, or the application lacks too many values, has values on fewer than three of them,
     or only equal values.
@@ -114,9 +113,8 @@ def requested_application(tables: FingerprintTables, section: Fingerprints) -> R
     others = table.runs[~table.runs["machine"].isin(measured.machines)]
     rates = np.exp(np.log(others[list(table.columns)]).groupby(others["machine"]).mean())
     gaps = decisions.imputed.groupby("machine")["stressor"].unique().to_dict()
-    return RequestedApplication(
-        measured, rates.index.to_numpy(str), rates.to_numpy(np.float64), gaps, decisions
-    )
+    unmeasured = rates.index.to_numpy(str), rates.to_numpy(np.float64)
+    return RequestedApplication(measured, *unmeasured, gaps, decisions)
 
 
 def complete_application(request: IrupRequest, missing: float) -> RequestedApplication | None:
@@ -158,9 +156,8 @@ def complete_application(request: IrupRequest, missing: float) -> RequestedAppli
     row_of = {name: row for row, name in enumerate(names)}
     rows = np.repeat([row_of[name] for name in measured_names], n_values)
     cpus = np.array([machines[name].cpu or name for name in names])
-    measured = Measured(
-        about.name, about.metric, about.better, tuple(columns), x[rows], y, np.array(names)[rows], cpus[rows]
-    )
+    described = about.name, about.metric, about.better, tuple(columns)
+    measured = Measured(*described, x[rows], y, np.array(names)[rows], cpus[rows])
     others = ~np.isin(np.array(names), measured.machines)
     gaps = {
         name: sorted({stressor_of(columns[column]) for column in np.flatnonzero(row)})

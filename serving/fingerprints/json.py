@@ -91,10 +91,7 @@ def _predictions_table(predictions: Sequence[Prediction]) -> str:
     reasons = dict.fromkeys(reason for prediction in predictions for reason in prediction.reasons)
     caption = "; ".join(f"do not rely on it: {reason}" for reason in reasons)
     numbers = f"predicted {first.metric}", f"{first.confidence:.0%} interval"
-    rows = [
-        (prediction.machine, f"{prediction.value:.4g}", f"{prediction.low:.4g} to {prediction.high:.4g}")
-        for prediction in predictions
-    ]
+    rows = [(row.machine, f"{row.value:.4g}", f"{row.low:.4g} to {row.high:.4g}") for row in predictions]
     return text_table(("machine", *numbers), rows, numbers=numbers, caption=caption or None)
 
 
@@ -183,16 +180,9 @@ def read_measurements(path: Path) -> Measured:
     if shape != (machines, machines, machines, *[columns] * machines):
         problem = f"measured: the rows don't fit {machines} machines and {columns} columns"
         raise InputError(problem, file=path)
-    return Measured(
-        profile.application,
-        profile.metric,
-        profile.better,
-        tuple(measured.columns),
-        np.array(measured.rates, np.float64),
-        np.array(measured.values, np.float64),
-        np.array(measured.machines),
-        np.array(measured.cpus),
-    )
+    about = profile.application, profile.metric, profile.better, tuple(measured.columns)
+    rates, values = np.array(measured.rates, np.float64), np.array(measured.values, np.float64)
+    return Measured(*about, rates, values, np.array(measured.machines), np.array(measured.cpus))
 
 
 def difference_text(difference: ProfileDifference) -> str:
@@ -203,22 +193,19 @@ def difference_text(difference: ProfileDifference) -> str:
     the columns of `ProfileDifference`. ``seed_algorithm`` has ``equivalent, tolerance`` and ``stops_at``: the
     most important stressor of a whose importances differ by more than ``tolerance`` points of 100, or null.
     """
-    content = {
+    stops_at = difference.stops_at
+    algorithm = {"equivalent": stops_at is None, "stops_at": stops_at, "tolerance": difference.tolerance}
+    content: dict[str, Any] = {
         "a": difference.a,
         "b": difference.b,
         "paired": difference.paired,
         "significant": difference.significant,
-        "moved": list(difference.moved_stressors),
-        "reasons": list(difference.reasons),
-        "seed_algorithm": {
-            "equivalent": difference.stops_at is None,
-            "stops_at": difference.stops_at,
-            "tolerance": difference.tolerance,
-        },
-    } | {
-        name: table.astype(object).where(table.notna(), None).to_dict("records")
-        for name, table in (("features", difference.features), ("categories", difference.categories))
+        "moved": difference.moved_stressors,
+        "reasons": difference.reasons,
+        "seed_algorithm": algorithm,
     }
+    for name, table in (("features", difference.features), ("categories", difference.categories)):
+        content[name] = table.astype(object).where(table.notna(), None).to_dict("records")
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 

@@ -34,10 +34,8 @@ def boxes_chart(name: str, scores: pd.DataFrame, column_kind: str) -> Chart:
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
-    top = reach.index[0]
-    title = (
-        f"{top} has the most extreme value: {reach.iloc[0]:.1f} standard deviations from the mean of all runs"
-    )
+    top, most = reach.index[0], reach.iloc[0]
+    title = f"{top} has the most extreme value: {most:.1f} standard deviations from the mean of all runs"
     drawn_part = f" Drawn: the {BOXES} of {scores.shape[1]} {column_kind}s with the most extreme values."
     left_out = drawn_part if len(reach) > BOXES else ""
     note = (
@@ -112,15 +110,11 @@ def components_chart(scores: Floats) -> Chart:
         f"{'explains' if enough == 1 else 'explain'} at least {percent(MOST, 0)} of the variance"
     )
     positions = np.arange(1, len(shares) + 1)
-    panel = Panel(
-        [
-            Line("this component", positions, shares, 2),
-            Line("cumulative", positions, shares.cumsum(), 3),
-            ValueLine(x=enough),
-        ],
-        Axis("number of the principal component, largest first"),
-        Axis("share of the variance (log scale)", log=True, percent=True),
-    )
+    single = Line("this component", positions, shares, 2)
+    cumulative = Line("cumulative", positions, shares.cumsum(), 3)
+    across = Axis("number of the principal component, largest first")
+    along = Axis("share of the variance (log scale)", log=True, percent=True)
+    panel = Panel([single, cumulative, ValueLine(x=enough)], across, along)
     shows = "Line chart of explained variance by number of components, on a log scale"
     return draw_chart(Words("figure-8", title, shows), [panel], (8.4, 3.6))
 

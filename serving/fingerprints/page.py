@@ -29,7 +29,7 @@ from serving.reports.rendering import QUIHO, render
 from serving.reports.separation import Leaders, differs_from_half, join_names
 from training.fingerprints.differences import CLAIMS, Verdict, count_false_positives, profile_difference
 from training.fingerprints.importance import seed_shares
-from training.fingerprints.profiles import infer_profile
+from training.fingerprints.profiles import infer_profile, scale_importances
 
 #: Figures of the paper with profiles, by application.
 PROFILES = {
@@ -121,17 +121,12 @@ def drawn_profiles(page_data: ProfiledPage) -> list[ProfileBars]:
     Those with a figure in the paper are ``shown``, the others folded; all are shown if there are at most
     three.
     """
-    names = list(page_data.profiles)
-    ranked = sorted(names, key=lambda name: (not page_data.profiles[name].trust.enough, name))
-    return [
-        ProfileBars(
-            f"profile-{names.index(name) + 1}",
-            page_data.profiles[name],
-            PROFILES.get(name, ""),
-            name in PROFILES or len(names) <= FEW,
-        )
-        for name in ranked
+    profiles, few = page_data.profiles, len(page_data.profiles) <= FEW
+    drawn = [
+        ProfileBars(f"profile-{place}", profile, PROFILES.get(name, ""), few or name in PROFILES)
+        for place, (name, profile) in enumerate(profiles.items(), 1)
     ]
+    return sorted(drawn, key=lambda bars: (not bars.profile.trust.enough, bars.profile.application))
 
 
 def compared_pairs(page_data: ProfiledPage) -> list[tuple[str, str]]:
@@ -161,13 +156,10 @@ def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[Diff
         name: infer_profile(page_data.table.measurements_of(name), params, seed)
         for name in sorted({name for pair in chosen for name in pair})
     }
+    differences = [profile_difference(learned[a], learned[b], params, seed) for a, b in chosen]
     return [
-        DifferenceBars(
-            f"difference-{place}",
-            profile_difference(learned[a], learned[b], params, seed),
-            CHANGES.get((learned[a].application, learned[b].application), ""),
-        )
-        for place, (a, b) in enumerate(chosen, 1)
+        DifferenceBars(f"difference-{place}", difference, CHANGES.get((difference.a, difference.b), ""))
+        for place, difference in enumerate(differences, 1)
     ]
 
 
@@ -253,11 +245,8 @@ def find_contradiction(table: FingerprintTable, seed: int) -> dict[str, Any] | N
         return None
     a, b = np.sort(np.random.default_rng(seed).choice(machines, 2, replace=False))
     two = measured.select_rows(np.isin(measured.machines, [a, b]))
-    rankings = []
-    for number in range(TIMES):
-        shares = pd.Series(seed_shares(two, number), index=list(two.columns))
-        top = shares.max()
-        rankings.append(bars_from_shares(100 * shares / (top if top > 0 else 1)))
+    importances = [scale_importances(seed_shares(two, number)) for number in range(TIMES)]
+    rankings = [bars_from_shares(pd.Series(row, list(two.columns))) for row in importances]
     common = set.intersection(*({bar.name for bar in ranking} for ranking in rankings))
     rates = pd.DataFrame(two.x, columns=list(two.columns))
     return {

@@ -9,9 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from data.fingerprints.tables import CATEGORIES
 from data.tables.problems import shorten_names
-from features.fingerprints.matrix import stressor_of
+from features.fingerprints.matrix import categories_of
 from serving.fingerprints.profiled import ProfiledPage, Reported
 from serving.reports.charts import percent, plain_number, two_decimals, with_noun
 from serving.reports.rendering import QUIHO, render, reword_text
@@ -35,9 +34,8 @@ def report_advice(page_data: ProfiledPage) -> Iterator[str]:
     """
     trusted = [profile for profile in page_data.profiles.values() if profile.trust.enough]
     refused = [profile for profile in page_data.profiles.values() if not profile.trust.enough]
-    trusted.sort(key=lambda profile: profile.application)
-    clearest = sorted(trusted, key=lambda profile: (profile.trust.chance, -profile.trust.top_rank_stability))
-    for profile in clearest[: 1 if refused else 2]:
+    trusted.sort(key=lambda row: (row.trust.chance, -row.trust.top_rank_stability, row.application))
+    for profile in trusted[: 1 if refused else 2]:
         yield _leaders_advice(profile)
     if trusted:
         yield "To compare versions of an application, compare their profiles; ignore insignificant changes."
@@ -79,11 +77,7 @@ def profile_advice(profile: Profile, predictions: Sequence[Prediction]) -> Itera
         f"Do not apply it to other hardware: it holds for {with_noun(trust.machines, 'machine')} of "
         f"{with_noun(trust.cpus, 'CPU model')}, where the median error is {percent(trust.median_error, 0)}."
     )
-    wide = [
-        prediction.machine
-        for prediction in predictions
-        if prediction.high - prediction.low > _WIDE * abs(prediction.value)
-    ]
+    wide = [row.machine for row in predictions if row.high - row.low > _WIDE * abs(row.value)]
     if wide:
         yield (
             f"Run the application on {join_names(wide)} before you decide: the interval is wider than the "
@@ -159,11 +153,9 @@ class ProfileBars:
     def reliability(self) -> str:
         """The figures of the reliability in one line."""
         trust = self.profile.trust
-        first = f"Sorted by {trust.by}, the leading stressors are first"
-        if not trust.enough:
-            first = f"Sorted by {trust.by}, the most frequent first stressor is first"
+        first = "the leading stressors are" if trust.enough else "the most frequent first stressor is"
         return (
-            f"{trust.machines} machines of {trust.cpus} CPU models. {first} "
+            f"{trust.machines} machines of {trust.cpus} CPU models. Sorted by {trust.by}, {first} first "
             f"in {percent(trust.top_rank_stability, 0)} of resamples; the p-value of the largest "
             f"correlation with the performance is {trust.chance:.3f}. With whole CPU models held out, "
             f"R\N{SUPERSCRIPT TWO} is {two_decimals(trust.r2)} and the median error "
@@ -205,11 +197,9 @@ class ProfileBars:
         """The clusters of correlated stressors, which divide importance, among the most important ones."""
         clusters, texts = self.profile.clusters.set_index("cluster"), []
         for cluster in self.profile.features["cluster"].head(SHOWN).unique():
-            stressors = _split_names(clusters["stressors"][cluster])
-            if len(stressors) > 1:
-                texts.append(
-                    f"{', '.join(stressors)} (total importance {clusters['importance'][cluster]:.0f})"
-                )
+            stressors = clusters["stressors"][cluster]
+            if ", " in stressors:
+                texts.append(f"{stressors} (total importance {clusters['importance'][cluster]:.0f})")
         return texts
 
 
@@ -220,21 +210,16 @@ def bars_from_shares(shares: pd.Series) -> list[Bar]:
     """
     ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
-        Bar(str(name), float(value), math.nan, math.nan, CATEGORIES.get(stressor_of(str(name)), ("other",)))
-        for name, value in ranking.items()
+        Bar(str(name), value, math.nan, math.nan, categories_of(str(name))) for name, value in ranking.items()
     ]
 
 
 def _table_bars(table: pd.DataFrame, name: str) -> list[Bar]:
     categories = "categories" if name == "stressor" else name
     return [
-        Bar(str(row[name]), row["importance"], row["low"], row["high"], _split_names(row[categories]))
+        Bar(str(row[name]), row["importance"], row["low"], row["high"], tuple(row[categories].split(", ")))
         for row in table.to_dict("records")
     ]
-
-
-def _split_names(names: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 @dataclass(frozen=True)
@@ -276,14 +261,10 @@ class DifferenceBars:
 
 def profile_page(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
     """Return a profile as a self-contained HTML page with advice, and any predictions and warnings."""
-    return _render_page(
-        f"Resources that {profile.application} depends on",
-        profile_advice(profile, predictions),
-        profiles=[ProfileBars("profile", profile, shown=True)],
-        predictions=predictions,
-        measured=profile.measured,
-        warnings=warnings,
-    )
+    heading = f"Resources that {profile.application} depends on"
+    bars = ProfileBars("profile", profile, shown=True)
+    content = {"predictions": predictions, "measured": profile.measured, "warnings": warnings}
+    return _render_page(heading, profile_advice(profile, predictions), profiles=[bars], **content)
 
 
 def difference_page(difference: ProfileDifference) -> str:

@@ -71,19 +71,14 @@ class WorstPredictions:
         worst = largest_errors(rows, np.log(rows["predicted"] / rows["value"]).abs(), MAX_CASES)
         if worst.empty:
             return None
-        copied = ("application", "machine", "cpu_model", "value", "predicted")
         cases = []
         for row in worst.to_dict("records"):
-            is_training = (rows["application"] == row["application"]) & (rows["fold"] != row["fold"])
+            application = row["application"]
+            is_training = (rows["application"] == application) & (rows["fold"] != row["fold"])
             training = rows.loc[is_training, "value"]
-            cases.append(
-                WorstPrediction(
-                    **{name: row[name] for name in copied},
-                    metric=metrics[row["application"]],
-                    smallest=float(training.min()),
-                    largest=float(training.max()),
-                )
-            )
+            about = application, row["machine"], row["cpu_model"], metrics[application]
+            ends = float(training.min()), float(training.max())
+            cases.append(WorstPrediction(*about, row["value"], row["predicted"], *ends))
         names = {"application": "application", "machine": "machine", "cpu_model": "CPU model"}
         causes = common_causes(worst, rows, names, "predictions")
         return cls(tuple(cases), causes, worst_predictions_chart(cases))
@@ -106,19 +101,11 @@ def worst_predictions_chart(cases: Sequence[WorstPrediction]) -> Chart:
     names = [
         f"{number} {case.application}{' *' if case.excess else ''}" for number, case in enumerate(cases, 1)
     ]
-    machines = [case.machine for case in cases]
-    panel = Panel(
-        [
-            Dots(
-                [case.value for case in cases],
-                range(len(cases)),
-                "measured",
-                point_names=[f"measured on {name}" for name in machines],
-            ),
-            Dots([case.predicted for case in cases], range(len(cases)), "predicted", **WORST),
-        ],
-        Axis(f"performance ({', '.join(sorted({case.metric for case in cases}))}; log scale)", log=True),
-        Axis("prediction", names),
-    )
+    machines, rows = [f"measured on {case.machine}" for case in cases], range(len(cases))
+    measured = Dots([case.value for case in cases], rows, "measured", point_names=machines)
+    predicted = Dots([case.predicted for case in cases], rows, "predicted", **WORST)
+    metrics = ", ".join(sorted({case.metric for case in cases}))
+    performance = Axis(f"performance ({metrics}; log scale)", log=True)
+    panel = Panel([measured, predicted], performance, Axis("prediction", names))
     shows = "Measured and predicted performance of the predictions with the largest errors, a row each"
     return draw_chart(Words("worst", title, shows, note), [panel], (8.4, 1.3 + 0.22 * len(cases)))

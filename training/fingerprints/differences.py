@@ -20,8 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.fingerprints.params import Profiling
-from data.fingerprints.tables import CATEGORIES, MEMORY, VM
-from features.fingerprints.matrix import FingerprintTable, Measured, columns_by_category, stressor_of
+from data.fingerprints.tables import MEMORY, VM
+from features.fingerprints.matrix import FingerprintTable, Measured, categories_of, columns_by_category
 from training.fingerprints.importance import car_operator, car_scores, log_rates
 from training.fingerprints.profiles import Profile, shares_of, sums_of, top_columns
 from training.fingerprints.trust import too_few_messages
@@ -74,7 +74,8 @@ class ProfileDifference:
 class Exchanged:
     """Scores of both sides, shape (1 + n_exchanges, n_columns); the first row is without an exchange.
 
-    `least` is the least p-value that this number of units can give.
+    They are positive where a stressor's rate rises with performance. `units` is the number of CPU models or
+    machines that are exchanged as a whole, `least` the least p-value that these can give.
     """
 
     a: Floats
@@ -85,33 +86,26 @@ class Exchanged:
 
 
 def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> ProfileDifference:
-    """Return the changes from profile `a` to `b`, with their p-values.
+    """Return the changes from profile `a` to `b` by stressor and by category, with their p-values.
 
-    The result has ``features``, a row per ``stressor``, and ``categories``, a row per ``category``, least
-    p-value first, both with ``importance_a, importance_b, change`` (b - a), ``p_value`` and ``moved``
-    (whether that is at most ``params.significance``); ``stops_at``, the most important stressor of `a` whose
-    importances differ by more than ``params.tolerance`` (None without one); and ``reasons`` to doubt the
-    test, which may be empty. The p-values, adjusted for all rows of their table, come from
-    ``params.n_bootstrap`` random exchanges of machines between the profiles, which `seed` draws. ValueError
-    if the stressors of the profiles, or their order, differ.
+    The p-values, adjusted for all rows of their table, come from ``params.n_bootstrap`` random exchanges of
+    machines between the profiles, which `seed` draws; a change is significant up to ``params.significance``.
+    ValueError if the stressors of the profiles, or their order, differ.
     """
     if a.measured.columns != b.measured.columns:
         raise ValueError("the profiles are over different stressors")
     columns, least = a.measured.columns, params.significance
     scores = exchange_performances(a.measured, b.measured, params.n_bootstrap, seed)
-    stressors = pd.Series(
-        adjusted_p_values(scores.b - scores.a), pd.Index(columns, name="stressor"), name="p_value"
-    )
     named = columns_by_category(columns)
     changes = (shares_of(scores.b) - shares_of(scores.a)) @ sums_of(named.values(), len(columns))
-    kinds = pd.Series(adjusted_p_values(changes), pd.Index(list(named), name="category"), name="p_value")
+    stressors, kinds = pd.Index(columns, name="stressor"), pd.Index(list(named), name="category")
     return ProfileDifference(
         a.application,
         b.application,
         scores.paired,
         scores.units,
-        _join_p_values(a.features, b.features, stressors, least),
-        _join_p_values(a.categories, b.categories, kinds, least),
+        _test_changes(stressors, scores.b - scores.a, a.features, b.features, least),
+        _test_changes(kinds, changes, a.categories, b.categories, least),
         stops_at(a, b, params.tolerance),
         params.tolerance,
         tuple(_unreliable_reasons(a, b, scores, params)),
@@ -127,10 +121,6 @@ def exchange_performances(a: Measured, b: Measured, number: int, seed: int) -> E
     machines are dealt to the two sides. If both sides have a CPU model, its machines are dealt one by one,
     and each side keeps its number of them; the machines of any other CPU model stay together on one side, and
     each side keeps its number of such models.
-
-    The result has the scores ``a`` and ``b``, shape (1 + `number`, n_columns), the first row without an
-    exchange, positive where a stressor's rate rises with performance; ``units``, the number of CPU models or
-    machines that are exchanged as a whole; and ``least``, the least p-value that these can give.
     """
     generator = np.random.default_rng(seed)
     shared = np.intersect1d(a.machines, b.machines)
@@ -195,9 +185,8 @@ def _deal_machines(a: Measured, b: Measured, number: int, generator: np.random.G
     _, start, rows = np.unique(np.where(shared, alone, pooled.cpus), return_index=True, return_inverse=True)
     strata = np.where(shared, pooled.cpus, "")[start]
     side = first[start].astype(np.float64)
-    dealt = np.stack([side, *(_permute_within_strata(side, strata, generator) for _ in range(number))])[
-        :, rows
-    ]
+    permuted = (_permute_within_strata(side, strata, generator) for _ in range(number))
+    dealt = np.stack([side, *permuted])[:, rows]
     units = [side[strata == stratum] for stratum in np.unique(strata)]
     # with sides of equal size, exchanging all units changes nothing
     mirrored = all(2 * part.sum() == len(part) for part in units)
@@ -218,12 +207,13 @@ def _standardise_rows(values: Floats) -> Floats:
     return np.asarray(centred / np.where(spread > 0, spread, np.inf), np.float64)
 
 
-def _join_p_values(
-    a: pd.DataFrame, b: pd.DataFrame, p_values: pd.Series, significance: float
+def _test_changes(
+    names: pd.Index, changes: Floats, a: pd.DataFrame, b: pd.DataFrame, significance: float
 ) -> pd.DataFrame:
     columns = [name for name in ("importance", "score") if name in a]
-    sides = [side.set_index(p_values.index.name)[columns] for side in (a, b)]
-    table = p_values.to_frame().join([sides[0].add_suffix("_a"), sides[1].add_suffix("_b")])
+    sides = [side.set_index(names.name)[columns] for side in (a, b)]
+    p_values = pd.DataFrame({"p_value": adjusted_p_values(changes)}, names)
+    table = p_values.join([sides[0].add_suffix("_a"), sides[1].add_suffix("_b")])
     change, moved = table["importance_b"] - table["importance_a"], table["p_value"] <= significance
     table = table.assign(change=change, moved=moved, size=change.abs())
     table = table.sort_values(["p_value", "size"], ascending=[True, False], kind="stable")
@@ -263,9 +253,8 @@ def count_false_positives(
 
     At most 20 of the applications with at least 16 machines are used, evenly spaced in their order; the
     machines of each are halved at random five times. A pair of halves is a false alarm if any stressor's
-    adjusted p-value is at most ``params.significance``. The result has the numbers ``applications``,
-    ``pairs`` and ``alarms``; it is None if no application has 16 machines. InputError if one is not measured
-    in `table`.
+    adjusted p-value is at most ``params.significance``. None if no application has 16 machines; InputError if
+    one is not measured in `table`.
     """
     every = [table.measurements_of(name).by_machine() for name in applications]
     enough = [measured for measured in every if len(measured.machines) >= 2 * FEW]
@@ -277,11 +266,8 @@ def count_false_positives(
         measured, generator = enough[place], np.random.default_rng((seed, place, repetition))
         order = generator.permutation(len(measured.machines))
         first = order < len(order) // 2
-        halves, draw = (
-            (measured.select_rows(first), measured.select_rows(~first)),
-            int(generator.integers(2**31)),
-        )
-        scores = exchange_performances(*halves, params.n_bootstrap, draw)
+        halves, draw = (measured.select_rows(side) for side in (first, ~first)), generator.integers(2**31)
+        scores = exchange_performances(*halves, params.n_bootstrap, int(draw))
         alarms += bool((adjusted_p_values(scores.b - scores.a) <= params.significance).any())
     return FalsePositives(len(positions), len(positions) * HALVINGS, alarms)
 
@@ -396,9 +382,7 @@ def _judge_leads(claim: Claim, side: Profile) -> tuple[bool, str]:
 
 
 def _judge_memory(side: Profile) -> tuple[bool, str]:
-    of_memory = np.array(
-        [bool({MEMORY, VM} & set(CATEGORIES.get(stressor_of(name), ()))) for name in side.measured.columns]
-    )
+    of_memory = np.array([not {MEMORY, VM}.isdisjoint(categories_of(name)) for name in side.measured.columns])
     first = np.argsort(-side.resampled, axis=1, kind="stable")[:, :FIRST]
     share = float(of_memory[first].all(axis=1).mean())
     finding = f"the first {FIRST} are of memory in {share:.0%} of resamples"

@@ -52,23 +52,14 @@ def seed_model(boosting: Boosting, seed: int) -> Any:
 
     They are 1000 trees of depth 4, with the learning rate 0.01; `seed` is their random seed.
     """
+    trees = {"n_estimators": TREES, "max_depth": DEPTH, "learning_rate": RATE, "random_state": seed}
     if boosting == "xgboost":
         from xgboost import XGBRegressor
 
-        return XGBRegressor(
-            n_estimators=TREES,
-            max_depth=DEPTH,
-            learning_rate=RATE,
-            reg_lambda=0,
-            importance_type="total_gain",
-            n_jobs=1,
-            random_state=seed,
-        )
+        return XGBRegressor(**trees, reg_lambda=0, importance_type="total_gain", n_jobs=1)
     from sklearn.ensemble import GradientBoostingRegressor
 
-    return GradientBoostingRegressor(
-        n_estimators=TREES, max_depth=DEPTH, learning_rate=RATE, random_state=seed
-    )
+    return GradientBoostingRegressor(**trees)
 
 
 #: Weight of the identity in ``R``: correlations of 40 stressors over some tens of machines are singular.
@@ -201,9 +192,8 @@ def _known_clusters(content: bytes, shape: tuple[int, ...]) -> list[list[int]]:
         return [[0]]
     distance = np.clip(1 - np.abs(correlation), 0, None)
     np.fill_diagonal(distance, 0)
-    labels: NDArray[np.int64] = fcluster(
-        linkage(squareform(distance, checks=False), "average"), 1 - ALIKE, "distance"
-    )
+    links = linkage(squareform(distance, checks=False), "average")
+    labels: NDArray[np.int64] = fcluster(links, 1 - ALIKE, "distance")
     members: dict[int, list[int]] = {}
     for column, label in enumerate(labels):
         members.setdefault(int(label), []).append(column)
@@ -220,9 +210,9 @@ HALVES = 2
 class HeldOut:
     """Errors on held-out CPU models.
 
-    `r2` is of log performance, NaN where there are not two CPU models; `median_error` is relative; `growth`,
-    shape (n_groups,), is how much the mean squared log error grows when a group's columns are shuffled
-    together.
+    `r2` is of log performance; `median_error` is relative; `growth`, shape (n_groups,), at least 0, is how
+    much the mean squared log error grows when a group's columns are shuffled together. With a single CPU
+    model, the first two are NaN, and `growth` is 0.
     """
 
     r2: float
@@ -248,11 +238,8 @@ def _known_folds(cpus: tuple[str, ...], number: int) -> list[tuple[Rows, Rows]]:
 def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
     """Return errors when CPU models are predicted from others (up to 5 folds), and their growth by shuffling.
 
-    The result has ``r2`` (of log performance), ``median_error`` (relative) and ``growth``, shape (n_groups,),
-    at least 0: how much the mean squared log error grows when a group's columns are shuffled together. With a
-    single CPU model, the first two are NaN, and ``growth`` is 0. `groups` has the column indices of each
-    group. The regression is a forest of extremely randomised trees on logarithms: fast, and without
-    assumptions about how stressors act together.
+    `groups` has the column indices of each group. The regression is a forest of extremely randomised trees on
+    logarithms: fast, and without assumptions about how stressors act together.
     """
     if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
         return HeldOut(float("nan"), float("nan"), np.zeros(len(groups)))

@@ -66,9 +66,9 @@ class Predictor:
     members: tuple[tuple[Floats, Any], ...]
 
     def predict(self, x: Floats) -> Floats:
-        """Return the speed (logarithm, more is better) of machines, shape (n_rows,).
+        """Return the natural logarithm of the speed (more is better) of machines, shape (n_rows,).
 
-        `x`: shape (n_rows, n_columns), bogo operations per second, NaN where unknown.
+        `x`: shape (n_rows, n_columns), bogo operations per second, above 0, NaN where unknown.
         """
         scores = self.standardised_inputs(np.log(x))
         speeds = [regression.predict(scores * stretch) for stretch, regression in self.members]
@@ -83,10 +83,8 @@ class Predictor:
 def fit_predictor(measured: Measured, seed: int) -> Predictor:
     """Return a predictor of the speed of machines for one application, fitted to `measured`.
 
-    `measured` is the application's performance and the stress-ng rates of the machines, one row per machine.
-    The predictor's ``predict`` takes rates above 0 (NaN: unknown), shape (n_rows, n_columns), and returns the
-    natural logarithm of the speed: the performance, or 1 / performance where lower is better. `seed` is for
-    the boosted trees.
+    `measured` has one row per machine; speed is the performance, or 1 / performance where lower is better.
+    `seed` is for the boosted trees.
     """
     logs, speed = log_rates(measured.x), measured.log_speed
     columns = measured.columns
@@ -94,15 +92,9 @@ def fit_predictor(measured: Measured, seed: int) -> Predictor:
     pairs = [(columns.index(name), columns.index(stressor_of(name))) for name in every]
     scaling = np.array(pairs, np.int64).reshape(-1, 2)
     described = _with_scalings(logs, scaling)
-    spread, scale = described.std(axis=0), float(speed.std())
-    blank = Predictor(
-        scaling,
-        described.mean(axis=0),
-        np.where(spread > STILL, spread, np.inf),
-        float(speed.mean()),
-        scale if scale > 0 else 1.0,
-        (),
-    )
+    spread, scale = described.std(axis=0), float(speed.std()) or 1.0
+    spread = np.where(spread > STILL, spread, np.inf)
+    blank = Predictor(scaling, described.mean(axis=0), spread, float(speed.mean()), scale, ())
     scores = blank.standardised_inputs(logs)
     target = (speed - blank.centre) / blank.scale
     _, rows, counts = np.unique(measured.cpus, return_inverse=True, return_counts=True)
@@ -161,9 +153,8 @@ def predict_performance(
 
     `measured` is the application on other machines, whose runs are averaged here; `machines` are names, shape
     (n,), and `x` their rates, shape (n, n_columns), in the order of ``measured.columns``, above 0, or NaN
-    where a stressor did not run. A prediction has ``machine``, ``value`` and its interval ``low, high`` in
-    the application's unit; `confidence` is the interval's nominal coverage, for example 0.9. It also has
-    ``reasons`` not to rely on it: fewer than five CPU models, or R2 on held-out CPU models not above 0.
+    where a stressor did not run. `confidence` is the intervals' nominal coverage, for example 0.9. Reasons
+    not to rely on predictions are fewer than five CPU models, and R2 on held-out CPU models not above 0.
     InputError for a single CPU model.
     """
     training_data = measured.by_machine()
@@ -177,20 +168,9 @@ def predict_performance(
     if not worth > 0:
         by_mean = "CPU models that were held out are predicted no better than by the mean"
         reasons.append(f"{by_mean} (R2 {worth:.2f})")
-    return tuple(
-        Prediction(
-            training_data.application,
-            training_data.metric,
-            training_data.better,
-            str(machine),
-            float(value[row]),
-            float(low[row]),
-            float(high[row]),
-            confidence,
-            tuple(reasons),
-        )
-        for row, machine in enumerate(machines)
-    )
+    about = measured.application, measured.metric, measured.better
+    rows = zip(machines.tolist(), value.tolist(), low.tolist(), high.tolist(), strict=True)
+    return tuple(Prediction(*about, *row, confidence, tuple(reasons)) for row in rows)
 
 
 #: Number of trees in the plain forest, a reference method.
@@ -288,13 +268,10 @@ def summarise_entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, 
     for entry, rows in _score_rows(predictions, tolerance).groupby("entry", sort=True):
         pooled = _mean_scores(rows, ["application"])
         by_fold = _mean_scores(rows, ["fold", "application"]).groupby("fold").mean()
-        summaries[str(entry)] = {
-            "kind": "rule" if entry == "median" else "model",
-            **{
-                name: summarise_folds(by_fold[name].dropna().to_numpy(), pooled[name].mean())
-                for name in METRICS
-            },
+        scores = {
+            name: summarise_folds(by_fold[name].dropna().to_numpy(), pooled[name].mean()) for name in METRICS
         }
+        summaries[str(entry)] = {"kind": "rule" if entry == "median" else "model", **scores}
     return summaries
 
 
@@ -334,15 +311,14 @@ def _score_rows(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
 def _mean_scores(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     groups = rows.groupby(list(by))
     sums = groups[["squares", "total"]].sum()
-    return pd.DataFrame(
-        {
-            "within_tolerance": groups["within_tolerance"].mean(),
-            "mape": groups["relative"].mean(),
-            "median_error": groups["relative"].median(),
-            "r2": 1 - sums["squares"] / sums["total"].where(sums["total"] > 0),
-            "coverage": groups["coverage"].mean(),
-        }
-    )
+    scores = {
+        "within_tolerance": groups["within_tolerance"].mean(),
+        "mape": groups["relative"].mean(),
+        "median_error": groups["relative"].median(),
+        "r2": 1 - sums["squares"] / sums["total"].where(sums["total"] > 0),
+        "coverage": groups["coverage"].mean(),
+    }
+    return pd.DataFrame(scores)
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.fingerprints.params import Profiling
-from data.fingerprints.tables import CATEGORIES
-from features.fingerprints.matrix import Measured, columns_by_category, stressor_of
+from features.fingerprints.matrix import Measured, categories_of, columns_by_category
 from training.fingerprints.importance import car_scores, cluster_columns, held_out, speed_correlations
 from training.fingerprints.trust import Evidence, Trust, Unit, chance_correlation, choose_lead, judge_profile
 
@@ -80,10 +79,8 @@ class Profile:
 def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     """Return an application's profile: the stressors that explain its performance, and a verdict on trust.
 
-    It has tables ``features`` (of stressors), ``clusters`` (of correlated ones) and ``categories``, most
-    important first (the largest importance is 100), with bootstrap intervals; ``shares`` and ``resampled``,
-    the stressors' parts of 1 from all data and from each resample; and ``trust``. Rows of one machine are
-    averaged first. Raises InputError if there are fewer than two machines, or all perform alike.
+    Rows of one machine are averaged first. InputError if there are fewer than two machines, or all perform
+    alike.
     """
     machines = measured.by_machine()
     if len(machines.y) < 2 or not np.ptp(machines.y):  # noqa: PLR2004 - one machine has nothing to differ from
@@ -98,17 +95,16 @@ def infer_profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     worth = held_out(machines, [*singles, *alike, *named.values()], seed)
     single, cluster, category = np.split(worth.growth, np.cumsum([len(singles), len(alike)]))
     level, limits = params.significance, params.trust
-    related = speed_correlations(machines, weights)
-    leading = choose_lead(every, related, limits.min_top_rank_stability)
+    leading = choose_lead(every, speed_correlations(machines, weights), limits.min_top_rank_stability)
     dealt = chance_correlation(machines, params.n_bootstrap, level, seed)
     evidence = Evidence(machines, resampled_unit(machines), leading, dealt, worth)
     stability = mean_overlap(top_columns(every[1:]))
     ranked = partial(_rank_groups, every, params.confidence)
-    cluster_of = {column: number for number, group in enumerate(alike, 1) for column in group}
-    about_columns = {
-        "cluster": [cluster_of[column] for column in range(len(names))],
-        "categories": [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in names],
-    }
+    cluster_of = np.zeros(len(names), np.int64)
+    for number, group in enumerate(alike, 1):
+        cluster_of[group] = number
+    kinds = [", ".join(categories_of(name)) for name in names]
+    about_columns = {"cluster": cluster_of, "categories": kinds}
     joined = [", ".join(names[column] for column in group) for group in alike]
     return Profile(
         machines,
@@ -220,9 +216,8 @@ def resample_weights(units: NDArray[np.str_], number: int, seed: int) -> NDArray
     share machines are resampled together.
     """
     names, rows = np.unique(units, return_inverse=True)
-    counts, smooth = (
-        np.column_stack(drawn) for drawn in zip(*(_draws(name, number, seed) for name in names), strict=True)
-    )
+    drawn = zip(*(_draws(name, number, seed) for name in names), strict=True)
+    counts, smooth = map(np.column_stack, drawn)
     few = (counts > 0).sum(axis=1) < ENOUGH
     return np.where(few[:, None], smooth, counts)[:, rows]
 

@@ -90,39 +90,34 @@ def promote_stage() -> None:
 def run_of(
     name: str, metrics: dict[str, Any], rows: pd.DataFrame, params: Params[Fingerprints]
 ) -> TrackedRun:
-    """Return the data to log in MLflow about the model `name`; nothing is logged here.
+    """Return the data to log in MLflow about the model `name`, with a nested run per fold; logs nothing.
 
-    `metrics` is the content of metrics.json, `rows` are the model's predictions. The result has the scores
-    (``metrics``), confidence and seed (``params``), a ``nested`` run per fold with the fold's scores, and
-    ``figures``, a function that draws them. KeyError if `metrics` does not have the model.
+    `metrics` is the content of metrics.json, `rows` are the model's predictions. KeyError if `metrics` does
+    not have the model.
     """
+    tolerance, nested = metrics["tolerance"], list[TrackedRun]()
+    for fold, fold_rows in rows.groupby("fold", sort=True):
+        scores = headline_scores(summarise_entries(fold_rows, tolerance)[name])
+        tags = {"kind": "fold", "split": "grouped"}
+        nested.append(TrackedRun(f"{name} grouped f{fold:02}", scores, {}, tags))
+    measured, title = rows.rename(columns={"value": "measured"}), f"{name}, folds of whole CPU models"
     return TrackedRun(
         name,
         scores_by_name(metrics["splits"], name, "grouped"),
         {"confidence": params.section.profile.confidence, "seed": params.seed},
         {"model": name},
-        nested=[
-            TrackedRun(
-                f"{name} grouped f{fold:02}",
-                headline_scores(summarise_entries(fold_rows, metrics["tolerance"])[name]),
-                {},
-                {"kind": "fold", "split": "grouped"},
-            )
-            for fold, fold_rows in rows.groupby("fold", sort=True)
-        ],
-        figures=partial(
-            predicted_measured,
-            rows.rename(columns={"value": "measured"}),
-            metrics["tolerance"],
-            f"{name}, folds of whole CPU models",
-            "performance",
-        ),
+        nested=nested,
+        figures=partial(predicted_measured, measured, tolerance, title, "performance"),
     )
 
 
 @dataclass(frozen=True)
 class Profiled:
-    """An application's profile by both methods, and the stability of each method's top five."""
+    """An application's profile by both methods, and the stability of each method's top five.
+
+    `seeds` are the paper's importances, shape (n_columns,), as parts of 1. A stability is the mean overlap
+    (Jaccard) of the top five stressors between ``n_thesis_bootstrap`` resamples.
+    """
 
     ours: Profile
     seeds: NDArray[np.float64]
@@ -133,20 +128,14 @@ class Profiled:
 def profile_application(measured: Measured, params: Profiling, seed: int) -> Profiled:
     """Return one application's profile by our method, its importances by the paper's, and their stability.
 
-    The result has ``ours`` (a `Profile`); ``seeds`` (the paper's importances, shape (n_columns,), as parts of
-    1); and ``seed_stability`` and ``our_stability``, the mean overlap (Jaccard) of a method's top five
-    stressors between ``params.n_thesis_bootstrap`` resamples. Our method averages the rows of a machine
-    first, the paper's uses every row. InputError if there are fewer than two machines, or all perform alike.
+    Our method averages the rows of a machine first, the paper's uses every row. InputError if there are fewer
+    than two machines, or all perform alike.
     """
     ours, number, boosting = infer_profile(measured, params, seed), params.n_thesis_bootstrap, params.boosting
     weights = resample_weights(resampling_units(measured), number, seed)
-    of_resamples = [seed_shares(measured, seed, counts, boosting) for counts in weights]
-    return Profiled(
-        ours,
-        seed_shares(measured, seed, boosting=boosting),
-        mean_overlap(top_columns(np.array(of_resamples))),
-        mean_overlap(top_columns(ours.resampled[:number])),
-    )
+    resampled = np.array([seed_shares(measured, seed, counts, boosting) for counts in weights])
+    tops = (top_columns(shares) for shares in (resampled, ours.resampled[:number]))
+    return Profiled(ours, seed_shares(measured, seed, boosting=boosting), *map(mean_overlap, tops))
 
 
 def result_tables(results: list[Profiled]) -> dict[str, pd.DataFrame]:
@@ -190,12 +179,9 @@ def profile_stage() -> None:
     results = side_by_side(how, measured, params.compute, "profile fingerprints")
     seeds = {result.ours.application: result.seeds for result in results}
     profiles = {result.ours.application: result.ours for result in results}
-    written = {
-        **result_tables(results),
-        "claims": check_claims(profiles, seeds, section.profile, params.seed),
-    }
-    write_tables(PLACES.profiled, written)
-    trusted = int(written["trust"]["enough"].sum())
+    tables, claims = result_tables(results), check_claims(profiles, seeds, section.profile, params.seed)
+    write_tables(PLACES.profiled, tables | {"claims": claims})
+    trusted = int(tables["trust"]["enough"].sum())
     print(f"{len(results)} applications profiled, {trusted} of them can be trusted")  # noqa: T201
 
 
@@ -213,28 +199,20 @@ def evaluate_stage() -> None:
     applications = [application for application in applications if len(np.unique(application.cpus)) > 1]
     if not applications:
         raise InputError("all machines are of one CPU model; expected two or more", file=PLACES.processed)
-    named, how = section.evaluate.entries, section.profile
-    tasks = [
-        Forecast(application, named, how.confidence, how.boosting, params.seed)
-        for application in applications
-    ]
+    how = section.evaluate.entries, section.profile.confidence, section.profile.boosting, params.seed
+    tasks = [Forecast(application, *how) for application in applications]
     forecasts = side_by_side(forecast_application, tasks, params.compute, "evaluate fingerprints")
     predictions, tolerance = pd.concat(forecasts, ignore_index=True), section.evaluate.tolerance
     tables = {"oof": predictions, "accuracy": by_application(predictions, tolerance)}
     write_tables(PLACES.evaluated, tables)
     summaries = summarise_entries(predictions, tolerance)
+    scheme = f"{FOLDS} folds of whole CPU models (fewer where there are fewer)"
     content = {
         "family": "fingerprints",
         "data": _describe_data(section, applications),
         "seed": params.seed,
         "tolerance": tolerance,
-        "splits": {
-            "grouped": {
-                "scheme": f"{FOLDS} folds of whole CPU models (fewer where there are fewer)",
-                "folds": FOLDS,
-                "entries": summaries,
-            }
-        },
+        "splits": {"grouped": {"scheme": scheme, "folds": FOLDS, "entries": summaries}},
         "champion": rank_models(summaries)[0],
     }
     write_json(PLACES.metrics, content)
@@ -243,9 +221,8 @@ def evaluate_stage() -> None:
 
 def _read_measured(section: Fingerprints) -> list[Measured]:
     table = FingerprintTable.read(PLACES.processed)
-    return [
-        table.measurements_of(name) for name in table.covering_applications(section.profile.max_applications)
-    ]
+    names = table.covering_applications(section.profile.max_applications)
+    return [table.measurements_of(name) for name in names]
 
 
 def _describe_data(section: Fingerprints, measured: list[Measured]) -> dict[str, Any]:

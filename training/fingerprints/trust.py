@@ -71,18 +71,11 @@ class Trust:
     @property
     def ranking_verdict(self) -> str:
         """The verdict on the ranking in one line: "trusted: ..." or "not enough diversity: ..."."""
-        return (
-            f"trusted: {self.leaders_text}"
-            if self.enough
-            else f"not enough diversity: {'; '.join(self.reasons)}"
-        )
-
-    @property
-    def leaders_text(self) -> str:
-        """The leaders, and the share of resamples where they lead, in one line."""
+        if self.reasons:
+            return f"not enough diversity: {'; '.join(self.reasons)}"
         names = self.leaders
         who = f"{names[0]} comes" if len(names) == 1 else f"{', '.join(names)} in any order come"
-        return f"{who} first by {self.by} in {self.top_rank_stability:.0%} of resamples"
+        return f"trusted: {who} first by {self.by} in {self.top_rank_stability:.0%} of resamples"
 
     @property
     def prediction_verdict(self) -> str:
@@ -97,8 +90,9 @@ class Lead:
 
     `columns` is the smallest group ahead of all others in enough resamples, or the first column alone;
     `share` the share of those resamples; `settled`: whether it is enough. `rival` is the column that is most
-    often ahead of the group; `times` the factor by which the number of such machines must grow to settle the
-    order (distances grow with the square root).
+    often ahead of the group (if none ever is, most often next); `times` the factor by which the number of
+    such machines must grow to settle the order (distances grow with the square root): 1 or more, infinity if
+    no number suffices.
     """
 
     by: Lens
@@ -115,8 +109,7 @@ def choose_lead(shares: Floats, related: Floats, limit: float) -> Lead:
     Importance is divided among correlated stressors. This hides a cause among many similar ones, although the
     cause still has the closest correlation with the performance. So correlation is used if its leaders are
     also the first by importance as measured, and lead by correlation in more resamples than the leaders by
-    importance do by importance. `shares` are importances, `related` correlations; arrays, `limit` and result
-    are as in `find_leaders`.
+    importance do by importance. `shares` are importances, `related` correlations, as in `find_leaders`.
     """
     by_importance = find_leaders("importance", shares, limit)
     by_correlation = find_leaders("correlation", related, limit)
@@ -130,11 +123,8 @@ def find_leaders(by: Lens, values: Floats, limit: float) -> Lead:
 
     `values`, shape (1 + n_resamples, n_columns), are importances or correlations, as measured in the first
     row. Groups are its largest column, its two largest, and so on, never all columns. A group leads if all
-    its values exceed all others in at least the share `limit` of the resamples. The result has `by` (the name
-    of the measure), the indices ``columns``, the ``share`` of the resamples where they are ahead, whether it
-    suffices (``settled``), the other column most often ahead (``rival``; if none ever is, most often next)
-    and ``times``, by which the number of machines must grow: 1 or more, infinity if no number suffices. The
-    only column of `values` always leads; with more, ValueError without resamples.
+    its values exceed all others in at least the share `limit` of the resamples. The only column of `values`
+    always leads; with more, ValueError without resamples.
     """
     order, first = np.argsort(-values[0], kind="stable"), None
     for size in range(1, min(LEADERS + 1, len(order))):
@@ -179,28 +169,20 @@ class Chance:
 def chance_correlation(measured: Measured, deals: int, level: float, seed: int) -> Chance:
     """Return the closest correlation of any stressor with the performance, and its p-value.
 
-    The result has ``closest``, the stressor's index, the absolute ``correlation``, ``p_value``, and
-    ``usual``, which the closest correlation exceeds in the share `level` of the permutations. The p-value is
-    the share of the original and `deals` (at least one) permutations of performances among CPU models whose
-    closest correlation is at least as large. The machines of a CPU model are near-copies: their common part
-    is permuted as a whole, the rest among all machines. Taking the closest of all stressors allows for their
-    number (Westfall and Young 1993).
+    The p-value is the share of the original and `deals` (at least one) permutations of performances among CPU
+    models whose closest correlation is at least as large. The machines of a CPU model are near-copies: their
+    common part is permuted as a whole, the rest among all machines. Taking the closest of all stressors
+    allows for their number (Westfall and Young 1993).
     """
-    dealt = np.column_stack(
-        [measured.log_speed, _permute_speeds(measured, deals, np.random.default_rng(seed))]
-    )
-    correlations = np.abs(standardise_columns(log_rates(measured.x)).T @ standardise_columns(dealt)) / len(
-        dealt
-    )
+    permuted = _permute_speeds(measured, deals, np.random.default_rng(seed))
+    dealt = np.column_stack([measured.log_speed, permuted])
+    scores = standardise_columns(log_rates(measured.x))
+    correlations = np.abs(scores.T @ standardise_columns(dealt)) / len(dealt)
     largest = correlations.max(axis=0)
     # a deal that changes nothing must count as equal in spite of rounding
     reached = largest >= largest[0] * (1 - STILL)
-    return Chance(
-        int(correlations[:, 0].argmax()),
-        float(largest[0]),
-        float(np.quantile(largest[1:], 1 - level)),
-        float(reached.mean()),
-    )
+    closest, usual = int(correlations[:, 0].argmax()), float(np.quantile(largest[1:], 1 - level))
+    return Chance(closest, float(largest[0]), usual, float(reached.mean()))
 
 
 def _permute_speeds(measured: Measured, deals: int, generator: np.random.Generator) -> Floats:
@@ -213,10 +195,8 @@ def _permute_speeds(measured: Measured, deals: int, generator: np.random.Generat
 
 def too_few_messages(machines: int, cpus: int, limits: TrustLimits) -> Iterator[str]:
     """Yield a message for machines, and one for CPU models, if they are fewer than `limits` require."""
-    for have, least, what in (
-        (machines, limits.min_machines, "machines"),
-        (cpus, limits.min_cpus, "CPU models"),
-    ):
+    required = (machines, limits.min_machines, "machines"), (cpus, limits.min_cpus, "CPU models")
+    for have, least, what in required:
         if have < least:
             yield f"{have} {what}, fewer than {least}: {least - have} more are needed at least"
 
@@ -300,23 +280,12 @@ def judge_profile(
 ) -> Trust:
     """Return whether a profile's ranking and predictions can be trusted, with reasons in words if not.
 
-    ``reasons`` are those against the ranking, ``unpredicted`` those against predictions, both empty if there
-    are none; ``leaders``, names of stressors, is empty if there are ``reasons``. `stability` is the mean
-    overlap of the top five between resamples, `level` the significance level; `seed` is for the regressions
-    that estimate the number of machines needed.
+    `stability` is the mean overlap of the top five between resamples, `level` the significance level; `seed`
+    is for the regressions that estimate the number of machines needed.
     """
+    measured, lead, worth = evidence.measured, evidence.lead, evidence.worth
     reasons = tuple(evidence.ranking_reasons(limits, level))
-    names = () if reasons else tuple(evidence.measured.columns[column] for column in evidence.lead.columns)
-    return Trust(
-        len(evidence.measured.y),
-        evidence.n_cpu_models,
-        evidence.worth.r2,
-        evidence.worth.median_error,
-        stability,
-        names,
-        evidence.lead.share,
-        evidence.lead.by,
-        evidence.chance.p_value,
-        reasons,
-        tuple(evidence.prediction_reasons(limits, seed)),
-    )
+    unpredicted = tuple(evidence.prediction_reasons(limits, seed))
+    leaders = () if reasons else tuple(measured.columns[column] for column in lead.columns)
+    figures = len(measured.y), evidence.n_cpu_models, worth.r2, worth.median_error, stability
+    return Trust(*figures, leaders, lead.share, lead.by, evidence.chance.p_value, reasons, unpredicted)

@@ -74,10 +74,9 @@ def read_tables(directory: Path) -> FingerprintTables:
     if not is_rate.any():
         raise InputError(f'holds no row with the benchmark "{FINGERPRINT}"', file=directory / "results.csv")
     cores = _read_cores(directory / "machines.csv")
-    hosts = [
-        {"machine": name, "cpu": processor_name(name), "cores": cores.get(name.split(".")[0])}
-        for name in results["machine"].unique()
-    ]
+    hosts = pd.DataFrame({"machine": results["machine"].unique(), "source": "quiho"})
+    hosts["cpu"] = hosts["machine"].map(processor_name)
+    hosts["cores"] = hosts["machine"].str.split(".").str[0].map(cores)
     rates = results[is_rate]
     machines = rates.assign(
         stressor=rates["test"].where(rates["test"] != "", UNNAMED),
@@ -85,9 +84,7 @@ def read_tables(directory: Path) -> FingerprintTables:
         bogo_ops_per_second=rates["result"].mask(rates["result"] == 0),
     )[[*MACHINE_DTYPES, "timestamp"]]
     applications = _application_rows(results[~is_rate])
-    return FingerprintTables.from_rows(
-        machines.reset_index(drop=True), applications, pd.DataFrame(hosts).assign(source="quiho")
-    )
+    return FingerprintTables.from_rows(machines.reset_index(drop=True), applications, hosts)
 
 
 def processor_name(machine: str) -> str:

@@ -42,13 +42,9 @@ def read_tables(directory: Path) -> FingerprintTables:
     server) become NaN; a stressor or application that was not run has no row. InputError if a file or column
     is missing, a rate or score is no number, or a kind of scores is unknown.
     """
-    measured = partial(read_table, dtypes=KEY_DTYPES, other_dtype=_measured_dtype)
-    readers = {
-        "servers": partial(read_table, dtypes=SERVER_DTYPES),
-        "fingerprint": measured,
-        "apps": measured,
-    }
-    tables = [read(directory / f"{name}.parquet") for name, read in readers.items()]
+    read = partial(read_table, dtypes=KEY_DTYPES, other_dtype=_measured_dtype)
+    tables = [read_table(directory / "servers.parquet", SERVER_DTYPES)]
+    tables += [read(directory / f"{name}.parquet") for name in ("fingerprint", "apps")]
     # a copy has one block of columns, which were read one by one
     servers, rates, scores = (
         table.copy().assign(machine=table["vendor"] + "/" + table["server"]) for table in tables

@@ -71,11 +71,8 @@ def read_machines(path: Path) -> FingerprintTables:
     _require_known(columns, path)
     names = [column for column in columns if column not in PLAIN]
     measured = {name: parse_numbers(table[name], path, wrong=np.isnan, gaps=True) for name in names}
-    whole = {
-        name: parse_numbers(table[name], path, "a whole number", not_whole, gaps=True)
-        for name in WHOLE
-        if name in columns
-    }
+    used = [name for name in WHOLE if name in columns]
+    whole = {name: parse_numbers(table[name], path, "a whole number", not_whole, gaps=True) for name in used}
     repetitions = whole["repetition"].fillna(1).astype("int64") if "repetition" in whole else 1
     keyed = pd.DataFrame(measured, index=table.index).assign(machine=table[machine], repetition=repetitions)
     stressors = {column: named for column in measured if (named := parse_stressor(column))}
@@ -192,16 +189,12 @@ def read_application(
         repetitions = parse_numbers(table[REPETITION], path, "a whole number", not_whole)
     else:
         repetitions = table.groupby("machine").cumcount() + 1 + beyond
-    rows = table[["machine"]].assign(
-        application=application,
-        **_metric_and_direction(table, metric, better, path),
-        repetition=repetitions.astype("int64"),
-        value=values,
-    )
+    unit = _metric_and_direction(table, metric, better, path)
+    rows = table[["machine"]].assign(application=application, **unit)
+    rows = rows.assign(repetition=repetitions.astype("int64"), value=values)
+    repeated = rows.duplicated(["machine", REPETITION])
     message = 'machine "{machine}" has the repetition {repetition} twice'
-    refuse_wrong_rows(
-        rows.duplicated(["machine", REPETITION]), lambda row: message.format(**rows.iloc[row]), path
-    )
+    refuse_wrong_rows(repeated, lambda row: message.format(**rows.iloc[row]), path)
     return with_dtypes(rows.reset_index(drop=True), APPLICATION_DTYPES)
 
 

@@ -48,11 +48,9 @@ def counting(size=3000, words=211):
 
 
 def sorting(size=2000, shape="random", key=0):
-    """Return a function that sorts `size` numbers, which are "random", "sorted" or "nearly" (`shape`)."""
+    """Return a function that sorts `size` numbers, which are "random" or "nearly" sorted (`shape`)."""
     numbers = random.Random(1).sample(range(10**6), size)
-    if shape == "sorted":
-        numbers.sort()
-    elif shape == "nearly":
+    if shape == "nearly":
         numbers.sort()
         for i in range(0, size, 20):
             numbers[i] = i
@@ -147,19 +145,18 @@ def nbody(steps=40):
     return unit
 
 
-def memory(size=60000, kind="list", work=1):
-    """Return a function that makes and keeps a `kind` of `size` objects; calls after `work` do nothing."""
+def memory(size=60000, kind="list"):
+    """Return a function that makes and keeps a `kind` of `size` objects, at the first call only."""
     containers = []
+    make = {
+        "list": lambda: [(i, str(i)) for i in range(size)],
+        "dict": lambda: {i: str(i) for i in range(size)},
+        "objects": lambda: [{"id": i, "name": str(i)} for i in range(size)],
+        "set": lambda: {str(i) for i in range(size)},
+    }[kind]
 
     def unit():
-        if len(containers) >= work:
-            return
-        make = {
-            "list": lambda: [(i, str(i)) for i in range(size)],
-            "dict": lambda: {i: str(i) for i in range(size)},
-            "objects": lambda: [{"id": i, "name": str(i)} for i in range(size)],
-            "set": lambda: {str(i) for i in range(size)},
-        }[kind]
-        containers.append(make())
+        if not containers:
+            containers.append(make())
 
     return unit

@@ -93,7 +93,7 @@ def listing(where="/dev/shm", files=300, how="scandir"):
 
 
 def spawning(how="spawn", program="true"):
-    """Return a function that runs ``/bin/<program>`` to its end."""
+    """Return a function that runs ``/bin/<program>`` to its end; `how`: "spawn", "subprocess" or "fork"."""
     path = "/bin/" + program
 
     def by_spawn():
@@ -102,16 +102,13 @@ def spawning(how="spawn", program="true"):
     def by_subprocess():
         subprocess.run([path], check=False)
 
-    def by_shell():
-        subprocess.run(path, shell=True, check=False)
-
     def by_fork():
         pid = os.fork()
         if not pid:
             os.execv(path, [program])
         os.waitpid(pid, 0)
 
-    return {"spawn": by_spawn, "subprocess": by_subprocess, "shell": by_shell, "fork": by_fork}[how]
+    return {"spawn": by_spawn, "subprocess": by_subprocess, "fork": by_fork}[how]
 
 
 def forking(memory=10):
@@ -138,14 +135,14 @@ def _echo(receive, send, size):
 def pipes(size=64, how="pipe"):
     """Return a function that sends `size` bytes to a child process and receives them back.
 
-    `how` is "pipe", "unix" or "tcp", or TCP with delays.
+    `how` is "pipe", "unix" or "tcp".
     """
+    message = bytes(size)
     if how == "pipe":
         ask, answer = os.pipe(), os.pipe()
         if not os.fork():
             os.close(ask[1])
             _echo(lambda count: os.read(ask[0], count), lambda data: os.write(answer[1], data), size)
-        message = bytes(size)
 
         def by_pipe():
             os.write(ask[1], message)
@@ -156,7 +153,6 @@ def pipes(size=64, how="pipe"):
     if not os.fork():
         left.close()
         _echo(right.recv, right.sendall, size)
-    message = bytes(size)
 
     def by_socket():
         left.sendall(message)
@@ -173,9 +169,8 @@ def _pair(how):
     server = socket.create_server(("127.0.0.1", 0))
     left = socket.create_connection(server.getsockname())
     right, _ = server.accept()
-    if how == "tcp":
-        for end in (left, right):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for end in (left, right):
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return left, right
 
 
