@@ -645,6 +645,12 @@ def test_values_that_appear_need_evidence_on_both_sides(compared, tmp_path, befo
         (tmp_path / f"{side}.json").write_text(json.dumps(file))
     _, answer, _ = compared("b.json", "n.json")
     assert outcomes(answer)["x"] == outcome
+    summary = compared("b.json", "n.json", form="table")[1].partition("2 comparisons: ")[2]
+    counts = {
+        kind: int(count) for count, kind in re.findall(r"(\d+) (fail|unsure|pass|invalid)", summary)[:4]
+    }
+    shown = {"regression": "fail"}.get(outcome, outcome)
+    assert {kind for kind, count in counts.items() if count} == {"pass", shown}
 
 
 @pytest.mark.parametrize("form", ["table", "json", "xml", "markdown", "junit"])
