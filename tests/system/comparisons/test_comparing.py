@@ -242,6 +242,16 @@ def test_several_runs_are_files_or_a_directory_ordered_by_name(compared, tmp_pat
     assert outcomes(of_directories)["b"] == "regression"
 
 
+def test_why_and_explain_add_the_evidence_to_tables(compared, sides):
+    slower = sides({"a": 1.5}, left_out=("c", "d", "e", "f"))
+    plain, why, explained = (
+        compared(*slower, *option, form="table")[1] for option in ((), ("--why",), ("--explain",))
+    )
+    assert why == explained
+    assert why.startswith(plain)
+    assert "bench/a: " in why.removeprefix(plain)
+
+
 def test_an_improvement_names_the_configuration_that_got_faster(compared, sides):
     answer = compared(*sides({"c": 0.7}))[1]
     assert [name for name, outcome in outcomes(answer).items() if outcome == "improvement"] == ["c"]
