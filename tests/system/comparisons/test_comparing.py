@@ -286,6 +286,23 @@ def test_a_doubtful_operation_is_repeated_until_it_passes(compared, sides, tmp_p
     assert 0 < said.count("confirming: ") < 9
 
 
+@pytest.mark.parametrize(("copied", "told"), [("t.json", ["t"] * 3), ("new.json", ["t, again 1"] * 2)])
+def test_a_copy_of_an_earlier_run_confirms_nothing(compared, sides, tmp_path, copied, told):
+    before, after = sides(whole=1.06)
+    run_file(tmp_path / "new.json", whole=1.06, seed=2)
+    _, expected, _ = compared(
+        "--base", before, *(f"--target={path}" for path in dict.fromkeys((after, tmp_path / copied)))
+    )
+    _, answer, said = compared(before, after, "--confirm", "3", "--", "cp", copied, "{output}")
+    assert said.count("confirming: ") == 3
+    probabilities = [[one["probability"] for one in found["verdicts"]] for found in (answer, expected)]
+    assert probabilities[0] == probabilities[1]
+    assert [note for note in answer["notes"] if "counts once" in note] == [
+        f"confirming run {number} of the target is the same as {name}; it counts once"
+        for number, name in enumerate(told, 4 - len(told))
+    ]
+
+
 def test_a_command_that_cannot_confirm_is_refused_in_one_line(compared, sides, tmp_path):
     slower = sides({"a": 1.5})
 
