@@ -498,6 +498,31 @@ def test_revisions_are_found_by_name_and_by_git(tmp_path):
     assert not since.stale_operations(operations, Revision((third,), tmp_path))
 
 
+@pytest.mark.parametrize("name", ["main", "main~1", "1.2", "origin/work", "origin/work@{1}"])
+@pytest.mark.parametrize(
+    ("kind", "field"), [("accepted", "since"), ("acknowledged", "until"), ("unstable", "until")]
+)
+def test_a_branch_is_refused_unless_it_is_a_version(tmp_path, name, kind, field):
+    repository = Repository(tmp_path)
+    for words in (
+        ("commit", "--quiet", "--allow-empty", "--message", "x"),
+        ("branch", "1.2"),
+        ("tag", "v1"),
+        ("update-ref", "refs/remotes/origin/work", "HEAD"),
+    ):
+        repository.git(*words)
+
+    def text(begin):
+        return f"{kind}: [{{operation: a, {field}: '{begin}', by: x, reason: y}}]"
+
+    expected = f'{kind} "a" by x: {field}="{name}" is another commit later; expected a version, or a commit'
+    with pytest.raises(InputError) as refused:
+        says(text(name), tmp_path)
+    assert str(refused.value).startswith(f"{tmp_path / 'known.yaml'} {expected}")
+    assert says(text(name), tmp_path, target=(name,))
+    assert says(text("v1"), tmp_path)
+
+
 def test_history_before_an_accepted_change_is_left_out(compared, tmp_path):
     history = earlier_runs(tmp_path / "earlier", [1] * 8, {"a": 0.8})
     before, after = run_file(tmp_path / "9.json"), run_file(tmp_path / "10.json", seed=1)
