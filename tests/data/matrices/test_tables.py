@@ -302,6 +302,23 @@ def test_importing_matrices_prints_the_imported_counts(tmp_path, capsys):
     assert MatrixTables.read(tmp_path / "out").runs.equals(small().runs)
 
 
+@pytest.mark.parametrize("kind", ["tables", "dbsherlock", "jmh", "comparison-xml", "spec-corun", "quiho"])
+@pytest.mark.parametrize("source", ["in", "in/matrices.parquet", "link", "linked"])
+def test_an_import_over_its_own_source_is_refused(tmp_path, kind, source):
+    small().write(tmp_path / "in")
+    (tmp_path / "link").symlink_to("in")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/matrices.parquet").symlink_to("../in/matrices.parquet")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    given = {"keep_going": True, "as_json": False, "options": {}}
+    told = refusal(import_sources, kind, [tmp_path / source], tmp_path / "in", **given)
+    assert (
+        told
+        == f"{tmp_path / 'in'}: is the input {tmp_path / source}; expected another directory for the tables"
+    )
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def test_synthetic_matrices_have_the_shape_of_the_thesis_data():
     tables = synthetic_matrices.generate()
     runs = tables.runs
