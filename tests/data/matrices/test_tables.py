@@ -319,6 +319,21 @@ def test_an_import_over_its_own_source_is_refused(tmp_path, kind, source):
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+def test_descriptions_of_metrics_of_no_run_are_noted(tmp_path, capsys):
+    known = small()
+    known.write(tmp_path)
+    unknown = [{"metric": f"m{number}", "unit": "s"} for number in range(6)]
+    file = tmp_path / "metrics.parquet"
+    pd.concat([known.metrics, pd.DataFrame(unknown)]).to_parquet(file)
+    note = f"{file}: unused, as no run has the metric: m0, m1, m2, m3 and 2 more"
+    for source in (tmp_path, tmp_path / "matrices.parquet"):
+        assert matrix_formats.read_for_judging("tables", source).notes == (note,)
+        given = {"keep_going": False, "as_json": False, "options": {}}
+        import_sources("tables", [source], tmp_path / "out", **given)
+        assert capsys.readouterr().err == f"note: {note}\n"
+    assert matrix_formats.read("tables", [tmp_path / "out"]).notes == ()
+
+
 def test_synthetic_matrices_have_the_shape_of_the_thesis_data():
     tables = synthetic_matrices.generate()
     runs = tables.runs
