@@ -265,11 +265,15 @@ def import_sources(
     directory, in a line or, with `as_json`, a JSON object with ``skipped`` and ``directory``. Assumptions are
     noted on stderr. With `keep_going`, invalid data is skipped, counted and reported on stderr; without it,
     its first error raises an InputError, and no empty directory is left. An unknown format, a missing source,
-    or an option that does not apply to the family, raises an InputError even with `keep_going`. IndexError
-    without sources.
+    a source whose tables would be replaced, or an option that does not apply to the family, raises an
+    InputError even with `keep_going`. IndexError without sources.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])
+    for source in sources:
+        if _tables_at(source) & _tables_at(directory):
+            problem = f"is the input {source}; expected another directory for the tables"
+            raise InputError(problem, file=directory)
     # an error at once, not after reading
     import pyarrow as pa  # noqa: F401 - tables are Parquet
 
@@ -289,6 +293,10 @@ def import_sources(
     answer = json.dumps(numbers | {"directory": str(directory)}) if as_json else f"{summary} -> {directory}"
     sys.stdout.write(answer + "\n")
     return 0
+
+
+def _tables_at(place: Path) -> set[Path]:
+    return {path.resolve() for path in (place, *place.glob("*.parquet"))}
 
 
 def _importing_family(kind: str, source: Path) -> Importing:

@@ -7,6 +7,7 @@ than all code that judges.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -39,12 +40,25 @@ _SPELLINGS = {
     "bytes": "B", "byte": "B", "KB": "kB", "bits": "bit",
     "operation": "op", "operations": "op", "request": "req", "requests": "req",
 } | {f"{prefix}{name}s": f"{prefix}{name}" for name in ("op", "bit") for prefix in _DECIMAL}  # fmt: skip
-#: Rates that are written without "per second".
+#: Rates that are written without "per second"; those of `_COUNTS` in any case.
+_COUNTS = {"qps": "queries/s", "rps": "requests/s", "tps": "transactions/s", "fps": "frames/s"}
 _RATES = (
     {f"{prefix}bps": f"{prefix}bit/s" for prefix in ("k", "M", "G")}
     | {f"{prefix}FLOPS": f"{prefix}flop/s" for prefix in ("M", "G", "T")}
-    | {"mops": "Mop/s", "qps": "queries/s", "rps": "requests/s", "tps": "transactions/s", "fps": "frames/s"}
+    | {"mops": "Mop/s"}
 )
+
+_PER = re.compile(" per ", re.IGNORECASE)
+
+
+def _known_name(name: str, *, is_divisor: bool) -> str:
+    """Return the name in `_SIZES` that is spelt `name`, else `name`."""
+    folded = name.casefold()
+    if is_divisor and folded in _TIMES:
+        return folded
+    # case distinguishes short names, such as b and B
+    other = folded if len(name) > len("ms") else name
+    return name if name in _SIZES else _SPELLINGS.get(name, _SPELLINGS.get(other, name))
 
 
 @dataclass(frozen=True)
@@ -56,10 +70,13 @@ class Unit:
 
     @classmethod
     def from_text(cls, text: str) -> Unit:
-        """Parse a unit such as ``ms``, ``GB/s`` or ``ns/op``; an unknown name is a kind by itself."""
-        text = " ".join(text.split())
-        parts = (part.strip() for part in _RATES.get(text, text.replace(" per ", "/")).split("/"))
-        names = (_SPELLINGS.get(part, part) for part in parts)
+        """Parse a unit such as ``ms``, ``GB/s`` or ``ns/op``; an unknown name is a kind by itself.
+
+        Words such as ``Requests`` and what follows ``/`` may be in any case; other case makes other prefixes.
+        """
+        text = _PER.sub("/", " ".join(text.split()))
+        parts = _RATES.get(text, _COUNTS.get(text.casefold(), text)).split("/")
+        names = (_known_name(part.strip(), is_divisor=at > 0) for at, part in enumerate(parts))
         first, *rest = (_SIZES.get(name, (name, 1)) for name in names)
         kind = "/".join(name for name, _ in (first, *rest))
         return cls(kind, Fraction(first[1], prod(size for _, size in rest)))

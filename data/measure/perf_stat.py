@@ -86,7 +86,7 @@ def parse_intervals(text: str, source: Path | str, reserved: Container[str] = (T
         raise exc.with_file(source) from exc
     if not rows:
         raise InputError("holds no interval; expected the output of perf stat -I 200 -x,", file=source)
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(TIME).sort_index().reset_index()
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(TIME).reset_index()
 
 
 def _add_count(rows: dict[float, dict[str, float]], counted: CountedEvent, reserved: Container[str]) -> None:

@@ -168,11 +168,25 @@ def content_of(path: Path) -> object:
     except UnicodeDecodeError as exc:
         raise InputError(f"is not JSON (byte {exc.start} is not {exc.encoding})", file=path) from exc
     except ValueError as exc:
-        raise InputError(f"is not JSON ({exc})", file=path) from exc
+        raise InputError(f"is not JSON ({exc})", file=path, line=line_of_constant(source, exc)) from exc
     except RecursionError as exc:
         raise InputError("is nested too deeply", file=path) from exc
     except InputError as exc:
         raise exc.with_file(path) from exc
+
+
+#: Floats that Python reads although JSON has no such numbers, and strings, in which they are text.
+_CONSTANTS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|NaN|-?Infinity', re.DOTALL)
+
+
+def line_of_constant(source: bytes, problem: Exception) -> int | None:
+    """Return the line of the number, such as NaN, that `json_content` refuses in a JSON document; else None.
+
+    `problem` is the ValueError that it raises.
+    """
+    name, text = str(problem).partition(" ")[0], source.decode(json.detect_encoding(source), "replace")
+    starts = (match.start() for match in _CONSTANTS.finditer(text) if match[0] == name)
+    return next((text.count("\n", 0, start) + 1 for start in starts), None)
 
 
 def json_content(text: str) -> Any:

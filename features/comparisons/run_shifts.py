@@ -131,6 +131,28 @@ class RunShifts:
         adjusted[tested] = _adjust_discoveries(by_comparison[tested] / self._tolerance)
         return by_comparison, adjusted
 
+    @cached_property
+    def clearest(self) -> Ints:
+        """The configuration of each comparison that got worse most clearly; -1 without a known shift.
+
+        Shape (n_comparisons,). It has the smallest shift in standard errors.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            order = np.argsort(np.nan_to_num(-self.own.value / self.own.error), kind="stable")
+        order = order[np.isfinite(self.own.value[order])]
+        clearest = np.full(self.n_comparisons, -1)
+        clearest[self.comparison[order]] = order
+        return clearest
+
+    @cached_property
+    def usual_difference(self) -> Floats:
+        """Standard deviation of the difference of two runs, a share, estimated from all of a machine's runs.
+
+        NaN on machines with too few operations.
+        """
+        is_build = np.isin(self.machine, [*self.by_machine])
+        return np.where(is_build, np.sqrt(2.0) * self.run_spread, np.nan)
+
     def regression_probability(self, low: float, high: float) -> Floats:
         """Return the probability that each comparison is worse, shape (n_comparisons,).
 

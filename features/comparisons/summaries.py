@@ -10,7 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Ints, Samples, Sides, flatten_samples
+from data.comparisons.sides import (
+    Floats,
+    Ints,
+    Samples,
+    Sides,
+    are_squarable,
+    exponents_of,
+    flatten_samples,
+)
 from data.deferred import special
 
 
@@ -279,16 +287,29 @@ def interquartile_mean(ordered: Floats) -> Floats:
     return np.where(np.isnan(ordered[:, -1]), np.nan, level)
 
 
+def _without_overflow(ordered: Floats) -> tuple[Floats, Ints]:
+    """Return the rows divided by 2**exponents, shape (n_rows,), so that they can be squared: all or none.
+
+    The division is exact, so that it changes no digit of a ratio, or of a mean that is multiplied again.
+    """
+    if are_squarable(ordered):
+        return ordered, np.zeros(len(ordered), np.int64)
+    exponents = exponents_of(np.abs(ordered[:, [0, -1]]).max(axis=1))
+    return np.ldexp(ordered, -exponents[:, None]), exponents
+
+
 def limited_mean(ordered: Floats) -> Floats:
     """Return the mean of each row, of samples limited to a distance from the median: two ranges of octiles.
 
     A sample farther away counts as if it were at that distance; the range is from an eighth to seven eighths
     of the samples, 2.3 standard deviations of normal ones. Arrays as of `interquartile_mean`.
     """
+    ordered, exponents = _without_overflow(ordered)
     low, middle, high = (_quantile(ordered, share) for share in (0.125, 0.5, 0.875))
     with np.errstate(invalid="ignore"):
         reach = _FAR_OUT * (high - low)
-        return np.asarray(np.clip(ordered, middle - reach, middle + reach).mean(axis=1))
+        means = np.clip(ordered, middle - reach, middle + reach).mean(axis=1)
+    return np.asarray(np.ldexp(means, exponents))
 
 
 def relative_deviation(ordered: Floats) -> Floats:
@@ -300,6 +321,7 @@ def relative_deviation(ordered: Floats) -> Floats:
     """
     if (length := ordered.shape[1]) < _FEWEST_WITH_TAILS:
         return np.full(len(ordered), np.nan)
+    ordered, _ = _without_overflow(ordered)
     middle = (ordered.mean(axis=1, keepdims=True) + _quantile(ordered, 0.5)) / 2
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.abs(ordered - middle).mean(axis=1) / ordered.std(axis=1)

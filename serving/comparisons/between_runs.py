@@ -53,7 +53,10 @@ def adjust_to_runs(
     of_shifts = shifts.regression_probability(cuts.low, cuts.high)
     is_between = (adjusted == "unsure") & ((of_shifts < cuts.low) | (of_shifts >= cuts.high))
     of_shifts[is_between] = min((cuts.low + cuts.high) / 2, np.nextafter(cuts.high, 0))
-    reasons = {row: run_reason(str(adjusted[row]), shifts, row) for row in np.flatnonzero(touched).tolist()}
+    reasons = {
+        row: run_reason(str(adjusted[row]), shifts, row, min_effect_size)
+        for row in np.flatnonzero(touched).tolist()
+    }
     return AdjustedVerdicts(adjusted, np.where(touched, of_shifts, probability), reasons)
 
 

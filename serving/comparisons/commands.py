@@ -247,7 +247,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     explain: Annotated[
         bool,
         typer.Option(
-            "--why", help="In tables, add the evidence, except to rows that are unchanged or within noise."
+            "--why",
+            "--explain",
+            help="In tables, add the evidence, except to rows that are unchanged or within noise.",
         ),
     ] = False,
     between_run_variation: Annotated[

@@ -93,6 +93,8 @@ class Verdict(NamedTuple):
     row: int
     run_reason: RunReason | None = None  # if between-run variation decided
     has_counterfactual: bool = True  # False if the verdict also depends on other comparisons or runs
+    #: standard deviation of the difference of two builds, from all operations; None: from this operation
+    usual_difference: float | None = None
 
     @property
     def reason(self) -> str:
@@ -104,7 +106,7 @@ class Verdict(NamedTuple):
             change = "" if self.moved is None else describe_change(self.moved.change, words)
             return self.run_reason.in_words(change, words)
         below = self.min_effect_size if self.decided_by == "min_effect_size" else None
-        return self.explanations.reason(self.row, self.verdict, below)
+        return self.explanations.reason(self.row, self.verdict, below, self.usual_difference)
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -130,7 +132,7 @@ class Verdict(NamedTuple):
     @property
     def words(self) -> tuple[str, ...]:
         """The evidence as phrases; empty if the comparison is invalid."""
-        return self.explanations.evidence_sentences(self.row)
+        return self.explanations.evidence_sentences(self.row, self.usual_difference)
 
     @property
     def examples(self) -> tuple[NearestExample, ...]:

@@ -10,7 +10,7 @@ from data.errors import InputError
 from serving.models import Served, Source
 from training.comparisons.stored import Card, ReadyModel
 from training.evaluation.thresholds import DecisionPolicy, VerdictCosts
-from training.registry.champions import Address, project_params
+from training.registry.champions import Address, project_params, served_version
 
 Judge = Served[ReadyModel]
 
@@ -59,9 +59,14 @@ def load_judge(
     is not finite and above 0, the model does not guarantee a rate, or it has no training scores for
     `base_rate`; ValueError or TypeError if `costs` are not three numbers.
     """
-    if retrospective and uri is None:
-        uri = f"models:/{retrospective_name()}@champion"
-    served = JUDGES.load(uri)
+    champion = f"models:/{retrospective_name()}@champion" if retrospective and uri is None else None
+    try:
+        served = JUDGES.load(champion or uri)
+    except InputError as exc:
+        if champion is None or served_version(champion) is not None:
+            raise
+        command = "dvc exp run -S comparisons.featurize.feature_set=retrospective"
+        raise InputError(f"{exc}; make one with: {command}") from exc
     if min_effect_size is not None:
         served = with_card(served, replace(served.model.card, min_effect_size=min_effect_size))
     parsed = None if costs is None else VerdictCosts(*map(float, costs.split(":")))

@@ -25,7 +25,7 @@ class RunReason(NamedTuple):
     """Why between-run variation decided; shares, shifts are logarithms of ratios, negative is worse."""
 
     answer: str
-    spread: float  # between-run standard deviation of the operation
+    difference: float  # standard deviation of the difference of two runs; NaN if the answer is by assumption
     detectable: float  # the smallest slow-down that is found with a probability of 80 %
     whole: float  # the whole run's shift; at most `QUIET` if no more was taken out, NaN if unknown
     whole_limit: float  # the usual shift of whole runs if that of this run decided, else NaN
@@ -36,29 +36,31 @@ class RunReason(NamedTuple):
         whole = f"the run {describe_change(share_of_baseline(self.whole, self.sign), words)}"
         if not isnan(self.whole_limit):
             return f"{change}, {whole}; runs differ by {percent(self.whole_limit)}"
-        spread, detectable = percent(self.spread), percent(self.detectable)
+        difference, detectable = percent(self.difference), percent(self.detectable)
         if abs(self.whole) > QUIET:
             change = f"{change}, {whole}"
             if self.answer == "unsure" and self.whole > 0:
                 return change
             endings = (
-                f"builds differ by {spread}",
+                f"builds differ by {difference}",
                 f"reliable from {detectable}",
-                f"usual variation {spread}",
+                f"usual variation {difference}",
             )
         else:
             endings = (
-                f"builds of this operation differ by {spread}",
+                f"builds of this operation differ by {difference}",
                 f"reliable only from {detectable} on",
-                f"within the usual variation of {spread}",
+                f"within the usual variation of {difference}",
             )
         return f"{change}; {endings[('fail', 'unsure', 'pass').index(self.answer)]}"
 
 
-def run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
-    """Return the reason from the configuration of comparison `row` that got worse most clearly."""
-    rows = np.flatnonzero(shifts.comparison == row)
-    at = rows[np.nanargmin(shifts.own.value[rows] / shifts.own.error[rows])]
+def run_reason(answer: str, shifts: RunShifts, row: int, min_effect_size: float) -> RunReason:
+    """Return the reason from the configuration of comparison `row` that got worse most clearly.
+
+    `min_effect_size`, a share: the smallest slow-down that is detectable.
+    """
+    at = shifts.clearest[row]
     build, whole = shifts.by_machine.get(str(shifts.machine[at])), float(shifts.together[at])
     if build is not None and abs(whole) > QUIET:
         # all of it, as in the note on the run
@@ -66,10 +68,10 @@ def run_reason(answer: str, shifts: RunShifts, row: int) -> RunReason:
     is_own = shifts.own.value[at] < -DOUBTED * shifts.own.usual_error[at]
     by_whole_run = build is not None and answer != "pass" and not is_own and whole < 0
     limit = float(np.expm1(min(build.whole_limit, FARTHEST))) if build is not None and by_whole_run else nan
-    spread, detectable, sign = (
-        float(column[at]) for column in (shifts.run_spread, shifts.detectable, shifts.sign)
+    difference, detectable, sign = (
+        float(column[at]) for column in (shifts.usual_difference, shifts.detectable, shifts.sign)
     )
-    return RunReason(answer, spread, detectable, whole, limit, sign)
+    return RunReason(answer, difference, max(detectable, min_effect_size), whole, limit, sign)
 
 
 def whole_run_notes(shifts: RunShifts, whole: dict[str, float]) -> Iterator[str]:

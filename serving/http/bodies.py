@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from data.errors import InputError, ModelError
 from data.tables.documents import validation_message
-from data.tables.files import json_content
+from data.tables.files import json_content, line_of_constant
 from serving.http.schemas import RefusedError
 from serving.reports.verdict_lines import Answer, VerdictLine
 
@@ -226,10 +226,17 @@ def parse_json(body: bytes) -> Any:
             problem = f"byte {exc.start} is not UTF-8"
         elif isinstance(exc, UnicodeEncodeError):
             problem = "a string holds half a surrogate pair"
-        raise RefusedError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {problem}") from exc
+        raise RefusedError(
+            HTTPStatus.BAD_REQUEST, f"the body is not JSON: {problem}{_line_in_words(body, exc)}"
+        ) from exc
     except InputError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc.with_file(NAME))) from exc
     return content
+
+
+def _line_in_words(body: bytes, problem: ValueError) -> str:
+    line = line_of_constant(body, problem)
+    return "" if line is None else f" (line {line})"
 
 
 def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what: str) -> None:

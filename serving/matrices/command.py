@@ -200,4 +200,4 @@ def imported(
         "raw_metrics": len(tables.raw_metrics),
         "summary_metrics": len(tables.summary_metrics),
     }
-    return Counts(rows, reading.skipped)
+    return Counts(rows, reading.skipped, reading.notes)

@@ -131,7 +131,7 @@ def test_a_decompression_bomb_of_arrays_is_refused(tmp_path, monkeypatch):
         ({"features": [1]}, "card.json: features.0=1: Input should be a valid string"),
         ({"features": ["a", "z"]}, 'card.json: the file: reference has no "z"'),
         ({"threshold": None}, "card.json: threshold=None: Input should be a valid number"),
-        ({"threshold": 1e999}, "card.json: is not JSON (Infinity is not a finite number)"),
+        ({"threshold": 1e999}, "is not JSON (Infinity is not a finite number)"),
         ({"reference": {"a": "much"}}, "card.json: reference.a='much': Input should be a valid number"),
         ({"seed": ...}, "card.json: seed: Field required"),
     ],

@@ -9,7 +9,7 @@ from typing import Literal
 import pydantic
 import pytest
 import yaml
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -23,6 +23,7 @@ from data.tables.documents import TextLoader, require_unique_keys, written
 from data.tables.files import content_of, json_content, read_json, yaml_content
 from serving.comparisons.compare.acknowledging import read_acknowledged
 from serving.http.bodies import parse_json
+from serving.http.schemas import RefusedError
 from tests.data.comparisons.documents import configuration, document, operation, request
 from tests.data.refusals import refusal
 from tests.repeated_keys import objects_of, with_repeated_key
@@ -129,6 +130,21 @@ def test_the_error_for_huge_numbers_does_not_mention_python(tmp_path):
     path = tmp_path / "a.json"
     path.write_text('{"a": ' + "9" * 5000 + "}")
     assert refusal(content_of, path) == f"{path}: is not JSON (a number has more than 4300 digits)"
+
+
+@given(
+    st.sampled_from(["NaN", "Infinity", "-Infinity"]),
+    st.lists(st.sampled_from(['"NaN"', '"a\\"Infinity"', '"\\\\"', "[]", "-1"])),
+    st.integers(0, 5),
+)
+@settings(suppress_health_check=list(HealthCheck))
+def test_a_number_that_json_lacks_is_named_with_its_line(tmp_path, number, before, spaces):
+    path = tmp_path / "a.json"
+    path.write_text("[\n" + "".join(f"{value},\n" for value in before) + " " * spaces + number + ",\nNaN]")
+    problem = f"is not JSON ({number} is not a finite number)"
+    assert refusal(content_of, path) == f"{path}:{len(before) + 2}: {problem}"
+    with pytest.raises(RefusedError, match=rf"is not a finite number \(line {len(before) + 2}\)"):
+        parse_json(path.read_bytes())
 
 
 #: All that is read: nothing in a machine.json is.

@@ -75,6 +75,17 @@ def _intended_name(name: str, known: frozenset[str]) -> str | None:
     return None if name.startswith("{") else nearest_name(name, known, _ALIKE)
 
 
+def _unknown_element(tag: str, intended: str) -> str:
+    return f'<{tag}> is unknown; did you mean "{intended}"?'
+
+
+def misspelt_child(parent: Element, name: str) -> str:
+    """Return the end of a message that names an element of `parent` which misspells `name`, or nothing."""
+    tags = (str(element.tag) for element in parent.iter())
+    misspelt = next((tag for tag in tags if _intended_name(tag, frozenset((name,)))), None)
+    return "" if misspelt is None else f"; {_unknown_element(misspelt, name)}"
+
+
 class _ReportNames:
     def __init__(self) -> None:
         self._unnamed: dict[str, int] = {}
@@ -237,6 +248,10 @@ class _Reader:
             self.open = self._begin_comparison(element)
             return
         if self.open is None:
+            operation = element.get("operation_name")
+            if operation is not None and _intended_name(element.tag, frozenset((COMPARISON,))):
+                problem = _unknown_element(element.tag, COMPARISON)
+                raise self.walk.error_at(element, problem, f'operation "{operation}"')
             return
         self._check_names(element)
         self.open_tags.append(element.tag)
@@ -260,8 +275,11 @@ class _Reader:
         while self.misspelt and self.misspelt[-1].depth > len(self.open_tags):
             misspelt = self.misspelt.pop()
             if not self._has_child(comparison, misspelt.intended):
-                problem = f'<{misspelt.tag}> is unknown; did you mean "{misspelt.intended}"?'
-                raise InputError(problem, file=self.document.name, line=misspelt.line, place=self.place)
+                raise self._misspelt_error(misspelt)
+
+    def _misspelt_error(self, misspelt: _Misspelt) -> InputError:
+        problem = _unknown_element(misspelt.tag, misspelt.intended)
+        return InputError(problem, file=self.document.name, line=misspelt.line, place=self.place)
 
     def _has_child(self, comparison: _Comparison, tag: str) -> bool:
         """Return whether the element that ends, which may contain elements `tag`, has one."""
@@ -329,6 +347,10 @@ class _Reader:
 
     def _begin_side(self, comparison: _Comparison, element: Element) -> _Side:
         tag = str(element.tag)
+        for misspelt in self.misspelt:
+            is_open = self.open_tags[misspelt.depth : misspelt.depth + 1] == [misspelt.tag]
+            if is_open and misspelt.intended == "result":
+                raise self._misspelt_error(misspelt)
         if self.threads is None:
             raise self._error_at(element, f"<{tag}> is not inside a <result>")
         key = (self.threads, tag)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from data.comparisons.formats.comparison_xml import summary_statistics
+from data.comparisons.formats.comparison_xml import misspelt_child, summary_statistics
 from data.comparisons.params import Measure
 from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import UNKNOWN
@@ -141,7 +141,9 @@ class ResultRun:
             for configuration in element.iter("threads"):
                 self._read_configuration(operation, configuration)
             if not operation.configurations:
-                raise self._tree.error_at(element, "has no <threads>", operation.place)
+                raise self._tree.error_at(
+                    element, f"has no <threads>{misspelt_child(element, 'threads')}", operation.place
+                )
         except InputError:
             self.operations.pop(name, None)
             self.broken.add(name)
@@ -161,7 +163,9 @@ class ResultRun:
             operation.configurations[threads] = summary
         else:
             problem = f'<threads number="{threads}"> holds no measurement'
-            raise self._tree.error_at(element, problem, operation.place)
+            raise self._tree.error_at(
+                element, f"{problem}{misspelt_child(element, 'result')}", operation.place
+            )
 
     def _read_samples(self, operation: RunOperation, results: list[Element], place: str) -> list[float]:
         if not operation.metric:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from data.errors import InputError
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.tables import MatrixTables
 from data.tables.formats import Format, Reading, Sources
-from data.tables.problems import Problems
+from data.tables.problems import Problems, shorten_names
 
 #: The reference of a PetShop directory is at most two levels deeper.
 _LEVELS = ("", "*/", "*/*/")
@@ -23,7 +25,24 @@ SOURCES = Sources(
     {"run": lambda tables: tables.runs, "raw metric": lambda tables: tables.raw_metrics},
 )
 FORMATS = SOURCES.formats
-read = SOURCES.read
+
+
+def read(name: str, paths: Sequence[Path], *, keep_going: bool = False) -> Reading[MatrixTables]:
+    """Return the result of ``SOURCES.read``, with a note on each table that describes metrics of no run."""
+    reading = SOURCES.read(name, paths, keep_going=keep_going)
+    return replace(reading, notes=_unused_metrics(name, paths, reading.tables))
+
+
+def _unused_metrics(name: str, paths: Sequence[Path], tables: MatrixTables) -> tuple[str, ...]:
+    """Return a note on each table of metrics that has rows for metrics of no run."""
+    notes, known = list[str](), {*tables.all_metrics}
+    for path in paths if name == "tables" else ():
+        runs = path / "matrices.parquet" if path.is_dir() else path
+        file = runs.with_name("metrics.parquet")
+        described = MatrixTables.SPECS["metrics"].read(file)["metric"].dropna() if file != runs else ()
+        if unused := [metric for metric in dict.fromkeys(described) if metric not in known]:
+            notes.append(f"{file}: unused, as no run has the metric: {shorten_names(unused)}")
+    return tuple(notes)
 
 
 def sniff_format(path: Path) -> str | None:
@@ -78,13 +97,14 @@ def recognised(source: Path) -> bool:
 def read_for_judging(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
     """Return the matrices at `path` to be judged, with incomparable pairs, which get the verdict ``invalid``.
 
-    The result has ``tables`` and ``skipped`` errors. `name` is the format; KeyError if it is unknown. In the
-    format "tables", analysts' flags are ignored. InputError if the source cannot be read or has no run or raw
-    metric, and at the first wrong run (see `judgeable_runs`); with `keep_going`, wrong runs are skipped
-    instead.
+    The result has ``tables``, ``skipped`` errors and ``notes``. `name` is the format; KeyError if it is
+    unknown. In the format "tables", analysts' flags are ignored. InputError if the source cannot be read or
+    has no run or raw metric, and at the first wrong run (see `judgeable_runs`); with `keep_going`, wrong runs
+    are skipped instead.
     """
     tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
-    return judgeable_runs(tables, path, Problems(keep_going))
+    reading = judgeable_runs(tables, path, Problems(keep_going))
+    return replace(reading, notes=_unused_metrics(name, [path], tables))
 
 
 def judgeable_runs(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:

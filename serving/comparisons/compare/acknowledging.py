@@ -65,6 +65,15 @@ def _is_ancestor(change: str, name: str, directory: Path) -> bool:
     return _git_output(["merge-base", "--is-ancestor", *commits], directory) is not None
 
 
+@cache
+def _is_branch(name: str, directory: Path) -> bool:
+    """Return whether `name` is a branch, also a remote one, or relative to one, such as main~2."""
+    branch = re.split(r"[~^]|@\{", name)[0]
+    options = ["--quiet", "--verify", "--symbolic-full-name"]
+    full = None if branch.startswith("-") else _git_output(["rev-parse", *options, branch], directory)
+    return full is not None and full.startswith(("refs/heads/", "refs/remotes/"))
+
+
 def _git_output(arguments: Sequence[str], directory: Path) -> str | None:
     command = ["git", "-C", str(directory), *arguments]
     try:
@@ -92,11 +101,12 @@ _LIKE_A_DAY = re.compile(
 
 #: Revisions that are another commit after the next commit or checkout, such as HEAD~2 and origin/HEAD.
 _MOVING = re.compile(r"(.+/|[A-Z]+_)?HEAD([~^@].*)?|@([~^{].*)?")
+_FIXED = "is another commit later; expected a version, or a commit such as 4f2c9d1"
 
 
 def _fixed_name(value: object) -> object:
     if _MOVING.fullmatch(str(value)):
-        raise ValueError("is another commit later; expected a version, or a commit such as 4f2c9d1")
+        raise ValueError(_FIXED)
     return value
 
 
@@ -194,6 +204,7 @@ class Acknowledgements:
     """The entries of the file, applied to the compared revisions.
 
     `measured`: the names of the operations of all runs; see `ReviewedEntry.covers_operation`.
+    InputError if an entry begins or ends at a branch of git that is no version of the compared runs.
     """
 
     path: Path
@@ -202,6 +213,16 @@ class Acknowledgements:
     target: Revision
     today: date
     measured: Collection[str]
+
+    def __post_init__(self) -> None:
+        versions = {*self.baseline.names, *self.target.names}
+        for kind, entry in self._all_entries():
+            for field in ("since", "until"):
+                name = getattr(entry, field, None)
+                is_version = not isinstance(name, str) or name in versions
+                if not is_version and _is_branch(name, self.target.directory):
+                    place = f'{kind} "{entry.operation}" by {entry.by}'
+                    raise InputError(f'{field}="{name}" {_FIXED}', file=self.path, place=place)
 
     def find_excuses(self, verdicts: Sequence[Verdict]) -> list[Excuse | None]:
         """Return the excuse of each verdict from the first entry that covers it, else None.

@@ -72,6 +72,7 @@ class ComparedRun:
     path: Path
     version: str  # as in the file, or the name of the file
     results: pd.DataFrame  # with the columns of ``RESULT_DTYPES``
+    content: str = ""  # the digest of a temporary file
 
     @classmethod
     def from_file(cls, path: Path, results: pd.DataFrame) -> ComparedRun:
@@ -284,6 +285,7 @@ class ConfirmationRuns:
         `number`: the number of this repetition, from 1.
         `tables`: the comparisons; measurements of other configurations are dropped.
         `doubted`: shape (n_comparisons,), true for comparisons that a command must measure.
+        A run with the content of an earlier one of its side is left out, with a note of `reader`.
         Raises InputError if a command fails, exceeds its time limit, or measures no operation in doubt.
         """
         end_in_good_order()
@@ -304,6 +306,11 @@ class ConfirmationRuns:
                 operations = list(dict.fromkeys(wanted))
                 sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
                 _run_command(command, output, operations, self.seconds)
+                first = {run.content or _content_key(run.path): run for run in measured}
+                if original := first.get(content := _content_key(output)):
+                    problem = f"is the same as {original.version}; it counts once"
+                    reader.problems.add_note(f"confirming run {number} of the {side} {problem}")
+                    continue
                 (run,) = reader.read_runs([output])
                 results = under_names_of(tables.results, select(run.results))
                 results = results.merge(configurations, on=CONFIGURATION)
@@ -311,7 +318,8 @@ class ConfirmationRuns:
                     problem = f"measured none of the operations in doubt: {list_names(operations)}"
                     raise InputError(problem, place=_command_place(command))
                 version = f"{measured[0].version}, again {number}"
-                repeated[side] = (*measured, ComparedRun(output, version, results.assign(version=version)))
+                repetition = ComparedRun(output, version, results.assign(version=version), content)
+                repeated[side] = (*measured, repetition)
         return replace(runs, **repeated)
 
 

@@ -7,7 +7,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -167,6 +167,12 @@ class ComparedSides:
         ]
         return f"{', '.join(counts)} of {number_with_noun(len(self.rows), 'comparison')}"
 
+    @property
+    def verdict_summary(self) -> str:
+        """The number of rows by verdict, as shown, and the model: see `render.judgement_summary`."""
+        answers = np.array([OUTCOMES[row.outcome].answer for row in self.rows])
+        return render.judgement_summary(replace(self.weighed.judgement, answers=answers))
+
     @cached_property
     def distinguishing_names(self) -> dict[str, str]:
         """Machine and versions of each comparison by its id, as far as they differ between rows."""
@@ -265,7 +271,7 @@ def as_comment(compared: ComparedSides, name: str) -> str:
         )
         lines += ["", f"<details><summary>{counts}</summary>", "", *table, "", "</details>"]
     lines += _markdown_details(urgent, _LONGEST - sum(len(line) + 1 for line in lines))
-    summary = markdown_line(render.judgement_summary(compared.weighed.judgement))
+    summary = markdown_line(compared.verdict_summary)
     return "\n".join([*lines, "", f"<sub>{summary}</sub>"]) + "\n"
 
 
@@ -304,7 +310,7 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
     """
     from rich.table import Table
 
-    caption = rich_text(render.judgement_summary(compared.weighed.judgement))
+    caption = rich_text(compared.verdict_summary)
     table = Table(*compared.headings, caption=caption)
     for row in compared.ordered_rows:
         outcome, *others = compared.row_cells(row).values()
@@ -471,7 +477,7 @@ def _page_content(compared: ComparedSides, name: str) -> dict[str, Any]:
         "rows": rows,
         "drawn": list(_with_drawings(compared, rows[:MOST_DRAWN])),
         "markdown": as_comment(compared, name),
-        "verdicts": render.judgement_summary(compared.weighed.judgement),
+        "verdicts": compared.verdict_summary,
     }
 
 

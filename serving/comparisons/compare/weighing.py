@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isnan
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -41,23 +42,20 @@ class Changes(NamedTuple):
     low: Floats  # low, high: limits of the interval of 95 %, including the shift of the whole run
     high: Floats
     detectable: Floats  # the smallest slow-down that is found with a probability of 80 %, and may fail
+    usual_difference: Floats  # between two runs; see `RunShifts.usual_difference`
 
     @classmethod
     def of_worst(cls, shifts: RunShifts, sign: Floats, change: Floats, min_effect_size: float) -> Changes:
-        """Return the changes of the configurations with the smallest shift, in standard errors.
+        """Return the changes of the configurations that got worse most clearly (`RunShifts.clearest`).
 
         `sign`, shape (n_configurations,): -1 where lower is better. `change`, of the same shape: that of the
         medians, which an interval always includes. `min_effect_size`, a share: smaller slow-downs pass.
         """
-        columns = np.full((3, shifts.n_comparisons), np.nan)
-        order = np.argsort(-shifts.own.value / shifts.own.error, kind="stable")
-        order = order[np.isfinite(shifts.own.value[order])]
         low, high = (np.where(sign < 0, -np.expm1(-limit), np.expm1(limit)) for limit in shifts.interval)
         low, high = np.fmin(low, change), np.fmax(high, change)
         detectable = np.maximum(shifts.detectable, min_effect_size)
-        for column, values in zip(columns, (low, high, detectable), strict=True):
-            column[shifts.comparison[order]] = values[order]
-        return cls(*columns)
+        columns = low, high, detectable, shifts.usual_difference
+        return cls(*(np.append(values, np.nan)[shifts.clearest] for values in columns))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +130,7 @@ def judge_runs(
         for machine, build in shifts.by_machine.items()
     }
     adjusted, run_notes = AdjustedVerdicts(judgement.answers, judgement.probability, {}), list[str]()
-    by_model = np.ones(len(judgement), bool)
+    by_model, differences = np.ones(len(judgement), bool), list[float | None]([None] * len(judgement))
     if assumed:
         adjusted = adjust_to_runs(
             judgement.answers, judgement.probability, shifts, card.decision_thresholds, card.min_effect_size
@@ -140,6 +138,7 @@ def judge_runs(
         decides, doubts = shifts.deciding_rows()
         # the model alone knows the change that flips a verdict: that of a fail which runs may only doubt
         by_model = ~decides & (~doubts | (adjusted.answers == "fail"))
+        differences = [None if isnan(share) else share for share in changes.usual_difference.tolist()]
         run_notes = [
             *whole_run_notes(shifts, whole),
             *noise_notes(changes.detectable, tables, card.min_effect_size),
@@ -151,9 +150,9 @@ def judge_runs(
             probability=adjusted.probability,
             by_runs=len(judgement) if assumed else 0,
             iterate_verdicts=lambda: (
-                verdict._replace(has_counterfactual=has)
-                for verdict, has in zip(
-                    with_adjusted(judgement.verdicts, adjusted), by_model.tolist(), strict=True
+                verdict._replace(has_counterfactual=has, usual_difference=difference)
+                for verdict, has, difference in zip(
+                    with_adjusted(judgement.verdicts, adjusted), by_model.tolist(), differences, strict=True
                 )
             ),
             notes=(*judgement.notes, *run_notes),

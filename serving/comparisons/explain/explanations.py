@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from data.comparisons.pair import number_with_noun
 from data.comparisons.sides import Floats, Ints
 from features.comparisons.vectors import PreparedComparisons
 from serving.comparisons.explain.counterfactuals import Decide, counterfactuals
@@ -27,6 +28,7 @@ from serving.comparisons.explain.sentences import (
     Direction,
     Facts,
     Measured,
+    UsualVariation,
     decisive_facts,
     describe_counterfactual,
     direction_words,
@@ -124,7 +126,7 @@ class Explanations:
     decide: Decide  # the verdicts on modified comparisons
     nearest_examples: StoredExamples | None
     _blocks: dict[Callable[..., Any], tuple[int, Mapping[int, Any]]] = field(default_factory=dict)
-    _reasons: dict[tuple[int, str], str] = field(default_factory=dict)
+    _reasons: dict[tuple[int, str, float | None], str] = field(default_factory=dict)
 
     def top_reasons(self, row: int) -> tuple[Reason, ...]:
         """Return the features with the strongest contributions, in order; empty unless the model decided."""
@@ -134,30 +136,38 @@ class Explanations:
             for feature, value, amount in zip(*columns or ((), (), ()), strict=True)
         )
 
-    def evidence_sentences(self, row: int) -> tuple[str, ...]:
+    def evidence_sentences(self, row: int, difference: float | None = None) -> tuple[str, ...]:
         """Return the evidence as phrases like ``median 7.1 % slower``; empty if the comparison is invalid.
 
         The order is: the change, the usual variation, facts for the verdict, a fact against it.
+        `difference` replaces the standard deviation of the difference of two builds, as a share.
         """
         measurements = self._cached_result(row, Explanations._measurements, self._is_valid)
         if measurements is None:
             return ()
         facts = Facts.from_measured(self.prepared.sides, measurements)
+        facts = facts._replace(decisive=_with_difference(facts.decisive, difference))
         leaning = self._cached_result(row, Explanations._fact_contributions, self._is_decided) or ()
         words = direction_words(self._named_units[row], facts.sign)
-        return write_sentences(facts, words, str(self.answers[row]), leaning)
+        change, variation, *others = write_sentences(facts, words, str(self.answers[row]), leaning)
+        if difference is not None:
+            earlier = facts.past.earlier
+            builds = f" and {number_with_noun(earlier, 'earlier build')}" if earlier else ""
+            variation = f"{facts.decisive.variation.in_words()}, estimated from all operations{builds}"
+        return (change, variation, *others)
 
-    def reason(self, row: int, answer: str, below: float | None) -> str:
+    def reason(self, row: int, answer: str, below: float | None, difference: float | None = None) -> str:
         """Return the reason of the verdict `answer` on a valid comparison in one sentence.
 
-        `below`: the minimum effect size, as a share, if it decided; else None.
+        `below`: the minimum effect size, as a share, if it decided; else None. `difference` replaces the
+        standard deviation of the difference of two builds, as a share.
         """
-        key = row, answer
+        key = row, answer, difference
         if key in self._reasons:
             return self._reasons[key]
         facts = self._cached_result(row, Explanations._decisive_facts, self._is_valid)
         assert facts is not None, "the comparison is valid"
-        warning = bool(self.is_out_of_distribution[row])
+        facts, warning = _with_difference(facts, difference), bool(self.is_out_of_distribution[row])
         reason = write_reason(facts, self.direction(row), answer, below, out_of_distribution=warning)
         return self._reasons.setdefault(key, reason)
 
@@ -322,6 +332,12 @@ class Explanations:
     def contributions(self) -> Floats:
         """The contributions of all features, shape as `columns`; ModelError if one is not finite."""
         return self.contribute(self.columns) if len(self.columns) else np.zeros_like(self.columns)
+
+
+def _with_difference(facts: DecisiveFacts, difference: float | None) -> DecisiveFacts:
+    if difference is None:
+        return facts
+    return facts._replace(variation=UsualVariation(difference, is_measured=True))
 
 
 def _zip_lists(*columns: NDArray[Any]) -> Iterator[tuple[Any, ...]]:

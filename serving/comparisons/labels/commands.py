@@ -296,7 +296,7 @@ def _labelled_tables(store: LabelStore, source: Path | None) -> ComparisonTables
 
     place = source or ingested_directory()
     if place is None:
-        raise InputError("--comparisons SOURCE is missing; expected the comparisons of the labels")
+        raise InputError("--comparisons SOURCE is missing, and there is no default; make it with: dvc repro")
     tables = _read_tables(Path(place))
     labels = export_label_table(store, tables.labels)
     return replace(tables, labels=labels[labels["comparison_id"].isin(tables.comparisons["comparison_id"])])

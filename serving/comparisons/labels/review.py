@@ -19,6 +19,7 @@ from data.comparisons.labels.consensus import (
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables, version_ranges
 from data.comparisons.validity import unusable_reasons
+from data.errors import InputError
 from data.paths import FamilyPaths
 from features.comparisons.vectors import FEATURES, feature_vectors
 from serving.comparisons.evaluated import EvaluatedComparisons, consensus_rule
@@ -61,7 +62,13 @@ def suspects_table(project: Path) -> pd.DataFrame:
     are ``comparison_id, status, labelled_by, probability, doubt, reason`` (a tuple of texts). InputError if
     the stages' files do not exist.
     """
-    suspects = _find_suspects(EvaluatedComparisons.read(project))
+    try:
+        evaluated = EvaluatedComparisons.read(project)
+    except InputError as exc:
+        if exc.file is None or Path(exc.file).exists():
+            raise
+        raise InputError(f"{exc.problem}; make it with: dvc repro", file=exc.file) from exc
+    suspects = _find_suspects(evaluated)
     return pd.DataFrame(suspects, columns=[field.name for field in fields(Suspect)])
 
 

@@ -201,6 +201,27 @@ def test_a_counterfactual_of_compare_flips_its_verdict(served, change, number, e
         assert judged(after)[0].verdict == ("pass" if first.verdict == "fail" else "fail")
 
 
+@given(st.floats(-0.05, 0.15), st.integers(5, 9), st.sampled_from([0, 3, 9]), st.integers(0, 10_000))
+@settings(max_examples=40)
+def test_an_answer_has_one_number_for_each_fact_on_runs(served, change, number, earlier, seed):
+    levels = {f"o{at}": 10.0 * (at + 1) for at in range(number)}
+    slower = {name: level * (1 + change * (name == "o0")) for name, level in levels.items()}
+    history = [run(levels, seed + 2 + at) for at in range(earlier)]
+    found = judge_runs(
+        paired_runs([run(levels, seed)], [run(slower, seed + 1)], history).tables, served, ASSUMED
+    )
+    for verdict, *facts in zip(
+        found.judgement.verdicts, found.changes.usual_difference, found.changes.detectable, strict=True
+    ):
+        texts = "; ".join((verdict.reason, *verdict.words, *verdict.details))
+        differences = re.findall(r"(?:builds[a-z ]* differ by|usual variation(?: of)?) (.*? %)", texts)
+        detectable = re.findall(r"reliable (?:only )?from (.*? %)", texts)
+        assert {*differences} == {percent(facts[0])}
+        assert {*detectable} <= {percent(facts[1])}
+        for multiple in re.findall(r"the change is (.*?) times the usual difference", texts):
+            assert float(multiple) == pytest.approx(abs(verdict.moved.change) / facts[0], abs=0.051)
+
+
 @pytest.mark.parametrize("rate", [0.01, 0.2, 0.9])
 def test_verdicts_of_many_operations_are_equal_at_every_base_rate(tmp_path, rate):
     served, rng = load_judge(str(trained_with_scores(tmp_path))), np.random.default_rng(3)

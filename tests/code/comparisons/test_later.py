@@ -16,6 +16,7 @@ from serving.comparisons.judge import judge_tables
 from serving.comparisons.model import load_judge
 from tests.code.comparisons.posted import served_model, standardised
 from tests.code.comparisons.sides_by_hand import sides_of
+from tests.data.refusals import refusal
 
 numbers = st.lists(st.lists(st.floats(50.0, 200.0), min_size=1, max_size=3), max_size=12)
 sides = st.tuples(numbers.filter(bool), numbers.filter(bool), numbers)
@@ -85,6 +86,14 @@ def test_the_retrospective_champion_is_loaded_only_on_request(monkeypatch):
     assert load_judge() is None
     assert load_judge(retrospective=True) == "models:/regression-comparison-retrospective@champion"
     assert load_judge("models:/mine/3", retrospective=True) == "models:/mine/3"
+
+
+def test_a_missing_retrospective_champion_names_the_command_that_trains_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
+    told = "; make one with: dvc exp run -S comparisons.featurize.feature_set=retrospective"
+    assert refusal(load_judge, retrospective=True).endswith(told)
+    assert told not in refusal(load_judge, "models:/mine/3", retrospective=True)
 
 
 def course(later, step=0.0, better="lower", seed=0):

@@ -218,6 +218,14 @@ def test_all_forms_of_perf_output_read_alike(tmp_path, text):
     assert found["cs"].isna().all()
 
 
+def test_intervals_stay_in_the_order_of_time_whatever_was_counted_in_them(tmp_path):
+    rows = [(0.2, "cs"), (0.4, "faults"), (0.6, "cs"), (10.0, "faults"), (10.2, "cycles")]
+    (tmp_path / "perf.csv").write_text("".join(f"{time:.9f},7,,{event},1,1,,\n" for time, event in rows))
+    found = read_intervals(tmp_path / "perf.csv")
+    assert found[TIME].tolist() == [time for time, _ in rows]
+    assert found.set_index(TIME).notna().sum(axis=1).tolist() == [1] * 5
+
+
 @pytest.mark.parametrize("event", ["task-clock", "task-clock:u", "cpu-clock"])
 @pytest.mark.parametrize(
     ("count", "unit"),

@@ -186,7 +186,7 @@ def test_other_encodings_comments_and_instructions_are_read(written, encoding):
     [
         ("", "in.json: is empty; expected JSON"),
         ('{"comparisons":', "in.json:1: is not JSON (Expecting value, column 16)"),
-        ('{"comparisons": NaN}', "in.json: is not JSON (NaN is not a finite number)"),
+        ('{"comparisons": NaN}', "in.json:1: is not JSON (NaN is not a finite number)"),
         ("[" * 100_000, "in.json: is nested too deeply"),
         (b"\x7fELF\xff", "in.json: is not JSON (byte 4 is not utf-8)"),
     ],

@@ -238,6 +238,7 @@ def test_an_operation_with_only_zeros_is_not_missing():
         *(("ops/ms", "ops/s", 1000), ("1/ms", "1/s", 1000), ("requests per second", "req/s", 1)),
         *(("ns/op", "us/op", Fraction(1, 1000)), ("ms/txn", "s/txn", Fraction(1, 1000))),
         *(("bops", "bops", 1), (" ms ", "ms", 1)),
+        *(("Requests Per Second", "req/s", 1), ("QPS", "qps", 1), ("MB/S", "MB/s", 1), ("MSec", "ms", 1)),
     ],
 )
 def test_units_of_one_kind_convert_in_both_directions(given, wanted, expected):

@@ -116,6 +116,20 @@ def test_a_single_file_is_too_few(files):
             run_xml(operation(results=())),
             'v1.xml:1 operation "mg": <threads number="2"> holds no measurement',
         ),
+        *(
+            (
+                run_xml(operation(results=["mops='1'"] * 3).replace(right, wrong)),
+                f'v1.xml:1 operation "mg": {told}',
+            )
+            for right, wrong, told in (
+                (
+                    "<result ",
+                    "<reslut ",
+                    '<threads number="2"> holds no measurement; <reslut> is unknown; did you mean "result"?',
+                ),
+                ("threads", "treads", 'has no <threads>; <treads> is unknown; did you mean "threads"?'),
+            )
+        ),
         (
             run_xml(operation(results=("mops='1'",))),
             'v1.xml:1 operation "mg": threads 2: the target has one repetition only',

@@ -302,6 +302,38 @@ def test_importing_matrices_prints_the_imported_counts(tmp_path, capsys):
     assert MatrixTables.read(tmp_path / "out").runs.equals(small().runs)
 
 
+@pytest.mark.parametrize("kind", ["tables", "dbsherlock", "jmh", "comparison-xml", "spec-corun", "quiho"])
+@pytest.mark.parametrize("source", ["in", "in/matrices.parquet", "link", "linked"])
+def test_an_import_over_its_own_source_is_refused(tmp_path, kind, source):
+    small().write(tmp_path / "in")
+    (tmp_path / "link").symlink_to("in")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/matrices.parquet").symlink_to("../in/matrices.parquet")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    given = {"keep_going": True, "as_json": False, "options": {}}
+    told = refusal(import_sources, kind, [tmp_path / source], tmp_path / "in", **given)
+    assert (
+        told
+        == f"{tmp_path / 'in'}: is the input {tmp_path / source}; expected another directory for the tables"
+    )
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_descriptions_of_metrics_of_no_run_are_noted(tmp_path, capsys):
+    known = small()
+    known.write(tmp_path)
+    unknown = [{"metric": f"m{number}", "unit": "s"} for number in range(6)]
+    file = tmp_path / "metrics.parquet"
+    pd.concat([known.metrics, pd.DataFrame(unknown)]).to_parquet(file)
+    note = f"{file}: unused, as no run has the metric: m0, m1, m2, m3 and 2 more"
+    for source in (tmp_path, tmp_path / "matrices.parquet"):
+        assert matrix_formats.read_for_judging("tables", source).notes == (note,)
+        given = {"keep_going": False, "as_json": False, "options": {}}
+        import_sources("tables", [source], tmp_path / "out", **given)
+        assert capsys.readouterr().err == f"note: {note}\n"
+    assert matrix_formats.read("tables", [tmp_path / "out"]).notes == ()
+
+
 def test_synthetic_matrices_have_the_shape_of_the_thesis_data():
     tables = synthetic_matrices.generate()
     runs = tables.runs

@@ -242,6 +242,16 @@ def test_several_runs_are_files_or_a_directory_ordered_by_name(compared, tmp_pat
     assert outcomes(of_directories)["b"] == "regression"
 
 
+def test_why_and_explain_add_the_evidence_to_tables(compared, sides):
+    slower = sides({"a": 1.5}, left_out=("c", "d", "e", "f"))
+    plain, why, explained = (
+        compared(*slower, *option, form="table")[1] for option in ((), ("--why",), ("--explain",))
+    )
+    assert why == explained
+    assert why.startswith(plain)
+    assert "bench/a: " in why.removeprefix(plain)
+
+
 def test_an_improvement_names_the_configuration_that_got_faster(compared, sides):
     answer = compared(*sides({"c": 0.7}))[1]
     assert [name for name, outcome in outcomes(answer).items() if outcome == "improvement"] == ["c"]
@@ -274,6 +284,23 @@ def test_a_doubtful_operation_is_repeated_until_it_passes(compared, sides, tmp_p
     code, answer, said = compared(*sides({"a": 1.04}), *confirming)
     assert (code, outcomes(answer)["a"]) == (0, "within_noise"), said
     assert 0 < said.count("confirming: ") < 9
+
+
+@pytest.mark.parametrize(("copied", "told"), [("t.json", ["t"] * 3), ("new.json", ["t, again 1"] * 2)])
+def test_a_copy_of_an_earlier_run_confirms_nothing(compared, sides, tmp_path, copied, told):
+    before, after = sides(whole=1.06)
+    run_file(tmp_path / "new.json", whole=1.06, seed=2)
+    _, expected, _ = compared(
+        "--base", before, *(f"--target={path}" for path in dict.fromkeys((after, tmp_path / copied)))
+    )
+    _, answer, said = compared(before, after, "--confirm", "3", "--", "cp", copied, "{output}")
+    assert said.count("confirming: ") == 3
+    probabilities = [[one["probability"] for one in found["verdicts"]] for found in (answer, expected)]
+    assert probabilities[0] == probabilities[1]
+    assert [note for note in answer["notes"] if "counts once" in note] == [
+        f"confirming run {number} of the target is the same as {name}; it counts once"
+        for number, name in enumerate(told, 4 - len(told))
+    ]
 
 
 def test_a_command_that_cannot_confirm_is_refused_in_one_line(compared, sides, tmp_path):
@@ -471,6 +498,31 @@ def test_revisions_are_found_by_name_and_by_git(tmp_path):
     assert not since.stale_operations(operations, Revision((third,), tmp_path))
 
 
+@pytest.mark.parametrize("name", ["main", "main~1", "1.2", "origin/work", "origin/work@{1}"])
+@pytest.mark.parametrize(
+    ("kind", "field"), [("accepted", "since"), ("acknowledged", "until"), ("unstable", "until")]
+)
+def test_a_branch_is_refused_unless_it_is_a_version(tmp_path, name, kind, field):
+    repository = Repository(tmp_path)
+    for words in (
+        ("commit", "--quiet", "--allow-empty", "--message", "x"),
+        ("branch", "1.2"),
+        ("tag", "v1"),
+        ("update-ref", "refs/remotes/origin/work", "HEAD"),
+    ):
+        repository.git(*words)
+
+    def text(begin):
+        return f"{kind}: [{{operation: a, {field}: '{begin}', by: x, reason: y}}]"
+
+    expected = f'{kind} "a" by x: {field}="{name}" is another commit later; expected a version, or a commit'
+    with pytest.raises(InputError) as refused:
+        says(text(name), tmp_path)
+    assert str(refused.value).startswith(f"{tmp_path / 'known.yaml'} {expected}")
+    assert says(text(name), tmp_path, target=(name,))
+    assert says(text("v1"), tmp_path)
+
+
 def test_history_before_an_accepted_change_is_left_out(compared, tmp_path):
     history = earlier_runs(tmp_path / "earlier", [1] * 8, {"a": 0.8})
     before, after = run_file(tmp_path / "9.json"), run_file(tmp_path / "10.json", seed=1)
@@ -645,6 +697,12 @@ def test_values_that_appear_need_evidence_on_both_sides(compared, tmp_path, befo
         (tmp_path / f"{side}.json").write_text(json.dumps(file))
     _, answer, _ = compared("b.json", "n.json")
     assert outcomes(answer)["x"] == outcome
+    summary = compared("b.json", "n.json", form="table")[1].partition("2 comparisons: ")[2]
+    counts = {
+        kind: int(count) for count, kind in re.findall(r"(\d+) (fail|unsure|pass|invalid)", summary)[:4]
+    }
+    shown = {"regression": "fail"}.get(outcome, outcome)
+    assert {kind for kind, count in counts.items() if count} == {"pass", shown}
 
 
 @pytest.mark.parametrize("form", ["table", "json", "xml", "markdown", "junit"])

@@ -126,6 +126,17 @@ def test_labels_without_an_author_need_a_name(here, capsys):
     assert labels_of(here / "out.xml") == [(MG, "", "fail"), (MG, "anna", "fail")]
 
 
+def test_missing_files_of_the_project_name_the_command_that_makes_them(here, capsys, monkeypatch):
+    monkeypatch.setattr("serving.comparisons.labels.endpoints.project_root", lambda: here)
+    give((MG, "pass", "anna"))
+    assert run_command(["labels", "suspects"]) == 2
+    assert capsys.readouterr().err.endswith("No such file or directory; make it with: dvc repro\n")
+    assert run_command(["labels", "export", "--format", "tables", "-o", "tables"]) == 2
+    told = "--comparisons SOURCE is missing, and there is no default; make it with: dvc repro"
+    assert told in capsys.readouterr().err
+    assert not (here / "tables").exists()
+
+
 def test_a_wrong_row_is_named_and_nothing_added(here, capsys):
     (here / "mine/labels.csv").write_text(CSV.replace(",fail,", ",slow,"))
     assert run_command(["labels", "import", "mine/labels.csv"]) == 2

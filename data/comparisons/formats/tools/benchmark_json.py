@@ -25,6 +25,7 @@ from data.comparisons.formats.tools.measurement import (
 from data.comparisons.formats.tools.recognition import Keys, tool_format
 from data.comparisons.units import UNKNOWN, conversion_factor
 from data.errors import InputError
+from data.tables.problems import shorten_names
 
 _UNITS = {"second": "s", "byte": "B", "integer": ""}
 
@@ -361,6 +362,7 @@ class _JmhEntry(msgspec.Struct):
     benchmark: str
     mode: str
     primaryMetric: _JmhMetric  # noqa: N815
+    secondaryMetrics: dict[str, msgspec.Raw] | None = None  # noqa: N815
     threads: int = 1
     params: dict[str, str] = {}
 
@@ -371,11 +373,14 @@ def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
 
     Benchmarks without scores (sampled times) have a summary instead: those of min, median, max and mean that
     are numbers. The class is the benchmark, the method with its parameters the operation. Higher is better in
-    mode ``thrpt`` only. InputError for an unreadable or invalid file.
+    mode ``thrpt`` only. Secondary metrics, those of profilers, are left out, with a note. InputError for an
+    unreadable or invalid file.
     """
     for path in source.files:
+        secondary = dict[str, None]()
         for _, entry in decode_each(read_json(path, list[msgspec.Raw]), _JmhEntry, path, ""):
             benchmark, _, method = entry.benchmark.rpartition(".")
+            secondary |= dict.fromkeys(entry.secondaryMetrics or ())
             metric = entry.primaryMetric
             values = array("d", chain.from_iterable(metric.rawData))
             minimum, median, maximum = map(metric.scorePercentiles.get, ("0.0", "50.0", "100.0"))
@@ -392,3 +397,6 @@ def read_jmh(source: SourceFiles) -> Iterator[Measurement]:
                 summary=None if values else numbers,
                 mode=entry.mode,
             )
+        if secondary:
+            names = shorten_names([*secondary])
+            source.note_omission(f"secondaryMetrics ({names})", "only primary ones are read")

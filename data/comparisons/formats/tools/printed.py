@@ -38,6 +38,9 @@ LINE = re.compile(
 )
 #: The rest of a line whose spread has a decimal comma, if the part before that was taken for the run time.
 _CUT_SPREAD = re.compile(r"\d+%")
+#: The rest of a line with decimal commas between commas. If its count has a unit, it has decimals, too; they
+#: were taken for the count if the number of processors is missing.
+_CUT_SHARE = re.compile(r"\d{1,3},\d\d(?:,|$)")
 _UNITS = {"msec": "ms", "": "count"}
 
 
@@ -84,7 +87,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
                 # as with -x; JSON has the number alone
                 counter.cpu = counter.cpu and f"CPU{counter.cpu.removeprefix('CPU')}"
             elif match := LINE.match(text):
-                if match["fraction"] or _CUT_SPREAD.match(text, match.end()):
+                is_cut = match["x"] == "," and match["unit"] and _CUT_SHARE.match(text, match.end())
+                if match["fraction"] or is_cut or _CUT_SPREAD.match(text, match.end()):
                     problem = "has commas in and between numbers; use another separator (perf stat -x';')"
                     raise InputError(problem, file=path, line=line)
                 spread = float(match["spread"].replace(",", ".")) if match["spread"] else None

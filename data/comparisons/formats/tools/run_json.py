@@ -14,7 +14,7 @@ from data.comparisons.request import quick_reader
 from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
 from data.tables.documents import AS_WHOLE, JsonSection, validation_message
-from data.tables.files import json_content
+from data.tables.files import json_content, line_of_constant
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
 
@@ -71,6 +71,6 @@ def _validate_document(path: Path, content: bytes) -> _RunDocument:
     except ValidationError as exc:
         raise InputError(f"{validation_message(exc)} (expected {_EXPECTED})", file=path) from exc
     except (ValueError, RecursionError) as exc:
-        raise InputError(f"is not JSON ({exc})", file=path) from exc
+        raise InputError(f"is not JSON ({exc})", file=path, line=line_of_constant(content, exc)) from exc
     except InputError as exc:
         raise exc.with_file(path) from exc

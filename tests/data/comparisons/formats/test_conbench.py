@@ -21,7 +21,8 @@ def test_commits_are_versions_and_tags_are_parameters():
     ("better", "units"),
     [
         ("higher", "B/s|b/s|i/s|items/sec|requests/second|requests per second|MB per minute|1/ms|Mbps|qps"),
-        ("lower", "s|ns|B|seconds|s/request|seconds per request|B/op|steps/run|items"),
+        ("higher", "Requests/Second|OPS/SEC|Items Per Second|MB/S|1/MS|QPS|Rps|TPS"),
+        ("lower", "s|ns|B|seconds|s/request|seconds per request|B/op|steps/run|items|Seconds|B/Op|OPS"),
     ],
 )
 def test_higher_is_better_for_amounts_per_time_only(better, units, tmp_path):

@@ -34,6 +34,15 @@ def test_sampled_times_are_read_as_a_summary(tmp_path):
     }  # fmt: skip
 
 
+def test_metrics_of_profilers_are_left_out_with_a_note(tmp_path):
+    secondary = {f"gc.{name}": {"score": 1.0, "scoreUnit": "B/op", "rawData": [[1.0]]} for name in "abcde"}
+    entries = [entry("avgt", "ms/op", [[2.0]]), entry("ss", "ms/op", [[3.0]], secondaryMetrics=secondary)]
+    path, notes = written(tmp_path / "a.json", entries), []
+    assert [*run(path, "jmh", notes).values()] == [[2], [3]]
+    part = "secondaryMetrics (gc.a, gc.b, gc.c, gc.d and 1 more)"
+    assert notes == [f"{path}: {part} is left out: only primary ones are read"]
+
+
 #: A value of each mode, by which samples are told apart.
 LEVELS = {"thrpt": 1.0, "avgt": 2.0, "ss": 3.0}
 SUBSETS = [*((mode,) for mode in LEVELS), ("thrpt", "avgt"), ("ss", "avgt"), ("ss", "avgt", "thrpt")]

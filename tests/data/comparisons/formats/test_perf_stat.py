@@ -120,7 +120,8 @@ RIGHT = "7,,page-faults,1234560000,100,00,,\n"
 
 
 @pytest.mark.parametrize(
-    "place", ["", "CPU0,", "S0,2,", "S0-D0-C1,1,", "     1.000123456,", "     1.000123456,CPU0,"]
+    "place",
+    ["", "CPU0,", "S0,", "S0,2,", "S0-D0-C1,", "S0-D0-C1,1,", "     1.000123456,", "     1.000123456,CPU0,"],
 )
 @pytest.mark.parametrize("group", ["", "system.slice/a.service,"])
 @pytest.mark.parametrize(
