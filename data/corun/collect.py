@@ -123,9 +123,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     means = available_counters(suite, path)
     session = Session.begin_or_resume(directory, suite, screen, "measurements", MeasuredCorun)
     lacking = ", ".join(means.lacking)
-    for note in (lacking and f"perf cannot count {lacking}", means.ungrouped):
-        if note:
-            screen.print_note(note)
+    for note in filter(None, (lacking and f"perf cannot count {lacking}", means.ungrouped)):
+        screen.print_note(note)
     by_name = {task.name: task for task in suite.tasks}
 
     def measure_batch(batch: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
@@ -158,15 +157,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         "threads_per_core": float(topology.threads_per_core),
         "shared_cache_mib": topology.shared_cache_mib,
     }
-    return session.write_results(
-        path,
-        suite,
-        build_tables(entries, host),
-        measured=len(entries),
-        topology=asdict(topology),
-        lacking=means.lacking,
-        foreign=sorted(entry.foreign for entry in entries),
-    )
+    foreign = sorted(entry.foreign for entry in entries)
+    settings = {"topology": asdict(topology), "lacking": means.lacking, "foreign": foreign}
+    return session.write_results(path, suite, build_tables(entries, host), measured=len(entries), **settings)
 
 
 def available_processors(number: int, path: Path) -> list[int]:

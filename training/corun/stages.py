@@ -361,10 +361,7 @@ def _relative_errors(model: FittedImpact, rows: pd.DataFrame) -> Floats:
 
 TABLE_1_COLUMNS = ("predictor", "kind", "preparation", "accuracy", "spread", "seeds")
 ONLINE_COLUMNS = (*ONLINE_KEYS, "model", "measured", "predicted", "design", "fold", "seconds")
-RESIDUAL_COLUMNS = (
-    *(*CORUN, "fitted", "residual", "standardised", "theoretical", "scale"),
-    *("leverage", "cook"),
-)
+RESIDUAL_COLUMNS = (*CORUN, "fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook")
 
 
 def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
@@ -399,11 +396,8 @@ def evaluate_stage() -> None:
     cells = _make_cells(table, params)
     of_cells = side_by_side(predict_cell, cells, params.compute, "evaluate corun")
     predictions = pd.concat(of_cells, ignore_index=True)
-    confidence = params.section.evaluate.confidence
-    intervals = [
-        impact_scores.with_intervals(rows, confidence)
-        for _, rows in predictions.groupby(["design", "model"], sort=True)
-    ]
+    confidence, groups = params.section.evaluate.confidence, predictions.groupby(["design", "model"])
+    intervals = [impact_scores.with_intervals(rows, confidence) for _, rows in groups]
     oof = pd.concat(intervals, ignore_index=True)
     table_1 = seed_table(cells, table.rate_features, params.compute)
     write_tables(PATHS.evaluated, {"oof": oof, "table1": table_1})
@@ -441,16 +435,13 @@ def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
     how = params.section.evaluate
     parts = design_parts(rows, how.designs, how.n_folds, params.seed)[1:]
     require_parts(PATHS.tuned, tuned, [part.name for part in parts])
-    return [
-        ModelOfPart(
-            recipe_of(table, name, params.section, params.seed, outcome.params),
-            rows.iloc[part.train],
-            rows.iloc[part.test],
-            part,
-        )
-        for part in parts
-        for name, outcome in tuned[part.name].items()
-    ]
+    cells = []
+    for part in parts:
+        train, test = rows.iloc[part.train], rows.iloc[part.test]
+        for name, outcome in tuned[part.name].items():
+            recipe = recipe_of(table, name, params.section, params.seed, outcome.params)
+            cells.append(ModelOfPart(recipe, train, test, part))
+    return cells
 
 
 def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Compute) -> pd.DataFrame:

@@ -56,9 +56,7 @@ _OF_PAIRS = {
     **dict.fromkeys(("shares_new_", "shares_known_", "shares_strange_"), ArraySpec("f", (PARTS,))),
 }
 _OF_PRESSURES = {
-    "tasks_": ArraySpec("U", ("tasks",)),
-    "corunners_": ArraySpec("U", ("corunners",)),
-    "machines_": ArraySpec("U", ("machines",)),
+    **{f"{names}_": ArraySpec("U", (names,)) for names in ("tasks", "corunners", "machines")},
     "sensitivity_": ArraySpec("f", ("tasks",)),
     "pressure_": ArraySpec("f", ("corunners",)),
     "shift_": ArraySpec("f", ("machines", "tasks")),
