@@ -214,11 +214,8 @@ def _posteriors(runs: AlignedRuns) -> _Normals:
     blocks = (longer - 1) * runs.solo
     kernel = _block_kernel(runs, blocks, np.concatenate([seen, seen]))
     repeated = _scale_posteriors(runs, blocks, kernel, given)
-    shifted = (
-        (new[0] + np.log(new_phase_probability), *new[1:]),
-        (repeated[0] + np.log(1 - new_phase_probability), *repeated[1:]),
-    )
-    weights, means, variances = (np.stack(pair, axis=1) for pair in zip(*shifted, strict=True))
+    weights, means, variances = (np.stack(pair, axis=1) for pair in zip(new, repeated, strict=True))
+    weights += np.log([new_phase_probability, 1 - new_phase_probability])[:, None, None]
     return weights, means, variances
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,11 +40,9 @@ def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
     training row of a fold that has none of them. The list is empty with fewer than two families per fold.
     """
     members = [names.split(AND) for names in table["families"]]
-    families = sorted({name for names in members for name in names})
-    if len(families) < 2 * folds:
+    if len({name for names in members for name in names}) < 2 * folds:
         return []
-    fold_of = dict(zip(families, np.random.default_rng(seed).permutation(len(families)) % folds, strict=True))
-    in_fold = [{int(fold_of[name]) for name in names} for names in members]
+    in_fold = folds_of_members(members, folds, seed)
     return [
         (
             np.flatnonzero([fold not in row_folds for row_folds in in_fold]),
@@ -52,6 +50,13 @@ def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
         )
         for fold in range(folds)
     ]
+
+
+def folds_of_members(members: Sequence[Sequence[str]], folds: int, seed: int) -> list[set[int]]:
+    """Return the folds, from 0, of the names in each row; names are divided among folds at random."""
+    names = sorted({name for row in members for name in row})
+    fold_of = dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % folds, strict=True))
+    return [{int(fold_of[name]) for name in row} for row in members]
 
 
 def _by_groups(*columns: str) -> Callable[[pd.DataFrame, int, int], Divided]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from features.corun.rates import Floats
 from training.corun.estimators.pressure import Named, PressureRegressor, Words, locate_words, pair_members
 from training.corun.estimators.smooth import SmoothRegressor
+from training.corun.splits import folds_of_members
 from training.estimators.catalogue import BOOSTING, FOREST, HISTOGRAMS, Params, build_estimator
 
 #: Training and test rows of each fold.
@@ -243,10 +244,7 @@ def _hold_out_pairs(pairs: Words, owners: NDArray[np.intp], seed: int) -> Folds:
 
 def _hold_out_tasks(named: Named, seed: int) -> Folds:
     """Hold out rows with some tasks, and fit to rows without them; empty where these are too few."""
-    names_of = [pair_members(str(pair)) for pair in named.pairs]
-    names = sorted({name for row in names_of for name in row})
-    fold = dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % _FOLDS, strict=True))
-    of_rows = [{int(fold[name]) for name in row} for row in names_of]
+    of_rows = folds_of_members([pair_members(str(pair)) for pair in named.pairs], _FOLDS, seed)
     tests = [np.array([number in folds for folds in of_rows]) for number in range(_FOLDS)]
     task_folds = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
     return task_folds if all(len(train) >= _ENOUGH / 2 and len(test) for train, test in task_folds) else []
