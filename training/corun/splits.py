@@ -43,13 +43,9 @@ def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
     if len({name for names in members for name in names}) < 2 * folds:
         return []
     in_fold = folds_of_members(members, folds, seed)
-    return [
-        (
-            np.flatnonzero([fold not in row_folds for row_folds in in_fold]),
-            np.flatnonzero([row_folds == {fold} for row_folds in in_fold]),
-        )
-        for fold in range(folds)
-    ]
+    train = [np.flatnonzero([fold not in row_folds for row_folds in in_fold]) for fold in range(folds)]
+    test = [np.flatnonzero([row_folds == {fold} for row_folds in in_fold]) for fold in range(folds)]
+    return list(zip(train, test, strict=True))
 
 
 def folds_of_members(members: Sequence[Sequence[str]], folds: int, seed: int) -> list[set[int]]:

@@ -233,17 +233,11 @@ class OnlineCard(StoredCard):
         counted, moves it towards `blind_half_width`. An unknown machine (not None) doubles it, as no design
         holds machines out.
         """
-        judged = {float(name): width for name, width in self.half_widths.items()}
-        shorter = max(
-            (sample_seconds for sample_seconds in judged if sample_seconds <= seconds + 1e-9),
-            default=min(judged),
-        )
+        by_length = {float(name): width for name, width in self.half_widths.items()}
+        first = max((length for length in by_length if length <= seconds + 1e-9), default=min(by_length))
+        last = max(self.seconds, first)
         # fewer seconds never make an interval narrower
-        width = max(
-            width
-            for sample_seconds, width in judged.items()
-            if shorter <= sample_seconds <= max(self.seconds, shorter)
-        )
+        width = max(width for length, width in by_length.items() if first <= length <= last)
         width += missing * max(self.blind_half_width - width, 0.0)
         return width if machine is None or machine in self.machines else 2 * width
 
