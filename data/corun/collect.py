@@ -158,7 +158,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         "shared_cache_mib": topology.shared_cache_mib,
     }
     foreign = sorted(entry.foreign for entry in entries)
-    settings = {"topology": asdict(topology), "lacking": means.lacking, "foreign": foreign}
+    settings: dict[str, Any] = {"topology": asdict(topology), "lacking": means.lacking, "foreign": foreign}
     return session.write_results(path, suite, build_tables(entries, host), measured=len(entries), **settings)
 
 
