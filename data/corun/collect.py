@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from data.corun.run import CorunSuite, Counters, TaskRun, other_tasks, run_toget
 from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
 from data.measure import machine, perf_stat
-from data.measure.child import TimedOutError, TimeLimits, end_in_good_order
+from data.measure.child import TimedOutError, TimeLimits
 from data.measure.groups import why_no_groups
 from data.measure.session import Screen, Session, repeat_while_disturbed, shuffle_blocks
 from data.tables.files import write_json, write_tables
@@ -123,9 +123,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     means = available_counters(suite, path)
     session = Session.begin_or_resume(directory, suite, screen, "measurements", MeasuredCorun)
     lacking = ", ".join(means.lacking)
-    for note in (lacking and f"perf cannot count {lacking}", means.ungrouped):
-        if note:
-            screen.print_note(note)
+    for note in filter(None, (lacking and f"perf cannot count {lacking}", means.ungrouped)):
+        screen.print_note(note)
     by_name = {task.name: task for task in suite.tasks}
 
     def measure_batch(batch: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
@@ -158,15 +157,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         "threads_per_core": float(topology.threads_per_core),
         "shared_cache_mib": topology.shared_cache_mib,
     }
-    return session.write_results(
-        path,
-        suite,
-        build_tables(entries, host),
-        measured=len(entries),
-        topology=asdict(topology),
-        lacking=means.lacking,
-        foreign=sorted(entry.foreign for entry in entries),
-    )
+    foreign = sorted(entry.foreign for entry in entries)
+    settings: dict[str, Any] = {"topology": asdict(topology), "lacking": means.lacking, "foreign": foreign}
+    return session.write_results(path, suite, build_tables(entries, host), measured=len(entries), **settings)
 
 
 def available_processors(number: int, path: Path) -> list[int]:
@@ -238,21 +231,19 @@ def collect_placements(
     """Run `placements` of tasks of a suite; at the end, write ``placements.parquet`` and ``settings.json``.
 
     A placement is a name and its groups of tasks that run together; each runs `repetitions` times. The table
-    has a row per task and run: ``placement, repetition, group, task, corunners`` (joined by ``+``),
-    ``machine, corun_seconds, foreign`` (the share of the machine that others used). While this share is above
-    ``suite.foreign``, a group is measured again, up to ``suite.attempts`` times in all; the least disturbed
-    attempt counts. Groups with a task that exceeds its time limit are left out, with a note on `screen`.
-    Ctrl-C raises KeyboardInterrupt, and nothing is written. InputError if there is no placement, the suite is
-    invalid or does not contain a task, a program is missing or fails, perf is missing or counts no event, or
-    the machine has too few processors.
+    has a row per task and run, with the columns of `PLACEMENT_DTYPES`; ``foreign`` is the share of the
+    machine that others used. Disturbed runs are repeated as by `repeat_while_disturbed`. Groups with a task
+    that exceeds its time limit are left out, with a note on `screen`. Ctrl-C raises KeyboardInterrupt, and
+    nothing is written. InputError if there is no placement, the suite is invalid or does not contain a task,
+    a program is missing or fails, perf is missing or counts no event, or the machine has too few processors.
     """
     suite = corun_suite.load_suite(path)
     by_name = {task.name: task for task in suite.tasks}
-    sets = [group for _, groups in placements for group in groups]
-    for task in (task for group in sets for task in group):
+    groups = [group for _, placed_groups in placements for group in placed_groups]
+    for task in chain.from_iterable(groups):
         if task not in by_name:
             raise InputError("is not in the suite", file=path, place=f'task "{task}"')
-    largest_group = max(map(len, sets), default=0)
+    largest_group = max(map(len, groups), default=0)
     if not largest_group:
         raise InputError("no placement to run")
     cpus, means = available_processors(largest_group, path), available_counters(suite, path)
@@ -279,21 +270,3 @@ def collect_placements(
     write_tables(directory, {Path(PLACEMENTS_FILE).stem: measured})
     settings = {"suite": suite.name, "seed": suite.seed, "repetitions": repetitions}
     write_json(directory / "settings.json", {"machine": machine.describe_machine(), **settings})
-
-
-def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
-    """Run placements and return the exit code: 0 at the end, 130 after Ctrl-C or a termination signal.
-
-    `suite` is the suite's file; each placement, a name and groups of tasks, runs `repetitions` times.
-    ``placements.parquet`` and ``settings.json`` are written to `directory`, unless interrupted. Groups of
-    tasks that exceeded their time limit are left out, with a note on stderr. InputError for an invalid suite,
-    a task that is not in the suite, no placement, too few processors, and a program or perf that is missing
-    or fails.
-    """
-    end_in_good_order()
-    try:
-        with Screen() as screen:
-            collect_placements(suite, placements, directory, repetitions, screen)
-    except KeyboardInterrupt:
-        return 130
-    return 0

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -61,9 +61,8 @@ def kernel_event_counts(tree: ProcessTree, cpu: int, group: Group | None) -> dic
     processor["cpu.user"] += processor.pop("cpu.nice")
     memory = kernel_counts.memory_numbers()
     allocated = sum(count for name, count in memory.items() if name.startswith("vmstat.pgalloc_"))
-    for by_name in (processor, {"vmstat.pgalloc": allocated} | memory):
-        events |= {EVENTS[name]: count for name, count in by_name.items() if name in EVENTS}
-    return events
+    kernel = {**processor, "vmstat.pgalloc": allocated, **memory}
+    return events | {EVENTS[name]: count for name, count in kernel.items() if name in EVENTS}
 
 
 #: Time limit of stress-ng in seconds, longer than that of any run.
@@ -198,7 +197,7 @@ def run_together(
             program = _Program(task, cpu, place)
             stack.callback(program.end)
             watched = _Watched(program, means, limits.limit_for(task.name))
-            stack.callback(watched.close)
+            stack.callback(watched.counting.close)
             measured.append(watched)
         for watched in measured:
             watched.counting.wait_until_ready()
@@ -208,9 +207,8 @@ def run_together(
         for watched in measured:
             watched.start_counting()
         restarted = _wait_for_ends(measured, means.interval, stack)
-        foreign = watch.foreign_share(
-            sum(ProcessTree(program.pid).processor_seconds() for program in restarted)
-        )
+        seconds = sum(ProcessTree(program.pid).processor_seconds() for program in restarted)
+        foreign = watch.foreign_share(seconds)
     runs = [watched.task_run() for watched in measured]
     for run in runs:
         limits.record_duration(run.task, run.seconds)
@@ -260,24 +258,16 @@ class _Program(Child):
         os.waitpid(self.pid, os.WUNTRACED)
 
 
-@dataclass
 class _Watched:
     """A program whose events are counted until it ends."""
 
-    program: _Program
-    means: Counters
-    limit: float
-    start: float = 0.0
-    _resident: float = 0.0
-    _snapshots: list[tuple[float, dict[str, float]]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        pid = self.program.pid
-        group = None if self.means.ungrouped else self.program.group
-        self._group = group if isinstance(group, Group) else None
-        self._tree = ProcessTree(pid)
-        output = self.program.scratch / "perf.csv"
-        self.counting = Counting([pid], self.means.events, self.means.interval, output)
+    def __init__(self, program: _Program, means: Counters, limit: float) -> None:
+        self.program, self.limit, self.start = program, limit, 0.0
+        self._resident, self._snapshots = 0.0, list[tuple[float, dict[str, float]]]()
+        self._group = program.group if isinstance(program.group, Group) else None
+        self._tree = ProcessTree(program.pid)
+        output = program.scratch / "perf.csv"
+        self.counting = Counting([program.pid], means.events, means.interval, output)
 
     def start_counting(self) -> None:
         self.record_counts(0.0)
@@ -295,10 +285,6 @@ class _Watched:
         """Count for the last time, before the program is reaped."""
         self.record_counts(now)
         self._perf = self.counting.stop_counting()
-
-    def close(self) -> None:
-        self.counting.close()
-        self.program.end()
 
     def task_run(self) -> TaskRun:
         ends, counts = zip(*self._snapshots, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import compress
@@ -29,11 +29,12 @@ _MODES = re.compile(r"(?P<event>.+?)(?::(?P<modes>[a-zA-Z]+))?")
 _PRIVILEGES = "ukh"
 
 
-def _normalize_name(name: str) -> str:
+def normalize_name(name: str) -> str:
+    """Return the name of an event in lower case, with ``-`` in place of ``_``."""
     return name.casefold().replace("_", "-")
 
 
-_KNOWN = {_normalize_name(other): name for name, others in SYNONYMS.items() for other in (name, *others)}
+_KNOWN = {normalize_name(other): name for name, others in SYNONYMS.items() for other in (name, *others)}
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class EventName:
             return cls(written, "", "")
         parts = within.groupdict()
         levels = "".join(sorted({*(parts["modes"] or "")} & {*_PRIVILEGES}))
-        event = _KNOWN.get(_normalize_name(parts["event"]), parts["event"])
+        event = _KNOWN.get(normalize_name(parts["event"]), parts["event"])
         return cls(event, parts.get("pmu") or "", "" if "u" in levels and "k" in levels else levels)
 
 
@@ -76,10 +77,9 @@ class IntervalCounts:
     @classmethod
     def from_table(cls, table: pd.DataFrame) -> IntervalCounts:
         """Return the counts of a table with ``t_seconds``, else KeyError, and a column per event."""
-        events = table.drop(columns=TIME)
-        return cls(
-            tuple(map(str, events.columns)), table[TIME].to_numpy(np.float64), events.to_numpy(np.float64)
-        )
+        counts = table.drop(columns=TIME)
+        events = tuple(map(str, counts.columns))
+        return cls(events, table[TIME].to_numpy(np.float64), counts.to_numpy(np.float64))
 
     @property
     def is_missing(self) -> NDArray[np.bool_]:
@@ -127,16 +127,7 @@ def canonical_counts(
     return replace(samples, events=tuple(by_event), counts=table), privileges
 
 
-def unknown_events(names: Iterable[str], extra_events: Collection[str] = ()) -> dict[str, str | None]:
-    """Return the most similar event or synonym, or None, by each of `names` that is unknown.
-
-    Known are canonical events and `extra_events`; a synonym counts as unknown and is its own suggestion.
-    """
-    events = {*SYNONYMS, *extra_events}
-    return {name: _nearest_event(name, frozenset(extra_events)) for name in names if name not in events}
-
-
 @lru_cache(maxsize=1024)
-def _nearest_event(name: str, extra_events: frozenset[str]) -> str | None:
-    others = {other for synonyms in SYNONYMS.values() for other in synonyms}
-    return nearest_name(name, sorted({*SYNONYMS, *extra_events} | others))
+def nearest_event(name: str, extra_events: frozenset[str]) -> str | None:
+    """Return the event, synonym or one of `extra_events` that is most similar to `name`; None if none is."""
+    return nearest_name(name, sorted(extra_events.union(SYNONYMS, *SYNONYMS.values())))

@@ -106,19 +106,15 @@ class CorunTables(Tables):
         """The columns of ``tasks`` that are counts of events."""
         return [column for column in self.tasks.columns if column not in TASK_DTYPES]
 
-    @property
-    def corunner_fields(self) -> list[str]:
-        """The columns of co-runners in ``pairs``: ``corunner_1``, ``corunner_2`` and so on."""
-        return corunner_columns(self.pairs)
-
     def table_spec(self, name: str) -> Spec:
         """Return the spec of a table, with a rule per event: known counts are 0 or more and finite."""
         spec, table = self.SPECS[name], getattr(self, name)
-        if name == "pairs":
-            spec = replace(spec, unique=("machine", "task", *self.corunner_fields, "repetition"))
         if name == "hosts":
             return spec
-        events = table.columns.difference([*spec.dtypes, *corunner_columns(table)], sort=False)
+        corunners = corunner_columns(table)
+        if name == "pairs":
+            spec = replace(spec, unique=("machine", "task", *corunners, "repetition"))
+        events = table.columns.difference([*spec.dtypes, *corunners], sort=False)
         counts = [replace(_COUNT, column=event) for event in events]
         return replace(spec, rules=(*spec.rules, *counts))
 
@@ -155,7 +151,6 @@ class CorunTables(Tables):
 
 def corunner_columns(pairs: pd.DataFrame) -> list[str]:
     """Return those columns of `pairs` that are ``corunner_`` and a number, ascending by number."""
-    numbered = {column: column.removeprefix(CORUNNER) for column in pairs if column.startswith(CORUNNER)}
-    return sorted(
-        (name for name in numbered if numbered[name].isdecimal()), key=lambda name: int(numbered[name])
-    )
+    numbers = {name: name.removeprefix(CORUNNER) for name in pairs if name.startswith(CORUNNER)}
+    numbered = [name for name, number in numbers.items() if number.isdecimal()]
+    return sorted(numbered, key=lambda name: int(numbers[name]))

@@ -120,9 +120,8 @@ class Solo:
         devices = self.hosts["device"].reindex(machines)
         siblings = [devices.map(on).fillna("").tolist() for on in self.machine_by_engine.values()]
         over_siblings = [seconds - log_times(hosts) for hosts in siblings]
-        return _with_unknown(
-            np.column_stack([seconds, seconds[:, None] - cost, share, activity, *over_siblings])
-        )
+        columns = [seconds, seconds[:, None] - cost, share, activity, *over_siblings]
+        return _with_unknown(np.column_stack(columns))
 
     @cached_property
     def time_names(self) -> list[str]:
@@ -172,13 +171,6 @@ class Placed:
         """A table with ``task, corunners`` (joined names) and ``machine``, one row per task."""
         joined = [AND.join(names) for names in self.corunners]
         return pd.DataFrame(dict(zip(CORUN, (self.tasks, joined, self.machines), strict=True)))
-
-    @cached_property
-    def corunner_rows(self) -> tuple[NDArray[np.intp], list[str], list[str]]:
-        """The row, the name and the machine of each co-runner, in the order of the rows."""
-        owners = np.repeat(np.arange(len(self.tasks)), [len(names) for names in self.corunners])
-        names = [name for names in self.corunners for name in names]
-        return owners, names, [self.machines[owner] for owner in owners]
 
     @property
     def max_corunners(self) -> int:
@@ -230,10 +222,11 @@ def corun_matrix(solo: Solo, placed: Placed) -> Floats:
 
     The features of the machine are `Solo.machine_features`; NaN for unknown machines.
     """
-    owners, names, machines = placed.corunner_rows
-    number = len(placed.tasks)
-    counts = np.bincount(owners, minlength=number)
-    own, others = solo.rows_of_runs(placed.machines, placed.tasks), solo.rows_of_runs(machines, names)
+    number, counts = len(placed.tasks), np.array([len(names) for names in placed.corunners], np.intp)
+    owners = np.repeat(np.arange(number), counts)
+    corunners = [name for names in placed.corunners for name in names]
+    own = solo.rows_of_runs(placed.machines, placed.tasks)
+    others = solo.rows_of_runs([placed.machines[owner] for owner in owners], corunners)
     other_rates = solo.run_rates[others]
     parts = [solo.run_rates[own], _sum_by_owner(other_rates, owners, number)]
     if placed.max_corunners > 1:
@@ -247,9 +240,8 @@ def corun_matrix(solo: Solo, placed: Placed) -> Floats:
     twins = [names.count(task) for task, names in zip(placed.tasks, placed.corunners, strict=True)]
     place, properties = solo.machine_rows
     here = np.array([place.get(machine, -1) for machine in placed.machines], np.intp)
-    both = np.column_stack(
-        [own_times[:, 0] - other_times[:, 0], own_times[:, fixed] * other_times[:, fixed], twins, counts]
-    )
+    longer, both_fixed = own_times[:, 0] - other_times[:, 0], own_times[:, fixed] * other_times[:, fixed]
+    both = np.column_stack([longer, both_fixed, twins, counts])
     return np.hstack([*parts, own_times, other_times, both, properties[here]])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -16,7 +15,6 @@ from data.corun.synonyms import IntervalCounts
 from data.corun.tables import SAMPLE_DTYPES, CorunTables
 from data.errors import InputError
 from data.tables.problems import shorten_names
-from features.corun.rates import Placed
 from serving.corun.model import (
     IMPACTS,
     SECONDS,
@@ -37,11 +35,10 @@ from serving.corun.schemas import (
     StaticRequest,
 )
 from serving.corun.solo_runs import add_solo_runs, match_events
-from serving.corun.static import predict_coruns, resolve_machine
+from serving.corun.static import impact_matrix, predict_coruns, resolve_machine
 from serving.http.bodies import JSON, Answered, request_of, result_or_error
 from serving.models import Head
 from serving.plugins import MEBIBYTE, Counts, Endpoint, Loader, Registered
-from training.corun.estimators.pressure import Named
 from training.corun.stored import ImpactCard, OnlineCard
 from training.registry.champions import Address
 
@@ -65,10 +62,7 @@ def _load_compiled(uri: Address = None) -> Static:
 
 def _try_static(static: Static) -> None:
     machine, tasks = next(iter(static.known_tasks.tasks_by_machine.items()))
-    task = min(tasks)
-    placed = Placed([task], [(task,)], [machine])
-    features = static.known_tasks.corun_features(placed, static.card.features)
-    impact = static.predict_impacts(features, Named.from_placed(placed)).item()
+    impact = impact_matrix([min(tasks)], machine, static).item()
     if not impact > 0:
         raise ValueError(f"impact of {impact}")
 
@@ -223,7 +217,6 @@ def _task_rows(request: StaticRequest, static: Static, notes: list[str]) -> Iter
     """
     events, known_tasks = static.known_tasks.counted_events, static.known_tasks.tasks_by_machine
     used = {name for corun in request.coruns for name in (corun.task, *corun.corunners)}
-    repetitions: Counter[tuple[str, str]] = Counter()
     for number, run in enumerate(request.tasks):
         try:
             machine = resolve_machine(run.machine, static)
@@ -235,7 +228,6 @@ def _task_rows(request: StaticRequest, static: Static, notes: list[str]) -> Iter
             continue
         if run.task in known_tasks.get(machine, ()):
             notes.append(f'tasks[{number}] replaces the model\'s solo run of "{run.task}" on "{machine}"')
-        repetitions[run.task, machine] += 1
         counts = dict.fromkeys(events, np.nan)
         names = match_events(run.events, counts)
         for written, name in names.items():
@@ -249,7 +241,7 @@ def _task_rows(request: StaticRequest, static: Static, notes: list[str]) -> Iter
             "task": run.task,
             "machine": machine,
             "solo_seconds": run.solo_seconds,
-            "repetition": repetitions[run.task, machine],
+            "repetition": number,
             **counts,
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from data.corun.tables import corunner_columns
 from serving.corun.evaluated import EvaluatedCoruns, OnlineScores, PlacementCheck, Repeatability, rows_with
 from serving.reports.chart_marks import (
     WORST,
@@ -56,13 +57,10 @@ def times_chart(evaluation: EvaluatedCoruns) -> Chart | None:
 
 def _times_panel(impacts: pd.Series, task: str, solo: float) -> Panel:
     ordered = impacts.sort_values(kind="stable").iloc[_evenly_spaced(len(impacts), _CORUNNERS)]
-    dots = Dots(np.arange(len(ordered)), ordered * solo)
-    return Panel(
-        [ValueLine(y=solo, dash="--"), dots],
-        Axis("co-runner", [str(name) for name in ordered.index]),
-        Axis("run time (s)", low=0.98 * solo * min(1.0, float(ordered.min()))),
-        f"{task} with",
-    )
+    marks: list[Mark] = [ValueLine(y=solo, dash="--"), Dots(np.arange(len(ordered)), ordered * solo)]
+    corunners = Axis("co-runner", [str(name) for name in ordered.index])
+    seconds = Axis("run time (s)", low=0.98 * solo * min(1.0, float(ordered.min())))
+    return Panel(marks, corunners, seconds, f"{task} with")
 
 
 def _leaders_with_verb(impacts: pd.DataFrame, singular: str, plural: str) -> str:
@@ -102,9 +100,8 @@ def heat_map(evaluation: EvaluatedCoruns) -> Chart | None:
         note += " Cells that show no value under the pointer were not measured."
     heat = Heat.with_robust_range(shown, "impact (co-run time / time alone)", 1.0)
     panel = Panel([heat], Axis("co-runner", list(map(str, columns))), Axis("task", list(map(str, rows))))
-    return draw_chart(
-        Words("impacts", title, shows, note), [panel], (8.4, min(9.0, 2.6 + 0.2 * len(rows))), narrows=False
-    )
+    height = min(9.0, 2.6 + 0.2 * len(rows))
+    return draw_chart(Words("impacts", title, shows, note), [panel], (8.4, height), narrows=False)
 
 
 def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
@@ -117,7 +114,7 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
         return None
     task, other = evaluation.strongest_pair
     pairs = rows_with(evaluation.tables.pairs, corunner_1=other, task=task, machine=evaluation.shown_machine)
-    further = evaluation.tables.corunner_fields[1:]
+    further = corunner_columns(evaluation.tables.pairs)[1:]
     pairs = pairs[pairs[further].isna().all(axis=1)]
     events = [event for event in evaluation.tables.events if event in pairs.columns]
     alone = rows_with(evaluation.tables.tasks, task=task, machine=evaluation.shown_machine)[events].median()
@@ -136,11 +133,9 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
         f"({evaluation.impact_matrix.loc[task, other]:.2f}) on {evaluation.shown_machine}. Events "
         "without a solo count are not shown."
     )
-    panel = Panel(
-        [Bars(ratios, start=1), ValueLine(x=1, colour=INK, dash="-")],
-        Axis("count in the co-run / solo count (log scale)", log=True),
-        Axis("event", [str(name) for name in ratios.index]),
-    )
+    marks: list[Mark] = [Bars(ratios, start=1), ValueLine(x=1, colour=INK, dash="-")]
+    counts = Axis("count in the co-run / solo count (log scale)", log=True)
+    panel = Panel(marks, counts, Axis("event", [str(name) for name in ratios.index]))
     return draw_chart(Words("figure-2", title, shows, note), [panel], (8.4, 1.2 + 0.19 * len(ratios)))
 
 
@@ -158,9 +153,8 @@ def trend_chart(evaluation: EvaluatedCoruns) -> Chart | None:
     wanted = rows_with(samples, task=task, corunners=other)
     first = (wanted if len(wanted) else samples).iloc[0]
     task, other = first["task"], first["corunners"]
-    run = rows_with(samples, task=task, corunners=other, repetition=first["repetition"]).sort_values(
-        "t_seconds"
-    )
+    run = rows_with(samples, task=task, corunners=other, repetition=first["repetition"])
+    run = run.sort_values("t_seconds")
     lasted = np.diff(run["t_seconds"].to_numpy(np.float64), prepend=0.0)
     events = [event for event in evaluation.tables.events if event in run.columns]
     rates = run[events].div(lasted, axis="index")
@@ -266,11 +260,9 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
         "Features: own_ is of the task, others_ of its co-runners; seconds: solo run time; longer: "
         "own_seconds \N{MINUS SIGN} others_seconds. Error bars are one standard deviation over the shuffles."
     )
-    panel = Panel(
-        [Bars(100 * shown["rise"], spread=100 * shown["spread"])],
-        Axis("rise of the mean error (percentage points)"),
-        Axis("feature", shown["feature"].tolist()),
-    )
+    bars = Bars(100 * shown["rise"], spread=100 * shown["spread"])
+    rise = Axis("rise of the mean error (percentage points)")
+    panel = Panel([bars], rise, Axis("feature", shown["feature"].tolist()))
     return draw_chart(Words("importance", title, shows, note), [panel], (8.4, 1.1 + 0.21 * len(shown)))
 
 
@@ -304,15 +296,10 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         marks.append(Line(str(model), x, line["within_tolerance"], style, spread=line["spread"]))
     if repeats.within_tolerance is not None:
         marks.append(ValueLine("repeated measurements", y=repeats.within_tolerance))
-    panel = Panel(
-        marks,
-        Axis(
-            "sampled seconds of solo run and co-run (log scale)",
-            ticks={second: plain_number(second) for second in sorted(rows["seconds"].unique())},
-            log=True,
-        ),
-        Axis(f"within {percent(tolerance, 0)} of the measured impact", percent=True),
-    )
+    ticks = {second: plain_number(second) for second in sorted(rows["seconds"].unique())}
+    seconds = Axis("sampled seconds of solo run and co-run (log scale)", ticks=ticks, log=True)
+    within = Axis(f"within {percent(tolerance, 0)} of the measured impact", percent=True)
+    panel = Panel(marks, seconds, within)
     words = Words("seconds", title, "Line chart of accuracy by sampled seconds, a line per model", note)
     return draw_chart(words, [panel], (8.4, 4.0))
 
@@ -337,10 +324,7 @@ def placement_chart(check: PlacementCheck) -> Chart:
         ValueLine("best possible", check.best, colour=INK, dash="--", width=2),
         ValueLine("worst possible", check.worst, colour=INK, width=2),
     ]
-    panel = Panel(
-        marks,
-        Axis("run time of all tasks, two to a machine (s)"),
-        Axis(f"random placements (of {len(check.random):,})"),
-    )
+    seconds = Axis("run time of all tasks, two to a machine (s)")
+    panel = Panel(marks, seconds, Axis(f"random placements (of {len(check.random):,})"))
     shows = "Histogram of the total run time of random placements"
     return draw_chart(Words("placements-random", title, shows, note), [panel], (8.4, 3.6))

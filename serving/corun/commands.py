@@ -33,14 +33,6 @@ ExtraTasks = Annotated[
         help="Directory with solo runs of additional tasks, written by `perfjudge collect`.",
     ),
 ]
-Whole = Annotated[
-    bool | None,
-    typer.Option(
-        "--whole/--beginning",
-        help="Whether SOLO.csv is a whole run or only the beginning of one. Default: whole if it lasts over"
-        " 10 % longer than CORUN.csv, or both seem complete (equal work in different times).",
-    ),
-]
 
 
 @group.command("static")
@@ -75,9 +67,8 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
         question = CorunQuestion(task=task, corunners=corunners, machine=machine)
     except ValidationError as exc:
         raise InputError(validation_message(exc)) from exc
-    return _write_answer(
-        predict_corun(question, load_with_solo_runs(model, extra_tasks)), static_text, output, as_json=as_json
-    )
+    answer = predict_corun(question, load_with_solo_runs(model, extra_tasks))
+    return _write_answer(answer, static_text, output, as_json=as_json)
 
 
 @group.command("online")
@@ -93,7 +84,14 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     ],
     machine: Machine = None,
     model: Model = None,
-    solo_is_whole: Whole = None,
+    solo_is_whole: Annotated[
+        bool | None,
+        typer.Option(
+            "--whole/--beginning",
+            help="Whether SOLO.csv is a whole run or only the beginning of one. Default: whole if it lasts"
+            " over 10 % longer than CORUN.csv, or both seem complete (equal work in different times).",
+        ),
+    ] = None,
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
@@ -109,13 +107,10 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     from serving.corun.online_answer import predict_online
     from serving.corun.text import online_text
 
-    alone, corun_samples = (
-        IntervalCounts.from_table(read_intervals(path, SAMPLE_DTYPES)) for path in (solo, together)
-    )
-    names = (str(solo), str(together))
-    prediction = predict_online(
-        alone, corun_samples, machine, known_online(model), names, whole=solo_is_whole
-    )
+    tables = [read_intervals(path, SAMPLE_DTYPES) for path in (solo, together)]
+    alone, corun = map(IntervalCounts.from_table, tables)
+    online, names = known_online(model), (str(solo), str(together))
+    prediction = predict_online(alone, corun, machine, online, names, whole=solo_is_whole)
     return _write_answer(prediction, online_text, output, as_json=as_json, inputs=(solo, together))
 
 
@@ -143,11 +138,12 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     """
     from serving.answering import write_output
     from serving.corun.model import known_online
-    from serving.corun.online_watch import WatchedTask, watch_to_end
+    from serving.corun.online_watch import watch_to_end
     from serving.corun.text import online_text
 
     json_file = _writes_json(output, as_json=as_json, inputs=[solo])
-    last = watch_to_end(WatchedTask(target, solo, interval, machine, known_online(model)), as_json=as_json)
+    online = known_online(model)
+    last = watch_to_end(target, solo, interval, machine=machine, online=online, as_json=as_json)
     if output is not None or not as_json:
         write_output(f"{last.model_dump_json(indent=1)}\n" if json_file else online_text(last), output)
     return 0
@@ -197,18 +193,24 @@ def corun_measure(
     printed. A run of a placement is left out if a task exceeded its time limit. After Ctrl-C, nothing
     is written, and the exit code is 130. Every task of the plan must be in the suite.
     """
-    from data.corun.collect import main
+    from data.corun.collect import collect_placements
+    from data.measure.child import end_in_good_order
+    from data.measure.session import Screen
     from data.tables.files import write_text
     from serving.answering import write_output
     from serving.corun.place import PLAN, measured_text, plan_of, read_measured
 
     content = plan_of(plan)
     placements = [(placement.name, placement.groups) for placement in content.placements]
-    code = main(suite, placements, output, repetitions)
-    if code == 0:
-        write_text(output / PLAN, content.model_dump_json(indent=1) + "\n")
-        write_output(measured_text(read_measured(output)), None)
-    return code
+    end_in_good_order()
+    try:
+        with Screen() as screen:
+            collect_placements(suite, placements, output, repetitions, screen)
+    except KeyboardInterrupt:
+        return 130
+    write_text(output / PLAN, content.model_dump_json(indent=1) + "\n")
+    write_output(measured_text(read_measured(output)), None)
+    return 0
 
 
 def _write_answer(

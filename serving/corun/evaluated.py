@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from data.corun.collect import PLACEMENTS_FILE
@@ -19,13 +18,14 @@ from data.corun.validity import CorunDecisions
 from data.paths import FamilyPaths
 from data.tables.files import read_json
 from data.tables.specs import read_table
+from features.corun.rates import Floats
 from serving.corun.place import PLACEMENTS, MeasuredPlacements, read_measured
 from serving.reports import evaluation_files as pages
 from serving.reports.evaluation_files import Score, dtypes_of
 from training.corun import placement
 from training.corun.placement import Room
+from training.corun.splits import main_design
 
-Floats = NDArray[np.float64]
 #: Number of random placements, and minimal number of tasks to place.
 DRAWS, _FEWEST = 1000, 4
 
@@ -82,15 +82,11 @@ def check_placements(
     alone, number, room = float(seconds.sum()), len(tasks), Room(-(-len(tasks) // 2), 2)
     cost = placement.pairwise_cost(actual * seconds[:, None])
     chosen = placement.best_placement(number, room, placement.pairwise_cost(expected), seed)
-    plans = (
-        chosen,
-        placement.best_placement(number, room, cost, seed),
-        placement.worst_placement(number, room, cost, seed),
-    )
+    measured_best = placement.best_placement(number, room, cost, seed)
+    plans = chosen, measured_best, placement.worst_placement(number, room, cost, seed)
     took, best, worst = (alone + placement.total_slowdown(list(plan.groups), cost) for plan in plans)
-    return PlacementCheck(
-        number, took, best, worst, alone + placement.random_totals(number, room, cost, DRAWS, seed)
-    )
+    random = alone + placement.random_totals(number, room, cost, DRAWS, seed)
+    return PlacementCheck(number, took, best, worst, random)
 
 
 _NAMES = "task corunners machine"
@@ -204,7 +200,7 @@ class Metrics(pages.Metrics[Entry]):
     @property
     def main(self) -> str:
         """The design by which the champion is chosen."""
-        return "pairs" if "pairs" in self.splits else next(iter(self.splits))
+        return main_design(tuple(self.splits))
 
 
 @dataclass(frozen=True)
@@ -262,9 +258,8 @@ class EvaluatedCoruns:
     @cached_property
     def solo_seconds(self) -> pd.Series:
         """Median solo seconds on `shown_machine`, by task."""
-        return (
-            rows_with(self.tables.tasks, machine=self.shown_machine).groupby("task")["solo_seconds"].median()
-        )
+        runs = rows_with(self.tables.tasks, machine=self.shown_machine)
+        return runs.groupby("task")["solo_seconds"].median()
 
     @cached_property
     def strongest_pair(self) -> tuple[str, str] | None:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from data.corun.params import Corun
+from features.corun.rates import Floats
 from serving.models import ModelRef, Served, Source
 from training.corun.estimators.pressure import Named
 from training.corun.stored import ImpactCard, KnownTasks, OnlineCard, TrainedImpact, TrainedOnline
@@ -25,7 +23,6 @@ from training.registry.champions import (
 
 #: Number of co-runs up to which compiled arrays are faster than reading the model.
 FEW = 5000
-Floats = NDArray[np.float64]
 Online = Served[TrainedOnline]
 
 
@@ -56,19 +53,17 @@ def load_static(uri: Address = None) -> Static:
     predicts, which raises the InputError for a damaged one.
     """
     with locate_model(static_name, uri) as (directory, version):
-        return _read_static(directory, version)
-
-
-def _read_static(directory: Path, version: Version) -> Static:
+        card, known_tasks = ImpactCard.read(directory), KnownTasks.read(directory)
+        ref = IMPACTS.make_ref(directory, version, card)
     # read later by its version, so that card and model belong together
-    def read_version(read: Callable[[Path], TrainedImpact]) -> TrainedImpact:
-        with locate_model(static_name, version) as (files, _):
-            return read(files)
+    read = partial(_read_version, version)
+    quick, load = cache(partial(read, TrainedImpact.read_quick)), cache(partial(read, TrainedImpact.read))
+    return Static(card, known_tasks, ref, quick, load)
 
-    card, known_tasks = ImpactCard.read(directory), KnownTasks.read(directory)
-    quick = cache(partial(read_version, TrainedImpact.read_quick))
-    load = cache(partial(read_version, TrainedImpact.read))
-    return Static(card, known_tasks, IMPACTS.make_ref(directory, version, card), quick, load)
+
+def _read_version(version: Version, read: Callable[[Path], TrainedImpact]) -> TrainedImpact:
+    with locate_model(static_name, version) as (files, _):
+        return read(files)
 
 
 def static_name() -> str:

@@ -17,6 +17,7 @@ from data.corun.synonyms import IntervalCounts
 from data.corun.validity import GAP
 from data.errors import InputError
 from data.tables.problems import shorten_names
+from features.corun.rates import Floats
 from serving.corun.model import Online
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
 from serving.http.schemas import ModelAnswer
@@ -36,7 +37,6 @@ from training.corun.progress import (
 )
 from training.estimators.answering import require_finite
 
-Floats = NDArray[np.float64]
 #: Minimal seconds of samples: the fewest that the online model was evaluated with.
 FEWEST = 0.4
 #: Number of events in the attributions of the trained model.
@@ -114,19 +114,19 @@ def usable_samples(samples: IntervalCounts, source: str, events: Collection[str]
         problem = f"{gap}{seconds:.2g} s of samples are too few; expected at least {FEWEST:g} s"
         raise InputError(problem, file=source)
     notes = [f"{source}: {line}" for line in strange]
-    partial = list(compress(usable.events, np.isnan(usable.counts.sum(axis=0))))
-    if partial:
-        notes.append(
-            f"{source}: did not count {shorten_names(partial)} in every interval; the others are used"
-        )
+    partly = shorten_names(list(compress(usable.events, np.isnan(usable.counts.sum(axis=0)))))
+    if partly:
+        notes.append(f"{source}: did not count {partly} in every interval; the others are used")
     return UsableSamples(source, whole, stretch, never, privileges, (*notes, *cut))
 
 
 def _quote_unknown(names: Sequence[str], events: Collection[str]) -> str:
     """Return the first unknown names, each with the most similar known one, and the number of others."""
-    similar = synonyms.unknown_events(names[:_LISTED], events)
-    listed = [f"{name} (did you mean {near}?)" if near else name for name, near in similar.items()]
-    return shorten_names([*listed, *names[_LISTED:]], _LISTED)
+    listed = list(names)
+    for place, name in enumerate(names[:_LISTED]):
+        if near := synonyms.nearest_event(name, frozenset(events)):
+            listed[place] = f"{name} (did you mean {near}?)"
+    return shorten_names(listed, _LISTED)
 
 
 def _require_time(times: Floats, source: str) -> None:
@@ -134,9 +134,8 @@ def _require_time(times: Floats, source: str) -> None:
     if len(wrong):
         place = int(wrong[0])
         before = f"after {times[place - 1]:g} s" if place else "above 0"
-        raise InputError(
-            f"t_seconds={times[place]:g} must be {before}", file=source, place=f"row {place + 1}"
-        )
+        problem = f"t_seconds={times[place]:g} must be {before}"
+        raise InputError(problem, file=source, place=f"row {place + 1}")
 
 
 def _with_idle_zeros(samples: IntervalCounts) -> IntervalCounts:
@@ -206,10 +205,9 @@ def progress_opinion(
 ) -> ProgressOpinion | None:
     """Return the impact estimated by progress; None if the runs share no event that measures progress.
 
-    ``mixture`` is its distribution, ``so_far`` the impact of the observed part, ``seen`` that part's share of
-    the solo run. `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated).
-    `ended`: seconds after which the co-run ended; with a complete solo run, the impact is measured: `ended` /
-    the length of the solo run.
+    `pair`: solo run, co-run. `whole`: whether the solo run is complete (None: estimated). `ended`: seconds
+    after which the co-run ended; with a complete solo run, the impact is measured: `ended` / the length of
+    the solo run.
     """
     solo, corun = pair
     shared = set(solo.counted_events & corun.counted_events)
@@ -254,6 +252,11 @@ def _filled_counts(samples: IntervalCounts, event: str) -> Floats:
     return np.asarray(np.interp(ends, ends[counted], rates[counted]) * lasted)
 
 
+def _mean_rate(samples: IntervalCounts, event: str, until: float) -> float:
+    done = np.append(0, _filled_counts(samples, event).cumsum())
+    return float(np.interp(until, np.append(0, samples.ends), done) / until)
+
+
 def _progress_attributions(
     by: ProgressKind,
     pair: Sequence[UsableSamples],
@@ -267,22 +270,16 @@ def _progress_attributions(
     part of the impact that the events do not show has no factor.
     """
     events = [name for name in _CHAIN if name in shared and name != by.event] + [by.event]
+    runs = [(run.table, until) for run, until in zip(pair, compared, strict=True)]
     factor, attributions = 1.0, []
     for event in events:
-        alone, together = (
-            np.interp(
-                until, np.append(0, run.table.ends), np.append(0, _filled_counts(run.table, event).cumsum())
-            )
-            / until
-            for run, until in zip(pair, compared, strict=True)
-        )
+        alone, together = (_mean_rate(samples, event, until) for samples, until in runs)
         lost = alone / together if alone and together else factor
         if event == by.event and by.hides is None:
             lost = so_far
         change = lost / factor - 1
-        attributions.append(
-            ImpactDriverAnswer(feature=event, value=together, usual=alone, contribution=change)
-        )
+        driver = ImpactDriverAnswer(feature=event, value=together, usual=alone, contribution=change)
+        attributions.append(driver)
         factor = lost
     return attributions
 
@@ -322,12 +319,10 @@ class TrainedOpinion:
 def trained_opinion(
     pair: Sequence[UsableSamples], machine: str | None, online: Online
 ) -> TrainedOpinion | None:
-    """Return the trained model's ``impact`` and ``width``, half its interval on the log scale.
+    """Return the impact predicted by the trained model; None if none of its events is counted in both runs.
 
-    None if no event of the model is counted in both runs. `pair`: solo run, co-run. The interval is twice as
-    wide if the model was not trained on `machine`, but not if `machine` is None; it is also wider for short
-    runs and uncounted events. ModelError if the impact is
-    not finite.
+    `pair`: solo run, co-run. The interval is twice as wide if the model was not trained on `machine` (None:
+    it was); it is also wider for short runs and uncounted events. ModelError if the impact is not finite.
     """
     card = online.model.card
     counted = frozenset.intersection(*(run.counted_events for run in pair))
@@ -344,9 +339,8 @@ def trained_opinion(
     swapped = changes.swap_log_odds(ratios, is_counted) > SWAPPED_LOG_ODDS
     notes = [note for run in pair for note in run.notes_on_missing(card.events)]
     notes += _trained_notes(machine, seconds, missing, online)
-    return TrainedOpinion(
-        impact, card.half_width(machine, seconds, missing), missing, swapped, attributions, notes
-    )
+    width = card.half_width(machine, seconds, missing)
+    return TrainedOpinion(impact, width, missing, swapped, attributions, notes)
 
 
 def _run_start(
@@ -459,9 +453,8 @@ def predict_online(
     if learned and progress and progress.kind.hides is None and (ended or learned.missing > _LACKING):
         learned = None
     if progress is None and learned is None:
-        raise InputError(
-            f"shares no event with {names[1]} that measures progress or that the model uses", file=names[0]
-        )
+        problem = f"shares no event with {names[1]} that measures progress or that the model uses"
+        raise InputError(problem, file=names[0])
     confidence = CONFIDENCE if online is None else online.model.card.confidence
     estimate = _combined_estimate(progress, learned, confidence)
     if online is not None:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -36,48 +36,41 @@ _NAME = "the task beside others"
 _LATE = 0.5
 
 
-@dataclass(frozen=True)
-class WatchedTask:
-    """A task to watch: a process id or a command, its solo samples, and the trained model."""
+def yield_predictions(
+    target: Sequence[str],
+    solo: Path,
+    interval: float,
+    say: Callable[[str], None],
+    *,
+    machine: str | None,
+    online: Online | None,
+) -> Iterator[OnlineAnswer]:
+    """Yield a prediction after each interval, until the task ends or Ctrl-C; pass notes to `say`.
 
-    target: Sequence[str]
-    solo: Path
-    interval: float
-    machine: str | None
-    online: Online | None
-
-    def yield_predictions(self, say: Callable[[str], None]) -> Iterator[OnlineAnswer]:
-        """Yield a prediction after each interval, until the task ends or Ctrl-C; pass notes to `say`.
-
-        InputError if process, program or countable events are missing, or the last samples are unusable.
-        """
-        alone = read_intervals(self.solo, SAMPLE_DTYPES)
-        events = _countable_events(alone, self.solo, say)
-        before = running_seconds(int(self.target[0])) if _is_pid(self.target) else 0.0
-        slower = 1.0
-        if before > _LATE:
-            say(f"it has run for {before:.1f} s: the prediction assumes that it ran like this from its start")
-        problem = "ended before anything was counted"
-        names = (str(self.solo), _NAME)
-        for samples, ended in _sample_task(self.target, events, self.interval):
-            after = before + samples[TIME].iloc[-1] if ended else None
-            try:
-                prediction = predict_online(
-                    IntervalCounts.from_table(alone if ended else _samples_after(alone, before / slower)),
-                    IntervalCounts.from_table(samples),
-                    self.machine,
-                    self.online,
-                    names,
-                    whole=True,
-                    ended=after,
-                )
-            except InputError as exc:
-                problem = str(exc)
-                continue
-            problem, slower = "", prediction.impact or 1.0
-            yield prediction
-        if problem:
-            raise InputError(problem, place="watch")
+    `target` is a process id or a command, `solo` the file with samples of its solo run, `interval` the
+    seconds between samples, `online` the trained model. InputError if process, program or countable events
+    are missing, or the last samples are unusable.
+    """
+    alone = read_intervals(solo, SAMPLE_DTYPES)
+    events = _countable_events(alone, solo, say)
+    before = running_seconds(int(target[0])) if _is_pid(target) else 0.0
+    slower = 1.0
+    if before > _LATE:
+        say(f"it has run for {before:.1f} s: the prediction assumes that it ran like this from its start")
+    problem = "ended before anything was counted"
+    for table, ended in _sample_task(target, events, interval):
+        after = before + table[TIME].iloc[-1] if ended else None
+        solo_table = alone if ended else _samples_after(alone, before / slower)
+        pair = IntervalCounts.from_table(solo_table), IntervalCounts.from_table(table)
+        try:
+            prediction = predict_online(*pair, machine, online, (str(solo), _NAME), whole=True, ended=after)
+        except InputError as exc:
+            problem = str(exc)
+            continue
+        problem, slower = "", prediction.impact or 1.0
+        yield prediction
+    if problem:
+        raise InputError(problem, place="watch")
 
 
 def _countable_events(alone: pd.DataFrame, solo: Path, say: Callable[[str], None]) -> list[str]:
@@ -158,20 +151,27 @@ def _is_pid(target: Sequence[str]) -> bool:
     return len(target) == 1 and target[0].isdecimal()
 
 
-def watch_to_end(watching: WatchedTask, *, as_json: bool) -> OnlineAnswer:
+def watch_to_end(
+    target: Sequence[str],
+    solo: Path,
+    interval: float,
+    *,
+    machine: str | None,
+    online: Online | None,
+    as_json: bool,
+) -> OnlineAnswer:
     """Watch a task until it ends or Ctrl-C is pressed; return the last answer.
 
-    Ctrl-C ends a command that was started here, not a process that ran before. With `as_json`, each answer is
-    a line of JSON on standard output; otherwise, each replaces the status line of a terminal. Notes go to
-    standard error. InputError if the solo run cannot be read, the task cannot be watched, or its samples at
-    the end are unusable; ModelError if an impact is not finite.
+    Parameters are as of `yield_predictions`. Ctrl-C ends a command that was started here, not a process that
+    ran before. With `as_json`, each answer is a line of JSON on standard output; otherwise, each replaces the
+    status line of a terminal. Notes go to standard error. InputError if the solo run cannot be read, the task
+    cannot be watched, or its samples at the end are unusable; ModelError if an impact is not finite.
     """
     console = Console(stderr=True)
+    say = partial(console.print, markup=False, soft_wrap=True)
     last: OnlineAnswer | None = None
     with console.status("watching") if console.is_terminal else nullcontext() as line:
-        for last in watching.yield_predictions(
-            lambda note: console.print(note, markup=False, soft_wrap=True)
-        ):
+        for last in yield_predictions(target, solo, interval, say, machine=machine, online=online):
             if as_json:
                 sys.stdout.write(f"{last.model_dump_json()}\n")
                 sys.stdout.flush()

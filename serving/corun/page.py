@@ -50,7 +50,7 @@ def report_advice(evaluation: EvaluatedCoruns, checked: PlacementCheck | None) -
     """
     metrics = evaluation.metrics
     scores = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}
-    names = {name: DESIGNS[name][0] if name in DESIGNS else name for name in scores}
+    names = {name: DESIGNS[name][0] for name in scores}
     main = scores[metrics.main]
     useless = [names[name] for name, score in scores.items() if not (score.r2.pooled or 0) > 0]
     if names[metrics.main] not in useless:
@@ -115,21 +115,20 @@ def page(root: Path) -> str:
     evaluation = EvaluatedCoruns.read(root)
     metrics, repeats = evaluation.metrics, evaluation.metrics.repeatability
     checked = check_placements(*evaluation.held_out, evaluation.solo_seconds, metrics.seed)
-    sampled = f"Online model ({metrics.online.champion})" if metrics.online else "Online model"
-    early = ""
-    if metrics.online:
-        part = "Whole tasks" if metrics.online.design == "tasks" else "Co-runs"
-        early = f"{part} held out of training; {metrics.online.trained_at:g} s of samples"
-    late = DESIGNS.get(metrics.main, ("", f"Held out of training: {metrics.main}"))[1]
-    online_residuals = residual_chart("figure-4", evaluation.online_residuals, sampled, early)
-    static_name = f"Static model ({metrics.champion})"
-    static_residuals = residual_chart("figure-5", evaluation.residuals, static_name, late)
+    online, online_residuals = metrics.online, None
+    if online:
+        part = "Whole tasks" if online.design == "tasks" else "Co-runs"
+        early = f"{part} held out of training; {online.trained_at:g} s of samples"
+        name = f"Online model ({online.champion})"
+        online_residuals = residual_chart("figure-4", evaluation.online_residuals, name, early)
+    name, held_out = f"Static model ({metrics.champion})", DESIGNS[metrics.main][1]
+    static_residuals = residual_chart("figure-5", evaluation.residuals, name, held_out)
     no_samples = "This data has no samples."
     return render(
         "corun.html",
         given=evaluation,
         metrics=metrics,
-        splits=[(name, DESIGNS.get(name, ("", name))[1], split) for name, split in metrics.splits.items()],
+        splits=[(name, DESIGNS[name][1], split) for name, split in metrics.splits.items()],
         table_1=evaluation.seeds_cells(),
         measured=[
             (f"Figure 1 of {CORUN.short}", times_chart(evaluation), "No task ran beside two others."),
@@ -144,7 +143,7 @@ def page(root: Path) -> str:
         worst=WorstCoruns.from_evaluation(evaluation),
         importance=importance_chart(evaluation.importance),
         removed=evaluation.removed.to_dict("records"),
-        seconds=metrics.online and seconds_chart(metrics.online, repeats, metrics.tolerance),
+        seconds=online and seconds_chart(online, repeats, metrics.tolerance),
         check=checked,
         placements=checked and placement_chart(checked),
         run=evaluation.placements,

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from data.corun.collect import PLACEMENT_DTYPES, PLACEMENTS_FILE
@@ -31,7 +30,6 @@ from training.corun.placement import Placement, Room
 PLACEMENTS = Path("data/raw/placements")
 PLAN = "plan.json"
 BEST, WORST, RANDOM = "best", "worst", "random-"
-Floats = NDArray[np.float64]
 #: Number of random placements, and of those that are measured with the best and the worst.
 DRAWS, LISTED = 1000, 5
 
@@ -88,9 +86,8 @@ class MeasuredPlacements:
 def measured_saving_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
     """Return the measured saving of the plan in `directory`; None if not measured, or not for `machine`.
 
-    The machine is that of the plan, not the one that it ran on. The result has ``tasks, draws`` (numbers of
-    tasks and random placements), ``saved_against_random, predicted`` (each ``seconds, share``). InputError if
-    only the plan is missing, or a file is invalid.
+    The machine is that of the plan, not the one that it ran on. InputError if only the plan is missing, or a
+    file is invalid.
     """
     if not (directory / PLACEMENTS_FILE).is_file():
         return None
@@ -145,9 +142,8 @@ def measured_text(placements: MeasuredPlacements) -> str:
     ]
     numbers = ("predicted", "measured", "repetitions differ by")
     caption = f"{placements.tasks} tasks on {placements.machine}; seconds of run time in all"
-    return (
-        f"{text_table(('placement', *numbers), rows, numbers=numbers, caption=caption)}{placements.summary}\n"
-    )
+    table = text_table(("placement", *numbers), rows, numbers=numbers, caption=caption)
+    return f"{table}{placements.summary}\n"
 
 
 def place_tasks(
@@ -155,14 +151,13 @@ def place_tasks(
 ) -> PlaceAnswer:
     """Return a plan with the best, then five random, then the worst placement of tasks on equal machines.
 
-    They are its ``placements``; ``random`` sums up 1000 random ones. `tasks` may repeat a task; if it is
-    empty, all tasks with solo runs on the machine are placed. `machine` None is the only known machine. The
-    best has the smallest sum of predicted slow-downs (impact - 1), the worst the largest,
-    both approximately with more than two slots. For an unknown machine, solo runs on the first
-    known one that has all `tasks` are used, with a note. Run times are sums over tasks in seconds; they and
-    the savings are None unless all tasks have solo times on `machine`. InputError as by `source_machines`, if
-    `machine` is None and not exactly one is known, no tasks are given for an unknown machine, or `room` is
-    too small; ModelError if a prediction is not finite.
+    ``random`` sums up 1000 random ones. `tasks` may repeat a task; if it is empty, all tasks with solo runs
+    on the machine are placed. `machine` None is the only known machine. The best has the smallest sum of
+    predicted slow-downs (impact - 1), the worst the largest, both approximately with more than two slots. For
+    an unknown machine, solo runs on the first known one that has all `tasks` are used, with a note. Run times
+    are sums over tasks in seconds; they and the savings are None unless all tasks have solo times on
+    `machine`. InputError as by `source_machines`, if `machine` is None and not exactly one is known, no tasks
+    are given for an unknown machine, or `room` is too small; ModelError if a prediction is not finite.
     """
     meant = resolve_machine(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known_tasks.tasks_by_machine.get(meant, ())))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from data.corun.synonyms import EventName
+from data.corun.synonyms import EventName, normalize_name
 from data.corun.tables import CorunTables
 from data.tables.documents import MAX_COUNT
 from data.tables.problems import Problems, shorten_names
@@ -83,15 +83,11 @@ def match_events(names: Iterable[str], events: Collection[str]) -> dict[str, str
     A name denotes an equal event, else one that differs in case or underscores only, else one that it is a
     synonym of. Counts of one kind of processor or one level of privileges are not those of the event.
     """
-
-    def normalized(name: str) -> str:
-        return name.casefold().replace("_", "-")
-
-    by_spelling, matched = {normalized(event): event for event in events}, {}
+    by_spelling, matched = {normalize_name(event): event for event in events}, {}
     for name in names:
         parsed = EventName.from_text(name)
         synonym = "" if parsed.pmu or parsed.privileges else parsed.event
-        candidates = (name, by_spelling.get(normalized(name)), synonym)
+        candidates = (name, by_spelling.get(normalize_name(name)), synonym)
         event = next((candidate for candidate in candidates if candidate in events), None)
         if event is not None:
             matched[name] = event

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables.problems import nearest_name, shorten_names
-from features.corun.rates import MOST, OTHERS, OWN, Placed
+from features.corun.rates import MOST, OTHERS, OWN, Floats, Placed
 from serving.corun.model import Static
 from serving.corun.schemas import (
     CorunQuestion,
@@ -26,7 +24,6 @@ from training.corun.estimators.fitting import FittedImpact
 from training.corun.estimators.pressure import Named
 from training.estimators.answering import model_answering, require_finite
 
-Floats = NDArray[np.float64]
 #: Number of listed drivers per co-run; the others of each side are summed up.
 NAMED = 4
 #: Suffixes of drivers: run times, other co-runs, and the sum of unlisted drivers of a side.
@@ -50,8 +47,7 @@ def predict_corun(question: CorunQuestion, static: Static) -> StaticAnswer:
     tasks of `question` alone. InputError as by `resolve_machine` and `source_machines`, ModelError if the
     prediction is not finite.
     """
-    resolved = _ResolvedCorun.from_question(question, static)
-    predictions = _predict_resolved([resolved], static)
+    predictions = _predict_resolved([_ResolvedCorun(question, static)], static)
     return StaticAnswer(model=static.ref.model_answer, predictions=predictions, notes=list(static.notes))
 
 
@@ -68,7 +64,7 @@ def predict_coruns(
     resolved = []
     for question in questions:
         try:
-            resolved.append(_ResolvedCorun.from_question(question, static))
+            resolved.append(_ResolvedCorun(question, static))
             predictions.append(None)
         except InputError as exc:
             predictions.append(
@@ -85,11 +81,8 @@ def predict_coruns(
             )
     blocks = [resolved[start : start + _TOGETHER] for start in range(0, len(resolved), _TOGETHER)]
     predicted = (prediction for block in blocks for prediction in _predict_resolved(block, static))
-    return StaticAnswer(
-        model=static.ref.model_answer,
-        predictions=[prediction or next(predicted) for prediction in predictions],
-        notes=list(notes),
-    )
+    ordered = [prediction or next(predicted) for prediction in predictions]
+    return StaticAnswer(model=static.ref.model_answer, predictions=ordered, notes=list(notes))
 
 
 def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
@@ -99,14 +92,10 @@ def impact_matrix(tasks: Sequence[str], machine: str, static: Static) -> Floats:
     checked: `machine` must have solo runs of all `tasks` (`source_machines`). ModelError if an impact is not
     finite.
     """
-    number = len(tasks)
-    placed = Placed(
-        [task for task in tasks for _ in range(number)],
-        [(other,) for _ in range(number) for other in tasks],
-        [machine] * number**2,
-    )
+    rows = [task for task in tasks for _ in tasks]
+    placed = Placed(rows, [(other,) for _ in tasks for other in tasks], [machine] * len(rows))
     features = static.known_tasks.corun_features(placed, static.card.features)
-    return static.predict_impacts(features, Named.from_placed(placed)).reshape(number, number)
+    return static.predict_impacts(features, Named.from_placed(placed)).reshape(len(tasks), -1)
 
 
 def resolve_machine(machine: str | None, static: Static) -> str:
@@ -117,9 +106,8 @@ def resolve_machine(machine: str | None, static: Static) -> str:
     known_machines = sorted(static.known_tasks.tasks_by_machine)
     trained = static.card.machines if len(static.card.machines) == 1 else known_machines
     if machine is None and len(trained) != 1:
-        raise InputError(
-            f"knows {len(known_machines)} machines, such as {_quote_names(known_machines)}; name the machine"
-        )
+        names = _quote_names(known_machines)
+        raise InputError(f"knows {len(known_machines)} machines, such as {names}; name the machine")
     return trained[0] if machine is None else machine
 
 
@@ -150,24 +138,18 @@ def source_machines(tasks: Sequence[str], machine: str, static: Static) -> list[
     return machines
 
 
-@dataclass(frozen=True)
 class _ResolvedCorun:
-    """A co-run of known tasks: sorted co-runners, and the machines (`sources`) whose solo runs are used."""
+    """A co-run of known tasks: sorted co-runners, and the machines (`sources`) whose solo runs are used.
 
-    task: str
-    corunners: tuple[str, ...]
-    machine: str
-    sources: list[str]
-    is_sum: bool
+    InputError as by `resolve_machine` and `source_machines`.
+    """
 
-    @classmethod
-    def from_question(cls, question: CorunQuestion, static: Static) -> _ResolvedCorun:
-        """Return the co-run; InputError as by `resolve_machine` and `source_machines`."""
-        machine, corunners = resolve_machine(question.machine, static), tuple(sorted(question.corunners))
-        sources = source_machines([question.task, *corunners], machine, static)
+    def __init__(self, question: CorunQuestion, static: Static) -> None:
+        self.task, self.corunners = question.task, tuple(sorted(question.corunners))
+        self.machine = resolve_machine(question.machine, static)
+        self.sources = source_machines([self.task, *self.corunners], self.machine, static)
         # pairs are added up where the model has seen fewer co-runners
-        is_sum = len(corunners) > 1 and "beside" not in static.card.features
-        return cls(question.task, corunners, machine, sources, is_sum)
+        self.is_sum = len(self.corunners) > 1 and "beside" not in static.card.features
 
     @property
     def parts(self) -> list[tuple[str, ...]]:
@@ -198,9 +180,8 @@ def _predict_resolved(coruns: Sequence[_ResolvedCorun], static: Static) -> list[
         explained.append(start + middle + shape[1] * np.flatnonzero(counts))
         start += by_part.size
     chosen = np.concatenate(explained)
-    explanations = iter(
-        explain_coruns([rows[row] for row in chosen], features[chosen], named[chosen], static)
-    )
+    chosen_rows = [rows[row] for row in chosen]
+    explanations = iter(explain_coruns(chosen_rows, features[chosen], named[chosen], static))
     return [
         _static_prediction(corun, impact, list(islice(explanations, len(counted))), static)
         for corun, impact, counted in zip(coruns, impacts, explained, strict=True)
@@ -218,14 +199,12 @@ def _static_prediction(
     explanations: Sequence[tuple[ExplainedAnswer, list[ImpactShareAnswer]]],
     static: Static,
 ) -> StaticPrediction:
-    machine = corun.machine
-    width, notes = _interval_half_width(
-        [corun.task, *corun.corunners], machine, corun.sources, static, is_sum=corun.is_sum
-    )
+    width, notes = _interval_half_width(corun, static)
     with model_answering(static.card.model):
         low, high = impact / np.exp(width), impact * np.exp(width)
     require_finite(static.card.model, "impact", low, high)
-    seconds = static.known_tasks.solo_seconds(machine, corun.task)
+    seconds = static.known_tasks.solo_seconds(corun.machine, corun.task)
+    shares = [share for _, attributions in explanations for share in attributions]
     return StaticPrediction(
         impact=impact,
         low=low,
@@ -233,24 +212,20 @@ def _static_prediction(
         confidence=static.card.confidence,
         task=corun.task,
         corunners=list(corun.corunners),
-        machine=machine,
+        machine=corun.machine,
         solo_seconds=finite_or_none(seconds),
         corun_seconds=finite_or_none(seconds * impact),
         corun_seconds_low=finite_or_none(seconds * low),
         corun_seconds_high=finite_or_none(seconds * high),
-        attributions=sorted(
-            (driver for _, attributions in explanations for driver in attributions), key=strength_key
-        ),
+        attributions=sorted(shares, key=strength_key),
         drivers_explain=[explanation for explanation, _ in explanations],
         notes=notes,
     )
 
 
-def _interval_half_width(
-    tasks: list[str], machine: str, sources: list[str], static: Static, *, is_sum: bool
-) -> tuple[float, list[str]]:
+def _interval_half_width(corun: _ResolvedCorun, static: Static) -> tuple[float, list[str]]:
     """Return half the width of the interval of log impact, and notes on why it is wider."""
-    card = static.card
+    card, machine, tasks = static.card, corun.machine, [corun.task, *corun.corunners]
     width, notes = card.half_width(machine, tasks), []
     strangers = [task for task in dict.fromkeys(tasks) if task not in card.tasks]
     if strangers:
@@ -258,13 +233,13 @@ def _interval_half_width(
     if machine not in card.machines:
         note = f'the model was not trained on the machine "{machine}": the interval is wider for it'
         if machine not in static.known_tasks.tasks_by_machine:
-            note += f"; the solo runs are those of {_quote_names(sources)}"
+            note += f"; the solo runs are those of {_quote_names(corun.sources)}"
         notes.append(note)
-    if is_sum:
+    if corun.is_sum:
         # not measured by any split, so the width is that of a machine unlike the training data
         width = max(width, 2 * max(card.half_widths.values()))
         notes.append(
-            f"the model has seen no task beside {len(tasks) - 1} others: the slow-downs by each are "
+            f"the model has seen no task beside {len(corun.corunners)} others: the slow-downs by each are "
             "added up, and the interval is wider for it"
         )
     return width, notes
@@ -290,16 +265,11 @@ def explain_coruns(
     by_feature = [_driver_of(name, events) for name in card.features]
     owners = [*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, by_feature)]), ""]
     positions = np.array([owners.index(owner) for owner in by_feature], np.intp)
-    contrasts = [
-        CorunContrast(
-            features[row],
-            static.known_tasks.usual_features(machine, len(corunners), card.features),
-            positions,
-            len(owners),
-            named[np.array([row])],
-        )
-        for row, (_, corunners, machine) in enumerate(coruns)
-    ]
+    contrasts = []
+    for row, (_, corunners, machine) in enumerate(coruns):
+        usual = static.known_tasks.usual_features(machine, len(corunners), card.features)
+        names = named[np.array([row])]
+        contrasts.append(CorunContrast(features[row], usual, positions, len(owners), names))
     with model_answering(card.model):
         shares = split_log_impacts(FittedImpact(static.quick().model, card.features), contrasts)
     return [

@@ -14,7 +14,7 @@ from serving.corun.evaluated import EvaluatedCoruns, rows_with
 from serving.reports.chart_marks import WORST, Dots, Line
 from serving.reports.charts import Chart, Words, percent, with_noun
 from serving.reports.evaluation_files import largest_errors
-from serving.reports.panels import Axis, Panel, draw_chart
+from serving.reports.panels import Axis, Mark, Panel, draw_chart
 from serving.reports.separation import common_causes
 
 #: Maximal number of worst cases.
@@ -71,9 +71,8 @@ class WorstCoruns:
         runs = Placed.from_pairs(pairs).as_columns.assign(seconds=pairs["corun_seconds"].to_numpy(np.float64))
         runs = runs.merge(evaluation.instances[[*CORUN, "solo_seconds"]], on=CORUN)
         runs = runs.assign(impact=runs["seconds"] / runs["solo_seconds"])
-        return cls.from_predictions(
-            rows_with(evaluation.oof, model=metrics.champion, design=metrics.main), runs
-        )
+        predictions = rows_with(evaluation.oof, model=metrics.champion, design=metrics.main)
+        return cls.from_predictions(predictions, runs)
 
     @classmethod
     def from_predictions(cls, predictions: pd.DataFrame, runs: pd.DataFrame) -> WorstCoruns | None:
@@ -131,14 +130,11 @@ def worst_coruns_chart(cases: Sequence[WorstCorun]) -> Chart:
         if len(case.impacts) > 1
     ]).reshape(-1, 3)  # fmt: skip
     rows, middles, reach = ranges[:, 0], ranges[:, 1:].mean(axis=1), np.ptp(ranges[:, 1:], axis=1) / 2
-    panel = Panel(
-        [
-            Line("", middles, rows, sideways=reach, joined=False, marked=False),
-            Dots([case.measured for case in cases], range(len(cases)), "measured"),
-            Dots([case.predicted for case in cases], range(len(cases)), "predicted", **WORST),
-        ],
-        Axis("impact (co-run time / time alone)"),
-        Axis("co-run", names),
-    )
+    marks: list[Mark] = [
+        Line("", middles, rows, sideways=reach, joined=False, marked=False),
+        Dots([case.measured for case in cases], range(len(cases)), "measured"),
+        Dots([case.predicted for case in cases], range(len(cases)), "predicted", **WORST),
+    ]
+    panel = Panel(marks, Axis("impact (co-run time / time alone)"), Axis("co-run", names))
     shows = "Measured and predicted impacts of the co-runs with the largest errors, a row each"
     return draw_chart(Words("worst", title, shows, note), [panel], (8.4, 1.3 + 0.22 * len(cases)))

@@ -11,12 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import SAMPLE_DTYPES
-from features.corun.rates import CORUN
+from features.corun.rates import CORUN, Floats
 from training.corun.estimators.fitting import accuracy_scores, explained_share
 from training.corun.splits import DESIGNS
 from training.estimators.answering import model_answering, require_finite
 
-Floats = NDArray[np.float64]
 RUN = ["machine", "task", "corunners", "phase", "repetition"]
 #: Rates are compared as log(rate + 1) in events per second.
 _ONE = 1.0
@@ -115,9 +114,8 @@ class RatioSpread:
         training co-runs. `ratios` (log ratios of event rates) and `is_counted` have shape (n_events,).
         """
         counted_covariance = self.covariance[np.ix_(is_counted, is_counted)]
-        ridged = _with_ridge(
-            counted_covariance, float(np.trace(counted_covariance)) / len(counted_covariance)
-        )
+        variance = float(np.trace(counted_covariance)) / len(counted_covariance)
+        ridged = _with_ridge(counted_covariance, variance)
         return float(-2 * ratios[is_counted] @ np.linalg.solve(ridged, self.mean[is_counted]))
 
 
@@ -170,9 +168,8 @@ def fit_online_models(
     """Return one model for each regression in `second_stages`, in this order; stage one is fitted once.
 
     Stage one predicts a run's event rates from those of its first seconds; stage two predicts log impact from
-    the ratios of co-run to solo rates. The regressions are fitted in place, and are part of the models.
-    `pairs` is a table of `pair_runs` with at least one row: ``solo, corun`` are row numbers of
-    ``sampled.runs``, ``impact`` is the target.
+    the ratios of co-run to solo rates. The regressions are fitted in place. `pairs` is a table of `pair_runs`
+    with at least one row.
     """
     used, events = np.union1d(pairs["solo"], pairs["corun"]), range(len(sampled.events))
     coefficients = np.array([_stage_one(sampled.start[used, e], sampled.final[used, e]) for e in events])
@@ -190,9 +187,8 @@ def _stage_one(start: Floats, final: Floats) -> Floats:
     """Fit the change from the mean rate of the sampled seconds to completion by ridge regression."""
     design = np.column_stack([np.ones(len(start)), start - start[:, :1]])[:, [0, 2, 3]]
     penalty = 1e-3 * len(start) * np.diag([0.0, 1.0, 1.0])
-    intercept, half, last = np.linalg.solve(
-        design.T @ design + penalty + 1e-12 * np.eye(3), design.T @ (final - start[:, 0])
-    )
+    squares = design.T @ design + penalty + 1e-12 * np.eye(3)
+    intercept, half, last = np.linalg.solve(squares, design.T @ (final - start[:, 0]))
     return np.array([intercept, 1 - half - last, half, last])
 
 
@@ -208,9 +204,8 @@ def pair_runs(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
     solo = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
     alone = solo[["machine", "task", "corun"]].rename(columns={"corun": "solo"})
     coruns = numbered[numbered["phase"] == "corun"].merge(alone, on=["machine", "task"])
-    return coruns.merge(instances[[*CORUN, "impact", "families"]], on=CORUN)[
-        ["solo", "corun", "impact", "families"]
-    ]
+    pairs = coruns.merge(instances[[*CORUN, "impact", "families"]], on=CORUN)
+    return pairs[["solo", "corun", "impact", "families"]]
 
 
 def event_ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
@@ -274,17 +269,12 @@ def predict_held_out(sample_fold: SampleFold) -> pd.DataFrame:
     sampled, test_pairs = sample_fold.sampled, sample_fold.test_pairs
     solo, corun = test_pairs["solo"], test_pairs["corun"]
     keys = sampled.runs.iloc[corun][KEYS].reset_index(drop=True)
-    models = fit_online_models(
-        sampled, sample_fold.train_pairs, [second_stage_model(name, sample_fold.seed) for name in SECOND]
-    )
-    predictions = [
-        keys.assign(
-            model=name,
-            measured=test_pairs["impact"].to_numpy(),
-            predicted=model.predict(sampled.start[solo], sampled.start[corun]),
-        )
-        for name, model in zip(SECOND, models, strict=True)
-    ]
+    second_stages = [second_stage_model(name, sample_fold.seed) for name in SECOND]
+    models = fit_online_models(sampled, sample_fold.train_pairs, second_stages)
+    measured, predictions = test_pairs["impact"].to_numpy(), []
+    for name, model in zip(SECOND, models, strict=True):
+        predicted = model.predict(sampled.start[solo], sampled.start[corun])
+        predictions.append(keys.assign(model=name, measured=measured, predicted=predicted))
     return pd.concat(predictions).assign(
         design=sample_fold.design, fold=sample_fold.fold, seconds=sample_fold.seconds
     )

@@ -77,9 +77,8 @@ def pairwise_cost(slowdown: Floats) -> Cost:
     pair_slowdown = slowdown + slowdown.T
 
     def sum_over_pairs(groups: list[Group]) -> Floats:
-        return np.array(
-            [sum(pair_slowdown[i, j] for i, j in combinations(group, 2)) for group in groups], np.float64
-        )
+        sums = [sum(pair_slowdown[i, j] for i, j in combinations(group, 2)) for group in groups]
+        return np.array(sums, np.float64)
 
     return sum_over_pairs
 
@@ -87,11 +86,10 @@ def pairwise_cost(slowdown: Floats) -> Cost:
 def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
     """Return the placement with the smallest total slow-down; exact for one or two slots per machine.
 
-    It has ``groups`` (the task numbers of each used machine), ``total`` and ``exact``. With more slots it is
-    the best result of a local search, with ``exact=False``. `tasks` is the number of tasks, at least 1;
-    `cost` takes groups of task numbers, from 0, and returns slow-downs, each the sum over the tasks of a
-    group, shape (n_groups,), 0 for one task or none; `seed` is used by the search only. Raises InputError if
-    `tasks` is below 1 or they do not fit in `room`, or it has no machine or no slot.
+    With more slots it is the best result of a local search, seeded by `seed`, with ``exact=False``. `tasks`
+    is the number of tasks; `cost` takes groups of task numbers, from 0, and returns slow-downs, each the sum
+    over the tasks of a group, shape (n_groups,), 0 for one task or none. InputError as by
+    `Room.require_space`.
     """
     room.require_space(tasks)
     # further machines stay empty
@@ -110,10 +108,8 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
     """Return a placement with a large total on the fewest machines that hold `tasks`, or on more.
 
     More are used only if a pair is quicker together than alone. For one or two slots per machine it is the
-    worst placement on these machines (``exact=True``); else the
-    worst that a local search, seeded by `seed`, finds (``exact=False``). `cost` takes groups of task numbers
-    and returns slow-downs, shape (n_groups,), 0 for one task or none. InputError if the tasks do not fit in
-    `room`, it has no machine or no slot, or `tasks` is 0.
+    worst placement on these machines (``exact=True``); else the worst that a local search, seeded by `seed`,
+    finds (``exact=False``). Arguments and errors are those of `best_placement`.
     """
     room.require_space(tasks)
     filled = Room(-(-tasks // room.slots), room.slots)
@@ -128,18 +124,15 @@ def worst_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placem
 
 def random_totals(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
     """Return the total slow-downs of the placements of `random_placements`, shape (draws,); same errors."""
-    return np.array(
-        [placement.total for placement in random_placements(tasks, room, cost, draws, seed)], np.float64
-    )
+    placements = random_placements(tasks, room, cost, draws, seed)
+    return np.array([placement.total for placement in placements], np.float64)
 
 
 def random_placements(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
     """Return `draws` random placements of `tasks` tasks on the machines of `room`, each with its total.
 
     Each puts the tasks into slots drawn without replacement; placements may repeat, and ``exact`` is False.
-    `cost` takes the groups of several tasks that share a machine, and returns the slow-down of each, summed
-    over its tasks, shape (n_groups,). Raises InputError if `tasks` do not fit in `room`, or it has no machine
-    or no slot.
+    `cost` and errors are as of `best_placement`.
     """
     room.require_space(tasks)
     generator = np.random.default_rng(seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,29 +18,22 @@ _SAME, _TIMES = 0.01, 9.0
 _WITHIN = 0.3
 
 
-@dataclass(frozen=True)
-class PhaseReturns:
-    """How many `times` a phase of a run came back, after another one."""
+def count_phase_returns(natures: Floats) -> int:
+    """Return how often a phase came back after another; `natures`, in order of time, as `block_natures`."""
+    least = max(_SAME, _TIMES * _neighbour_noise(natures))
+    changes = np.flatnonzero((np.diff(natures, axis=0) ** 2).mean(axis=1) > least) + 1
+    parts = [part for part in np.split(natures, changes) if len(part) > 1] or [natures]
+    means = np.array([part.mean(axis=0) for part in parts])
+    distances = ((means[:, None] - means) ** 2).mean(axis=2)
+    return sum(bool((distances[i, : i - 1] < least).any()) for i in range(2, len(parts)))
 
-    times: int
 
-    @classmethod
-    def from_natures(cls, natures: Floats) -> PhaseReturns:
-        """Return the count for blocks in order of time; `natures` come from `block_natures`."""
-        least = max(_SAME, _TIMES * cls.neighbour_noise(natures))
-        changes = np.flatnonzero((np.diff(natures, axis=0) ** 2).mean(axis=1) > least) + 1
-        parts = [part for part in np.split(natures, changes) if len(part) > 1] or [natures]
-        means = np.array([part.mean(axis=0) for part in parts])
-        distances = ((means[:, None] - means) ** 2).mean(axis=2)
-        return cls(sum(bool((distances[i, : i - 1] < least).any()) for i in range(2, len(parts))))
-
-    @staticmethod
-    def neighbour_noise(natures: Floats) -> float:
-        """Return the mean square difference of consecutive blocks of one phase; 0 for a single block."""
-        differ = np.sort((np.diff(natures, axis=0) ** 2).mean(axis=1))
-        # the quantile, without the overhead of np.quantile
-        last = len(differ) - 1
-        return float(np.interp(_WITHIN * last, np.arange(last + 1), differ)) if last >= 0 else 0.0
+def _neighbour_noise(natures: Floats) -> float:
+    """Return the mean square difference of consecutive blocks of one phase; 0 for a single block."""
+    differ = np.sort((np.diff(natures, axis=0) ** 2).mean(axis=1))
+    # the quantile, without the overhead of np.quantile
+    last = len(differ) - 1
+    return float(np.interp(_WITHIN * last, np.arange(last + 1), differ)) if last >= 0 else 0.0
 
 
 #: Largest number of blocks of the seen part and of the rest; least number of intervals of a block.
@@ -98,10 +90,8 @@ class WorkProgress:
         `edges` are the ascending limits of the blocks in seconds; logarithms are relative to the average of
         all blocks.
         """
-        counts = np.column_stack([self.work, self.nature])
-        sums = np.column_stack(
-            [np.interp(edges, _from_zero(self.ends), _from_zero(column.cumsum())) for column in counts.T]
-        )
+        ends, counts = _from_zero(self.ends), np.column_stack([self.work, self.nature])
+        sums = np.column_stack([np.interp(edges, ends, _from_zero(column.cumsum())) for column in counts.T])
         within = np.diff(sums, axis=0)
         usual = np.maximum(within.sum(axis=0) / (edges[-1] - edges[0]), 1e-300)
         rates = within / np.diff(edges)[:, None] / usual
@@ -134,19 +124,16 @@ class AlignedRuns:
 def align_runs(solo: WorkProgress, corun: WorkProgress, *, whole: bool, ended: bool = False) -> AlignedRuns:
     """Return a task's solo run and co-run, in blocks of equal solo seconds and of the same work in both runs.
 
-    The result has ``solo`` and ``corun``, the seconds of up to 24 blocks that both runs reached, ``rest``,
-    the solo seconds of up to 64 later blocks, ``natures``, numbers from the solo run that distinguish the
-    phases of all blocks, and ``whole``. `whole`: the solo run is all of the task's work, not only its
-    beginning; if not, or if less than 1 % of its time is left, ``rest`` is empty. `ended`: both runs are
-    complete (assumed where `whole`, if their work differs by less than 1 %); then they are aligned by the
-    share of their work, without ``rest``.
+    Up to 24 blocks were reached by both runs; ``rest`` has up to 64 later blocks. `whole`: the solo run is
+    all of the task's work, not only its beginning; if not, or if less than 1 % of its time is left, ``rest``
+    is empty. `ended`: both runs are complete (assumed where `whole`, if their work differs by less than 1 %);
+    then they are aligned by the share of their work, without ``rest``.
     """
     both_complete = ended or (whole and abs(corun.total_work / solo.total_work - 1) < SAME)
     common = min(solo.total_work, corun.total_work)
     until = solo.sampled_seconds if both_complete else float(solo.time_of_work(np.array([common]))[0])
-    seen = np.linspace(
-        0, until, _count_blocks(min(int((solo.ends <= until).sum()), len(corun.ends)), SEEN) + 1
-    )
+    intervals = min(int((solo.ends <= until).sum()), len(corun.ends))
+    seen = np.linspace(0, until, _count_blocks(intervals, SEEN) + 1)
     rest = np.linspace(until, solo.sampled_seconds, _count_blocks(int((solo.ends > until).sum()), REST) + 1)
     if not whole or solo.sampled_seconds - until < SAME * solo.sampled_seconds:
         rest = rest[:1]
@@ -155,10 +142,8 @@ def align_runs(solo: WorkProgress, corun: WorkProgress, *, whole: bool, ended: b
     if both_complete:
         together[-1] = corun.sampled_seconds
     edges = np.concatenate([seen, rest[1:]])
-    least = 1e-6 * until / len(seen)
-    return AlignedRuns(
-        np.diff(seen), np.maximum(np.diff(together), least), solo.block_natures(edges), np.diff(rest), whole
-    )
+    lasted = np.maximum(np.diff(together), 1e-6 * until / len(seen))
+    return AlignedRuns(np.diff(seen), lasted, solo.block_natures(edges), np.diff(rest), whole)
 
 
 def is_longer(solo: WorkProgress, corun: WorkProgress) -> bool:
@@ -217,24 +202,20 @@ _Normals = tuple[Floats, Floats, Floats]
 def _posteriors(runs: AlignedRuns) -> _Normals:
     if runs.whole:
         kernel = _block_kernel(runs, runs.rest[None], runs.natures)
-        return _scale_posteriors(runs, runs.rest[None], kernel, _SeenBlocks.from_kernel(runs, kernel))
+        return _scale_posteriors(runs, runs.rest[None], kernel, _SeenBlocks(runs, kernel))
     seen = runs.natures[: len(runs.solo)]
-    returned = PhaseReturns.from_natures(seen)
-    new_phase_probability = _NEW / (_NEW + _RETURNING**returned.times)
+    new_phase_probability = _NEW / (_NEW + _RETURNING ** count_phase_returns(seen))
     longer = np.array(_LONGER)[:, None]
     blocks = np.repeat((longer - 1) * runs.seen_seconds / _UNKNOWN, _UNKNOWN, axis=1)
     kernel = _block_kernel(runs, blocks, seen)
     # the seen blocks and the length of the whole run are equal for a new rest and a repeated one
-    given = _SeenBlocks.from_kernel(runs, kernel)
+    given = _SeenBlocks(runs, kernel)
     new = _scale_posteriors(runs, blocks, kernel, given)
     blocks = (longer - 1) * runs.solo
     kernel = _block_kernel(runs, blocks, np.concatenate([seen, seen]))
     repeated = _scale_posteriors(runs, blocks, kernel, given)
-    shifted = (
-        (new[0] + np.log(new_phase_probability), *new[1:]),
-        (repeated[0] + np.log(1 - new_phase_probability), *repeated[1:]),
-    )
-    weights, means, variances = (np.stack(pair, axis=1) for pair in zip(*shifted, strict=True))
+    weights, means, variances = (np.stack(pair, axis=1) for pair in zip(new, repeated, strict=True))
+    weights += np.log([new_phase_probability, 1 - new_phase_probability])[:, None, None]
     return weights, means, variances
 
 
@@ -246,7 +227,7 @@ def _block_kernel(runs: AlignedRuns, rests: Floats, natures: Floats) -> Floats:
     """
     seen, known = len(runs.solo), len(natures)
     distance = ((natures[:, None] - natures) ** 2).mean(axis=2)
-    noise = PhaseReturns.neighbour_noise(natures[:seen]) * _BLURRED
+    noise = _neighbour_noise(natures[:seen]) * _BLURRED
     lasts = np.concatenate([np.broadcast_to(runs.solo, (len(rests), seen)), rests], axis=1)
     middles = lasts.cumsum(axis=1) - lasts / 2
     distances, whole = np.abs(middles[:, :, None] - middles[:, None]), lasts.sum(axis=1)[:, None, None]
@@ -263,7 +244,7 @@ def _block_kernel(runs: AlignedRuns, rests: Floats, natures: Floats) -> Floats:
     return np.asarray(kernel.reshape(len(rests), -1, *distances.shape[1:]))
 
 
-class _SeenBlocks(NamedTuple):
+class _SeenBlocks:
     """The seen blocks in the directions in which their slow-downs are independent, for each scale.
 
     `vectors`, shape (n_rests, n_correlations, n_seen, n_seen), has the directions as columns; `turned` and
@@ -271,20 +252,13 @@ class _SeenBlocks(NamedTuple):
     prior variances; `weights`, shape (n_rests, n_correlations, n_scales), are posterior log weights.
     """
 
-    vectors: Floats
-    turned: Floats
-    variances: Floats
-    weights: Floats
-
-    @classmethod
-    def from_kernel(cls, runs: AlignedRuns, kernel: Floats) -> _SeenBlocks:
-        ratios, seen, scales = np.log(runs.corun / runs.solo), len(runs.solo), _SCALES
-        values, vectors = np.linalg.eigh(kernel[..., :seen, :seen])
-        variances = scales[:, None] ** 2 * np.maximum(values, 0)[..., None, :] + _noise_variance(ratios)
-        turned = (ratios - _MEAN * scales[:, None]) @ vectors
-        weights = -0.5 * (turned**2 / variances + np.log(variances)).sum(axis=-1)
-        weights -= np.arange(len(scales)) * np.log(_SHRINKAGE)
-        return cls(vectors, turned, variances, weights)
+    def __init__(self, runs: AlignedRuns, kernel: Floats) -> None:
+        ratios, seen, scales = np.log(runs.corun / runs.solo), len(runs.solo), _SCALES[:, None]
+        values, self.vectors = np.linalg.eigh(kernel[..., :seen, :seen])
+        self.variances = scales**2 * np.maximum(values, 0)[..., None, :] + _noise_variance(ratios)
+        self.turned = (ratios - _MEAN * scales) @ self.vectors
+        self.weights = -0.5 * (self.turned**2 / self.variances + np.log(self.variances)).sum(axis=-1)
+        self.weights -= np.arange(len(scales)) * np.log(_SHRINKAGE)
 
 
 def _scale_posteriors(runs: AlignedRuns, rests: Floats, kernel: Floats, given: _SeenBlocks) -> _Normals:
@@ -376,9 +350,8 @@ class ImpactPosterior:
     def with_prediction(self, mean: float, deviation: float) -> ImpactPosterior:
         """Return the posterior after an independent normal prediction, worthless with probability `WRONG`."""
         total_variance = self.deviations**2 + deviation**2
-        likely = np.exp(-0.5 * (self.means - mean) ** 2 / total_variance) / np.sqrt(
-            2 * np.pi * total_variance
-        )
+        likely = np.exp(-0.5 * (self.means - mean) ** 2 / total_variance)
+        likely /= np.sqrt(2 * np.pi * total_variance)
         swayed = (1 - WRONG) * self.weights * likely
         weights = np.concatenate([swayed, WRONG / _ANYWHERE * self.weights])
         means = (self.means * deviation**2 + mean * self.deviations**2) / total_variance
@@ -397,8 +370,7 @@ class ImpactPosterior:
 def impact_posterior(runs: AlignedRuns) -> ImpactPosterior:
     """Return a normal mixture, the posterior of the natural log of a whole run's impact (co-run / solo time).
 
-    It has ``weights``, which sum to 1, ``means`` and ``deviations``, and is conditional on the seen part of
-    the co-run; its standard deviation is 0.004 if the whole run was seen.
+    It is conditional on the seen part of the co-run; the deviation is 0.004 if the whole run was seen.
     """
     logs, means, variances = (values.ravel() for values in _posteriors(runs))
     weights = np.exp(logs - logs.max())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from data.params import Params, load
 from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.parquet import read_written_table
+from features.corun.rates import CORUN
 from training.corun.estimators.fitting import accuracy_scores, rank_models
 from training.corun.splits import main_design
 from training.corun.stored import ImpactCard, TrainedImpact, TrainedOnline
@@ -26,14 +27,12 @@ from training.registry.challenger_test import (
     Candidate,
     CandidateLog,
     ChallengerTest,
-    Compare,
     compare_by_errors,
     promote_candidate,
 )
 from training.registry.runs import TrackedRun, scores_by_name, trials_of
 
-KEYS = ["task", "corunners", "machine"]
-KEPT = [*KEYS, "measured", "predicted", "group", "fold"]
+KEPT = [*CORUN, "measured", "predicted", "group", "fold"]
 _UNIT = "impact (co-run / solo time)"
 #: Scores of the online model that are logged by seconds of samples.
 _BY_SECONDS = ("within_tolerance", "mape", "r2")
@@ -42,10 +41,9 @@ _BY_SECONDS = ("within_tolerance", "mape", "r2")
 def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
     """Return the functions to test the best model that predicts from solo runs: ``read, compare, track``.
 
-    ``read`` reads a model from a directory; ``compare`` compares the best model with the champion in a
-    directory by relative errors on the same unseen co-runs; ``track`` logs it and the other regressions in
-    MLflow. `metrics` is the content of metrics.json. InputError without a regression's card,
-    FileNotFoundError without oof.parquet; both are read immediately.
+    ``compare`` compares relative errors on the same unseen co-runs; ``track`` logs the best model and the
+    other regressions in MLflow. `metrics` is the content of metrics.json. InputError without a regression's
+    card, FileNotFoundError without oof.parquet; both are read immediately.
     """
     design, oof = main_design(tuple(metrics["splits"])), read_written_table(paths.evaluated / OOF)
     entries = metrics["splits"][design]["entries"]
@@ -62,10 +60,8 @@ def static_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
         )
         for name in rank_models(entries)
     ]
-    best = metrics["champion"]
-    return _kept_runs(metrics, paths, best, runs, rows[best]).make_test(
-        TrainedImpact.read, _compare_errors(params)
-    )
+    best, read = metrics["champion"], TrainedImpact.read
+    return _challenger_test(params, metrics, paths, runs, rows[best], directory=best, read=read)
 
 
 def online_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPaths) -> ChallengerTest:
@@ -74,39 +70,46 @@ def online_means(params: Params[Corun], metrics: dict[str, Any], paths: FamilyPa
     As `static_means`; ``metrics["online"]`` must not be None. FileNotFoundError without online.parquet.
     """
     online, oof = metrics["online"], read_written_table(paths.evaluated / "online.parquet")
-    at = oof[(oof["seconds"] == online["trained_at"]) & (oof["design"] == online["design"])]
     entries = pd.DataFrame(online["entries"])
-    then = entries[(entries["seconds"] == online["trained_at"]) & (entries["design"] == online["design"])]
-    rows = {str(name): _with_groups(model_rows) for name, model_rows in at.groupby("model")}
+    groups = _trained_rows(oof, online).groupby("model")
+    rows = {str(name): _with_groups(model_rows) for name, model_rows in groups}
     drawn = partial(predicted_measured, tolerance=params.section.evaluate.tolerance, unit=_UNIT)
+    trained = _trained_rows(entries, online).sort_values(["mape", "model"]).set_index("model")
     runs = [
         TrackedRun(
-            f"online {row['model']}",
+            f"online {name}",
             {score: row[score] for score in _BY_SECONDS},
             {"seconds": online["trained_at"], "seed": params.seed},
-            {"model": row["model"]},
-            _by_seconds(entries[entries["model"] == row["model"]]),
-            nested=_fold_runs(f"online {row['model']}", rows[row["model"]], params),
-            figures=partial(
-                drawn, rows=rows[row["model"]], title=f"online {row['model']}, folds of {online['design']}"
-            ),
+            {"model": name},
+            _by_seconds(entries[entries["model"] == name]),
+            nested=_fold_runs(f"online {name}", rows[name], params),
+            figures=partial(drawn, rows=rows[name], title=f"online {name}, folds of {online['design']}"),
         )
-        for row in then.sort_values(["mape", "model"]).to_dict("records")
+        for name, row in trained.to_dict("index").items()
     ]
-    candidate_runs = _kept_runs(metrics, paths, "online", runs, rows[online["champion"]])
-    return candidate_runs.make_test(TrainedOnline.read, _compare_errors(params))
+    best, read = rows[online["champion"]], TrainedOnline.read
+    return _challenger_test(params, metrics, paths, runs, best, directory="online", read=read)
 
 
-def _kept_runs(
-    metrics: dict[str, Any], paths: FamilyPaths, directory: str, runs: list[TrackedRun], rows: pd.DataFrame
-) -> CandidateLog:
-    vectors = paths.processed / "features.parquet"
-    return CandidateLog("corun", metrics["data"], vectors, paths.models / directory, runs, rows[KEPT])
+def _trained_rows(table: pd.DataFrame, online: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows of the main design with as many seconds of samples as the trained model."""
+    return table[(table["seconds"] == online["trained_at"]) & (table["design"] == online["design"])]
 
 
-def _compare_errors(params: Params[Corun]) -> Compare:
+def _challenger_test(
+    params: Params[Corun],
+    metrics: dict[str, Any],
+    paths: FamilyPaths,
+    runs: list[TrackedRun],
+    rows: pd.DataFrame,
+    *,
+    directory: str,
+    read: Callable[[Path], object],
+) -> ChallengerTest:
+    vectors, files = paths.processed / "features.parquet", paths.models / directory
+    log = CandidateLog("corun", metrics["data"], vectors, files, runs, rows[KEPT])
     how = BootstrapSettings.from_params(params.section.promote, params.seed)
-    return compare_by_errors(KEYS, how, "the same unseen co-runs")
+    return log.make_test(read, compare_by_errors(CORUN, how, "the same unseen co-runs"))
 
 
 def _by_seconds(entries: pd.DataFrame) -> dict[str, dict[int, float]]:
@@ -144,14 +147,13 @@ def _read_predictions(root: Path, metrics: Mapping[str, Any]) -> list[OutOfFoldP
     online = metrics["online"]
     if online is None:
         return predictions
-    seen = read_written_table(root / _ONLINE)
-    at = seen[(seen["seconds"] == online["trained_at"]) & (seen["design"] == online["design"])]
-    return predictions + by_entry(ONLINE, _name_cases(at), online["champion"], tolerance, "model")
+    at = _name_cases(_trained_rows(read_written_table(root / _ONLINE), online))
+    return predictions + by_entry(ONLINE, at, online["champion"], tolerance, "model")
 
 
 def _name_cases(rows: pd.DataFrame) -> pd.DataFrame:
     pair = rows["task"] + f" {AND} " + rows["corunners"]
-    times = rows.groupby([*KEYS, "model"], sort=False).cumcount() + 1
+    times = rows.groupby([*CORUN, "model"], sort=False).cumcount() + 1
     cases = pair + ", " + rows["machine"] + (" #" + times.astype(str)).where(times > 1, "")
     return rows.assign(case=cases, group=pair)
 

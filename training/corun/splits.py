@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,6 @@ Divided = list[tuple[Rows, Rows]]
 class Design:
     """A way to split: ``divide(table, folds, seed)`` returns training and test rows of each fold."""
 
-    name: str
     scheme: str
     divide: Callable[[pd.DataFrame, int, int], Divided]
 
@@ -41,18 +40,19 @@ def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
     training row of a fold that has none of them. The list is empty with fewer than two families per fold.
     """
     members = [names.split(AND) for names in table["families"]]
-    families = sorted({name for names in members for name in names})
-    if len(families) < 2 * folds:
+    if len({name for names in members for name in names}) < 2 * folds:
         return []
-    fold_of = dict(zip(families, np.random.default_rng(seed).permutation(len(families)) % folds, strict=True))
-    in_fold = [{int(fold_of[name]) for name in names} for names in members]
-    return [
-        (
-            np.flatnonzero([fold not in row_folds for row_folds in in_fold]),
-            np.flatnonzero([row_folds == {fold} for row_folds in in_fold]),
-        )
-        for fold in range(folds)
-    ]
+    in_fold = folds_of_members(members, folds, seed)
+    train = [np.flatnonzero([fold not in row_folds for row_folds in in_fold]) for fold in range(folds)]
+    test = [np.flatnonzero([row_folds == {fold} for row_folds in in_fold]) for fold in range(folds)]
+    return list(zip(train, test, strict=True))
+
+
+def folds_of_members(members: Sequence[Sequence[str]], folds: int, seed: int) -> list[set[int]]:
+    """Return the folds, from 0, of the names in each row; names are divided among folds at random."""
+    names = sorted({name for row in members for name in row})
+    fold_of = dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % folds, strict=True))
+    return [{int(fold_of[name]) for name in row} for row in members]
 
 
 def _by_groups(*columns: str) -> Callable[[pd.DataFrame, int, int], Divided]:
@@ -68,21 +68,15 @@ def _by_groups(*columns: str) -> Callable[[pd.DataFrame, int, int], Divided]:
     return hold_out_groups
 
 
+_UNSEEN_ON_MACHINE = "combinations of families unseen on their machine"
 DESIGNS = {
-    design.name: design
-    for design in (
-        Design("random", "at random, 4:1 (the seed's)", at_random),
-        # both directions of a pair share their families
-        Design("pairs", "unseen combinations of families, on all machines", _by_groups("families")),
-        # training may have seen them on another machine
-        Design(
-            "pairs-on-machine",
-            "combinations of families unseen on their machine",
-            _by_groups("machine", "families"),
-        ),
-        Design("tasks", "combinations of unseen families only", by_task),
-        Design("machines", "unseen devices", _by_groups("device")),
-    )
+    "random": Design("at random, 4:1 (the seed's)", at_random),
+    # both directions of a pair share their families
+    "pairs": Design("unseen combinations of families, on all machines", _by_groups("families")),
+    # training may have seen them on another machine
+    "pairs-on-machine": Design(_UNSEEN_ON_MACHINE, _by_groups("machine", "families")),
+    "tasks": Design("combinations of unseen families only", by_task),
+    "machines": Design("unseen devices", _by_groups("device")),
 }
 
 
@@ -123,10 +117,8 @@ def possible_splits(
 def design_parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
     """Return one part of all rows (fold -1, no test rows), then the folds, from 0, of each possible design.
 
-    A part has ``design, fold`` and the row numbers ``train, test``. See `possible_splits` for possible
-    designs, and those that may have fewer than `folds` folds. Designs keep the order of `wanted`; the design
-    of the first part is "pairs" if possible, else the first possible one. InputError if none is possible, or
-    "random" is wanted and there are fewer rows than folds; KeyError if a name is unknown.
+    Designs keep the order of `wanted`; that of the first part is "pairs" if possible, else the first possible
+    one. Possible designs, their number of folds and errors are as of `possible_splits`.
     """
     divided = possible_splits(table, wanted, folds, seed)
     main = main_design(tuple(divided))
@@ -147,9 +139,8 @@ def main_design(designs: tuple[str, ...]) -> str:
 def inner_folds(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
     """Return (training, test) row numbers per fold, split as `design` does, or at random if it cannot.
 
-    It cannot if `table` has too few groups, or a fold would have no training or no test rows. There are
-    `folds` folds, or fewer if `design` holds out groups and `table` has fewer of them. KeyError if `design`
-    is not one of `DESIGNS`, InputError if `table` has fewer rows than `folds` and is split at random.
+    It cannot if it is left out by `possible_splits`. InputError if `table` has fewer rows than `folds` and is
+    split at random.
     """
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _has_full_folds(divided) else at_random(table, folds, seed)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from data.corun.params import Corun, TuneImpact
 from data.corun.tables import CorunTables
@@ -22,7 +21,7 @@ from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import write_json, write_tables
 from data.tables.parquet import read_written_table
-from features.corun.rates import CORUN, MOST, OTHERS, OWN
+from features.corun.rates import CORUN, MOST, OTHERS, OWN, Floats
 from training.corun.estimators import fitting as impact_scores
 from training.corun.estimators.fitting import FittedImpact, ImpactRecipe, ImpactTable, accuracy_scores
 from training.corun.estimators.models import CATALOGUE, PREPARATIONS
@@ -58,7 +57,6 @@ from training.evaluation.search import (
 if TYPE_CHECKING:
     from optuna import Trial
 
-Floats = NDArray[np.float64]
 
 PATHS = FamilyPaths("corun")
 FEATURES = PATHS.processed / "features.parquet"
@@ -81,12 +79,11 @@ class ImpactTask:
 def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
     """Return ``tuned.params`` with the least mean error over the inner folds, and all ``trials`` of a search.
 
-    ``tuned.score`` is that error. Trials use the cheaper values in `Model.in_search`, which ``params`` do not
-    have. The mean is over the rows of all folds together. An error is a share of the measured impact, or for
-    a classification 1 if the predicted range of impacts is wrong, else 0. A trial stops early if its error
-    after an inner fold is above the median of the trials before. If the task has more than
-    ``task.how.max_rows`` rows, that number of rows is drawn before the folds are divided. Equal tasks give
-    equal outcomes. InputError as by `inner_folds`.
+    ``tuned.score`` is that error, over the rows of all folds together: a share of the measured impact, or for
+    a classification 1 if the predicted range of impacts is wrong, else 0. Trials use the cheaper values in
+    `Model.in_search`, and stop early if the error after an inner fold is above the median of the trials
+    before. At most ``task.how.max_rows`` rows, drawn at random, are used. Equal tasks give equal outcomes.
+    InputError as by `inner_folds`.
     """
     from optuna.pruners import MedianPruner
 
@@ -114,18 +111,12 @@ def run_search(task: ImpactTask) -> SearchOutcome[Tuned]:
     first, pruner = model.first_params(len(task.recipe.rates)), MedianPruner(n_startup_trials=1)
     how = Search("minimize", task.how.n_trials, [first], lambda _: sampler, pruner)
     study = how.run(trial_error)
-    trials = [
-        TrialRow(
-            part,
-            name,
-            ended.number,
-            ended.state.name.lower(),
-            ended.value if ended.state.name == "COMPLETE" else None,
-            json.dumps(params, sort_keys=True),
-            json.dumps(list(ended.intermediate_values.values())),
-        )
-        for ended, params in zip(study.trials, tried, strict=True)
-    ]
+    trials = []
+    for ended, params in zip(study.trials, tried, strict=True):
+        state, reported = ended.state.name.lower(), json.dumps(list(ended.intermediate_values.values()))
+        value = ended.value if state == "complete" else None
+        chosen = json.dumps(params, sort_keys=True)
+        trials.append(TrialRow(part, name, ended.number, state, value, chosen, reported))
     return SearchOutcome(part, name, Tuned(tried[study.best_trial.number], float(study.best_value)), trials)
 
 
@@ -158,8 +149,7 @@ def recipe_of(
 ) -> ImpactRecipe:
     """Return the settings to fit `model`, a name in the catalogue, with parameters `chosen` by a search.
 
-    They have the features of `table` that the model takes, and the width of classes of impacts, which is the
-    section's tolerance. `chosen` None: no parameters. KeyError if `model` is unknown.
+    They have the features of `table` that the model takes. KeyError if `model` is unknown.
     """
     share = section.evaluate.tolerance
     return ImpactRecipe(model, chosen or {}, table.model_features(model), share, seed, table.rate_features)
@@ -196,24 +186,17 @@ def train_stage() -> None:
     if not path.is_file():
         raise InputError("no such file; run evaluate first", file=path)
     oof = read_written_table(path)
-    valid_tables = read_valid_tables()
+    valid_tables, confidence = read_valid_tables(), params.section.evaluate.confidence
     known_tasks = KnownTasks(valid_tables.tasks, valid_tables.hosts)
+    machines, tasks = (tuple(sorted(table.frame[column].unique())) for column in ("machine", "task"))
+    origin = machines, tasks, table.digest, params.seed, confidence
     for name, outcome in tuned.items():
         if CATALOGUE[name].kind != "regression":
             continue
         recipe = recipe_of(table, name, params.section, params.seed, outcome.params)
         trained = recipe.fit(table.frame)
-        card = ImpactCard(
-            name,
-            trained.columns,
-            outcome.params,
-            _half_widths(oof[oof["model"] == name], "design", params.section.evaluate.confidence),
-            tuple(sorted(table.frame["machine"].unique())),
-            tuple(sorted(table.frame["task"].unique())),
-            table.digest,
-            params.seed,
-            params.section.evaluate.confidence,
-        )
+        half_widths = _half_widths(oof[oof["model"] == name], "design", confidence)
+        card = ImpactCard(name, trained.columns, outcome.params, half_widths, *origin)
         TrainedImpact(trained.model, card).write(PATHS.models / name)
         known_tasks.write(PATHS.models / name)
     _train_online(table, valid_tables.samples, params)
@@ -224,25 +207,19 @@ def _train_online(table: ImpactTable, samples: pd.DataFrame, params: Params[Coru
     if online is None:
         return
     sampled = SampledRuns.from_samples(samples, section.trained_at)
-    (model,) = fit_online_models(
-        sampled, pair_runs(sampled.runs, table.frame), [second_stage_model(online["champion"], params.seed)]
-    )
+    pairs, second = pair_runs(sampled.runs, table.frame), second_stage_model(online["champion"], params.seed)
+    (model,) = fit_online_models(sampled, pairs, [second])
     oof = read_written_table(PATHS.evaluated / "online.parquet")
     rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]
     confidence = params.section.evaluate.confidence
     at = rows[rows["seconds"] == section.trained_at]
     nothing = at.assign(predicted=at["measured"].median())
+    widths = _half_widths(rows, "seconds", confidence, "{:g}")
+    blind_width = impact_scores.log_width(nothing, confidence)
+    coefficients = tuple(map(tuple, model.coefficients.tolist()))
+    origin = tuple(sorted(sampled.runs["machine"].unique())), table.digest, params.seed, confidence
     card = OnlineCard(
-        online["champion"],
-        model.events,
-        tuple(map(tuple, model.coefficients.tolist())),
-        section.trained_at,
-        _half_widths(rows, "seconds", confidence, "{:g}"),
-        impact_scores.log_width(nothing, confidence),
-        tuple(sorted(sampled.runs["machine"].unique())),
-        table.digest,
-        params.seed,
-        confidence,
+        online["champion"], model.events, coefficients, section.trained_at, widths, blind_width, *origin
     )
     TrainedOnline(model, card).write(PATHS.models / "online")
 
@@ -252,39 +229,27 @@ def _half_widths(oof: pd.DataFrame, by: str, confidence: float, shown: str = "{}
     return {shown.format(key): impact_scores.log_width(rows, confidence) for key, rows in groups}
 
 
-_REGRESSION = {
-    "Regression": (0.8765, 0.7099, 0.8642),
-    "SVM": (0.9815, 0.9012, 0.9691),
-    "Random forest": (0.9938, 0.9668, 0.9877),
-}
-_CLASSIFICATION = {
-    "Regression": (0.8704, 0.8148, 0.8359),
-    "Naive Bayes": (0.7020, 0.6689, 0.6821),
-    "SVM": (0.8606, 0.7815, 0.7616),
-    "Random forest": (0.9205, 0.8477, 0.9404),
-}
 #: Accuracy for new tasks in the co-run paper (d&n).
 ONLINE = {"Regression": 0.5641, "SVM": 0.8718, "Random forest": 0.8718}
-
+_TABLE_1 = {
+    ("Regression", "regression"): (0.8765, 0.7099, 0.8642),
+    ("SVM", "regression"): (0.9815, 0.9012, 0.9691),
+    ("Random forest", "regression"): (0.9938, 0.9668, 0.9877),
+    ("Regression", "classification"): (0.8704, 0.8148, 0.8359),
+    ("Naive Bayes", "classification"): (0.7020, 0.6689, 0.6821),
+    ("SVM", "classification"): (0.8606, 0.7815, 0.7616),
+    ("Random forest", "classification"): (0.9205, 0.8477, 0.9404),
+}
 #: Accuracy in table 1 of the co-run paper, by predictor, kind and preparation.
 TABLE_1 = {
-    (predictor, kind, preparation): share
-    for kind, rows in (("regression", _REGRESSION), ("classification", _CLASSIFICATION))
-    for predictor, shares in rows.items()
-    for preparation, share in zip(("d&n", "n-d", "n-n"), shares, strict=True)
+    (*row, preparation): share
+    for row, shares in _TABLE_1.items()
+    for preparation, share in zip(PREPARATIONS, shares, strict=True)
 }
-
-
 #: The features that the co-run paper calls essential, in the order of their importance there.
 ESSENTIAL = (
-    "instructions",
-    "bus-cycles",
-    "LLC-loads",
-    "L1-dcache-loads",
-    "dTLB-loads",
-    "branch-instructions",
-    "branch-loads",
-    "context-switches",
+    *("instructions", "bus-cycles", "LLC-loads", "L1-dcache-loads", "dTLB-loads"),
+    *("branch-instructions", "branch-loads", "context-switches"),
 )
 #: Number of times that a feature is shuffled, and of rows.
 SHUFFLES, PERMUTED = 5, 500
@@ -321,9 +286,8 @@ def permutation_importance(fold: ModelOfPart, seed: int) -> pd.DataFrame:
     rows_of_features = []
     for name in model.columns:
         values = rows[name].to_numpy()
-        shuffled = repeated.assign(
-            **{name: np.concatenate([generator.permutation(values) for _ in range(SHUFFLES)])}
-        )
+        permuted = np.concatenate([generator.permutation(values) for _ in range(SHUFFLES)])
+        shuffled = repeated.assign(**{name: permuted})
         rises = _relative_errors(model, shuffled).reshape(SHUFFLES, -1).mean(axis=1) - before
         rows_of_features.append({"feature": name, "rise": float(rises.mean()), "spread": float(rises.std())})
     table = pd.DataFrame(rows_of_features)
@@ -340,9 +304,7 @@ def accuracy_without_events(
     first row: none), ``measured`` (whether the models take features of that event), ``within_tolerance,
     mape`` (NaN if not measured).
     """
-    errors = np.abs(
-        predictions["predicted"].to_numpy(np.float64) / predictions["measured"].to_numpy(np.float64) - 1
-    )
+    errors = np.abs(predictions["predicted"] / predictions["measured"] - 1).to_numpy(np.float64)
     share, columns = folds[0].recipe.share, folds[0].recipe.columns
     rows: list[dict[str, Any]] = [{"without": "", "measured": True, **accuracy_scores(errors, share)}]
     for event in ESSENTIAL:
@@ -399,10 +361,7 @@ def _relative_errors(model: FittedImpact, rows: pd.DataFrame) -> Floats:
 
 TABLE_1_COLUMNS = ("predictor", "kind", "preparation", "accuracy", "spread", "seeds")
 ONLINE_COLUMNS = (*ONLINE_KEYS, "model", "measured", "predicted", "design", "fold", "seconds")
-RESIDUAL_COLUMNS = (
-    *(*CORUN, "fitted", "residual", "standardised", "theoretical", "scale"),
-    *("leverage", "cook"),
-)
+RESIDUAL_COLUMNS = (*CORUN, "fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook")
 
 
 def predict_cell(cell: ModelOfPart) -> pd.DataFrame:
@@ -435,14 +394,10 @@ def evaluate_stage() -> None:
     """
     params, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _make_cells(table, params)
-    predictions = pd.concat(
-        side_by_side(predict_cell, cells, params.compute, "evaluate corun"), ignore_index=True
-    )
-    confidence = params.section.evaluate.confidence
-    intervals = [
-        impact_scores.with_intervals(rows, confidence)
-        for _, rows in predictions.groupby(["design", "model"], sort=True)
-    ]
+    of_cells = side_by_side(predict_cell, cells, params.compute, "evaluate corun")
+    predictions = pd.concat(of_cells, ignore_index=True)
+    confidence, groups = params.section.evaluate.confidence, predictions.groupby(["design", "model"])
+    intervals = [impact_scores.with_intervals(rows, confidence) for _, rows in groups]
     oof = pd.concat(intervals, ignore_index=True)
     table_1 = seed_table(cells, table.rate_features, params.compute)
     write_tables(PATHS.evaluated, {"oof": oof, "table1": table_1})
@@ -480,16 +435,13 @@ def _make_cells(table: ImpactTable, params: Params[Corun]) -> list[ModelOfPart]:
     how = params.section.evaluate
     parts = design_parts(rows, how.designs, how.n_folds, params.seed)[1:]
     require_parts(PATHS.tuned, tuned, [part.name for part in parts])
-    return [
-        ModelOfPart(
-            recipe_of(table, name, params.section, params.seed, outcome.params),
-            rows.iloc[part.train],
-            rows.iloc[part.test],
-            part,
-        )
-        for part in parts
-        for name, outcome in tuned[part.name].items()
-    ]
+    cells = []
+    for part in parts:
+        train, test = rows.iloc[part.train], rows.iloc[part.test]
+        for name, outcome in tuned[part.name].items():
+            recipe = recipe_of(table, name, params.section, params.seed, outcome.params)
+            cells.append(ModelOfPart(recipe, train, test, part))
+    return cells
 
 
 def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Compute) -> pd.DataFrame:
@@ -510,14 +462,13 @@ def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Comput
     predictions = side_by_side(predict_cell, prepared, compute, "table 1 of corun")
     if not predictions:  # the random design was not requested
         return pd.DataFrame(columns=list(TABLE_1_COLUMNS))
-    folds = pd.concat(predictions).groupby(["model", "preparation", "fold"], sort=True)["right"].mean()
-    ours = folds.groupby(level=[0, 1]).agg(accuracy="mean", spread=lambda values: values.std(ddof=0))
+    folds = pd.concat(predictions).groupby(["model", "kind", "preparation", "fold"])["right"].mean()
+    ours = folds.groupby(level=[0, 1, 2]).agg(accuracy="mean", spread=lambda values: values.std(ddof=0))
     table = ours.reset_index()
     # linear and logistic regression share a row
     titles = [CATALOGUE[name].title for name in table["model"]]
     merged = {"Linear regression": "Regression", "Logistic regression": "Regression"}
     table.insert(0, "predictor", [merged.get(title, title) for title in titles])
-    table.insert(1, "kind", [CATALOGUE[name].kind for name in table["model"]])
     keys = zip(table["predictor"], table["kind"], table["preparation"], strict=True)
     table["seeds"] = [TABLE_1.get(key, np.nan) for key in keys]
     return table.drop(columns="model").sort_values(["kind", "predictor", "preparation"], ignore_index=True)
@@ -526,7 +477,7 @@ def seed_table(cells: list[ModelOfPart], rates: tuple[str, ...], compute: Comput
 def _static_metrics(
     table: ImpactTable, valid_tables: CorunTables, params: Params[Corun], entries: dict[str, Any]
 ) -> dict[str, Any]:
-    section, rows = params.section, table.frame
+    section, rows, how = params.section, table.frame, params.section.evaluate
     solo = valid_tables.tasks.set_index(["machine", "task"])["solo_seconds"]
     return {
         "family": "corun",
@@ -540,17 +491,11 @@ def _static_metrics(
             "events": len(table.rate_events),
         },
         "seed": params.seed,
-        "tolerance": section.evaluate.tolerance,
-        "confidence": section.evaluate.confidence,
-        "repeatability": impact_scores.repeatability_scores(
-            valid_tables.pairs, solo, section.evaluate.tolerance
-        ),
+        "tolerance": how.tolerance,
+        "confidence": how.confidence,
+        "repeatability": impact_scores.repeatability_scores(valid_tables.pairs, solo, how.tolerance),
         "splits": {
-            design: {
-                "scheme": DESIGNS[design].scheme,
-                "folds": section.evaluate.n_folds,
-                "entries": summaries,
-            }
+            design: {"scheme": DESIGNS[design].scheme, "folds": how.n_folds, "entries": summaries}
             for design, summaries in entries.items()
         },
     }
@@ -560,14 +505,12 @@ def _evaluate_online(
     table: ImpactTable, samples: pd.DataFrame, params: Params[Corun]
 ) -> dict[str, Any] | None:
     """Write and summarise the online models' predictions of unseen co-runs; None without samples."""
-    section = params.section
+    how, trained_at = params.section.evaluate, params.section.online.trained_at
+    lengths = sorted({*params.section.online.seconds, trained_at}) if len(samples) else []
     folds = [
         fold
-        for seconds in sorted({*section.online.seconds, section.online.trained_at})
-        if len(samples)
-        for fold in SampleFold.iterate_folds(
-            samples, table.frame, seconds, section.evaluate.n_folds, params.seed
-        )
+        for seconds in lengths
+        for fold in SampleFold.iterate_folds(samples, table.frame, seconds, how.n_folds, params.seed)
     ]
     fold_predictions = side_by_side(predict_held_out, folds, params.compute, "online models of corun")
     if not fold_predictions:
@@ -576,22 +519,20 @@ def _evaluate_online(
         write_tables(PATHS.evaluated, empty)
         return None
     predictions = pd.concat(fold_predictions, ignore_index=True)
-    summary = accuracy_by_seconds(predictions, section.evaluate.tolerance).round(DIGITS)
+    summary = accuracy_by_seconds(predictions, how.tolerance).round(DIGITS)
     main = "tasks" if "tasks" in set(summary["design"]) else "random"
-    at = summary[(summary["seconds"] == section.online.trained_at) & (summary["design"] == main)]
+    at = summary[(summary["seconds"] == trained_at) & (summary["design"] == main)]
     champion = at.sort_values(["mape", "model"])["model"].iloc[0]
     # for figure 4 of the co-run paper
-    selected = predictions[["seconds", "design", "model"]].eq([section.online.trained_at, main, champion])
-    changes = event_ratios(samples, table.frame, section.online.trained_at)
-    rows = predictions[selected.all(axis=1)].merge(
-        changes, on=ONLINE_KEYS, how="left", validate="many_to_one"
-    )
+    selected = predictions[["seconds", "design", "model"]].eq([trained_at, main, champion]).all(axis=1)
+    changes = event_ratios(samples, table.frame, trained_at)
+    rows = predictions[selected].merge(changes, on=ONLINE_KEYS, how="left", validate="many_to_one")
     left = residual_plot_data(rows, rows[changes.columns.drop(ONLINE_KEYS)].to_numpy(np.float64))
     write_tables(PATHS.evaluated, {"online": predictions, "online_residuals": left})
     return {
         "design": main,
         "champion": str(champion),
-        "trained_at": section.online.trained_at,
+        "trained_at": trained_at,
         "entries": summary.to_dict("records"),
         "seeds": ONLINE,
     }

@@ -18,7 +18,7 @@ from data.tables import arrays
 from data.tables.arrays import ArraySpec
 from data.tables.files import replacing
 from data.tables.specs import Spec, Tables, as_number, with_dtypes
-from features.corun.rates import MOST, OTHERS, Placed, Solo, corun_columns, corun_matrix
+from features.corun.rates import MOST, OTHERS, Floats, Placed, Solo, corun_columns, corun_matrix
 from training.corun.estimators import arrays as impact_arrays
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import FittedImpact
@@ -59,9 +59,8 @@ class KnownTasks(Tables):
         """Return a copy with the solo runs of `others`, replacing those of the same task and machine."""
         theirs = pd.MultiIndex.from_frame(others.tasks[["machine", "task"]])
         ours = self.tasks[~pd.MultiIndex.from_frame(self.tasks[["machine", "task"]]).isin(theirs)]
-        joined = KnownTasks.join_tables(
-            [KnownTasks(ours, self.hosts), KnownTasks(others.tasks, others.hosts)]
-        )
+        parts = KnownTasks(ours, self.hosts), KnownTasks(others.tasks, others.hosts)
+        joined = KnownTasks.join_tables(parts)
         return replace(joined, hosts=joined.hosts.drop_duplicates("machine"))
 
     @property
@@ -78,10 +77,8 @@ class KnownTasks(Tables):
     @cached_property
     def tasks_by_machine(self) -> dict[str, frozenset[str]]:
         """The names of the tasks with a solo run, by machine."""
-        return {
-            str(machine): frozenset(names)
-            for machine, names in self.tasks.groupby("machine", sort=True)["task"].unique().items()
-        }
+        names = self.tasks.groupby("machine", sort=True)["task"].unique()
+        return {str(machine): frozenset(tasks) for machine, tasks in names.items()}
 
     def solo_seconds(self, machine: str, task: str) -> float:
         """Return the median solo time in seconds; NaN if the task never ran alone on this machine."""
@@ -128,7 +125,6 @@ class KnownTasks(Tables):
         return {}
 
 
-Floats = NDArray[np.float64]
 CHANGES = "changes.npz"
 _CHANGES = {"mean": ArraySpec("f", ("events",)), "covariance": ArraySpec("f", ("events", "events"))}
 
@@ -237,17 +233,11 @@ class OnlineCard(StoredCard):
         counted, moves it towards `blind_half_width`. An unknown machine (not None) doubles it, as no design
         holds machines out.
         """
-        judged = {float(name): width for name, width in self.half_widths.items()}
-        shorter = max(
-            (sample_seconds for sample_seconds in judged if sample_seconds <= seconds + 1e-9),
-            default=min(judged),
-        )
+        by_length = {float(name): width for name, width in self.half_widths.items()}
+        first = max((length for length in by_length if length <= seconds + 1e-9), default=min(by_length))
+        last = max(self.seconds, first)
         # fewer seconds never make an interval narrower
-        width = max(
-            width
-            for sample_seconds, width in judged.items()
-            if shorter <= sample_seconds <= max(self.seconds, shorter)
-        )
+        width = max(width for length, width in by_length.items() if first <= length <= last)
         width += missing * max(self.blind_half_width - width, 0.0)
         return width if machine is None or machine in self.machines else 2 * width
 
@@ -274,6 +264,5 @@ class TrainedOnline:
         if len(ratio_moments["mean"]) != len(card.events):
             message = f"{len(ratio_moments['mean'])} events; expected {len(card.events)} as in {CARD}"
             raise InputError(message, file=path, place='array "mean"')
-        return cls(
-            OnlineModel(card.events, np.array(card.coefficients), second, RatioSpread(**ratio_moments)), card
-        )
+        coefficients, spread = np.array(card.coefficients), RatioSpread(**ratio_moments)
+        return cls(OnlineModel(card.events, coefficients, second, spread), card)

@@ -8,8 +8,8 @@ the reporter with the program.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,8 @@ CURVES = "sensitivity"
 CURVE = "_data.csv"
 #: Both campaigns ran on one machine; each is named after its frequency governor.
 DEVICE = "spec-corun"
+# pandas converts numbers itself, which keeps their last digit
+_read_cells = partial(read_cells, sep=r"\s+", dtype=None, keep_default_na=True)
 NOTE = "spec-corun: events are seconds beside a load on memory, not hardware counters"
 
 
@@ -85,16 +87,11 @@ def _read_tasks(directory: Path) -> pd.DataFrame:
 def _read_pairs(path: Path, tasks: pd.DataFrame) -> pd.DataFrame:
     table = _read_table(path, PAIR_COLUMNS)
     solo = tasks.set_index("task")["solo_seconds"]
-    directions = [
-        pd.DataFrame(
-            {
-                "task": table[f"name{this}"],
-                "corunner_1": table[f"name{other}"],
-                "corun_seconds": table[f"name{this}"].map(solo) / table[f"actual{this}"],
-            }
-        )
-        for this, other in ((1, 2), (2, 1))
-    ]
+    directions = []
+    for this, other in ((1, 2), (2, 1)):
+        task, corunner = table[f"name{this}"], table[f"name{other}"]
+        seconds = task.map(solo) / table[f"actual{this}"]
+        directions.append(pd.DataFrame({"task": task, "corunner_1": corunner, "corun_seconds": seconds}))
     pairs = pd.concat(directions, ignore_index=True)
     unknown = np.flatnonzero(~pairs["task"].isin(solo.index))
     if len(unknown):
@@ -114,8 +111,3 @@ def _read_series(path: Path, *, heads: int) -> pd.Series:
     """Read a column of numbers by name, below `heads` header lines."""
     table = _read_cells(path, names=["name", "value"], skiprows=heads)
     return parse_numbers(table["value"], path).set_axis(table["name"])
-
-
-def _read_cells(path: Path, columns: tuple[str, ...] = (), **options: Any) -> pd.DataFrame:
-    # pandas converts numbers itself, which keeps their last digit
-    return read_cells(path, columns, sep=r"\s+", dtype=None, keep_default_na=True, **options)

@@ -352,9 +352,10 @@ def test_ctrl_c_during_a_prediction_leaves_the_last_answer(tmp_path, monkeypatch
 
     monkeypatch.setattr(online_watch, "predict_online", predict)
     busy = [sys.executable, "-c", "while True: pass"]
-    watched = online_watch.WatchedTask(busy, tmp_path / "solo.csv", 0.1, None, None)
     before = signal.getsignal(signal.SIGINT)
-    predictions = watched.yield_predictions(lambda _: None)
+    predictions = online_watch.yield_predictions(
+        busy, tmp_path / "solo.csv", 0.1, lambda _: None, machine=None, online=None
+    )
     assert next(predictions).impact == 1.0
     # the counts until then are predicted once more
     assert [prediction.impact for prediction in predictions] == [1.0]

@@ -8,7 +8,7 @@ import pytest
 
 from data.corun import formats as corun_formats
 from data.corun.formats import pitot, spec_corun
-from data.corun.tables import CorunTables
+from data.corun.tables import CorunTables, corunner_columns
 from data.corun.validity import CorunDecisions, decide_validity, select_engines
 from data.tables.problems import Problems
 from serving.answering import import_sources
@@ -60,7 +60,7 @@ def test_omitted_tables_and_columns_of_a_source_are_filled(tmp_path):
     assert tables.hosts.to_dict("records") == [{"machine": "m", "device": "m", "engine": "", "note": ""}]
     assert tables.samples.empty
     assert tables.events == ["faults", "switches"]
-    assert tables.corunner_fields == ["corunner_1", "corunner_2"]
+    assert corunner_columns(tables.pairs) == ["corunner_1", "corunner_2"]
     assert tables.pairs["corunner_2"].isna().tolist() == [True, False]
 
 

@@ -15,7 +15,7 @@ from features.corun.featurize import training_instances
 from features.corun.rates import Solo
 from serving.corun.online_answer import SWAPPED_LOG_ODDS, predict_online
 from training.corun.online import SampledRuns, fit_online_models, pair_runs
-from training.corun.progress import AlignedRuns, ImpactPosterior, PhaseReturns, impact_posterior
+from training.corun.progress import AlignedRuns, ImpactPosterior, count_phase_returns, impact_posterior
 from training.corun.splits import at_random, by_task
 
 RUNS = 200
@@ -123,7 +123,7 @@ def test_intervals_of_steady_programs_widen_with_their_slow_down(slower):
 def test_recurring_phases_of_a_program_are_counted(phases, times):
     natures = np.array([[float(ord(phase))] for phase in phases])
     natures += np.random.default_rng(3).normal(0, 0.01, natures.shape)
-    assert PhaseReturns.from_natures(natures).times == times
+    assert count_phase_returns(natures) == times
 
 
 def test_the_interval_narrows_with_observed_time_and_better_events():

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import ArraySpec
+from features.corun.rates import Floats
 from training.corun.estimators.contention import PARTS, ContentionRegressor
 from training.corun.estimators.fitting import FittedImpact
 from training.corun.estimators.pressure import (
@@ -44,8 +45,6 @@ from training.estimators.compiled_pipeline import (
     write_arrays,
 )
 
-Floats = NDArray[np.float64]
-
 #: The file next to ``model.skops``.
 FILE = "model.npz"
 #: Version of the file's content; other versions are not read.
@@ -57,9 +56,7 @@ _OF_PAIRS = {
     **dict.fromkeys(("shares_new_", "shares_known_", "shares_strange_"), ArraySpec("f", (PARTS,))),
 }
 _OF_PRESSURES = {
-    "tasks_": ArraySpec("U", ("tasks",)),
-    "corunners_": ArraySpec("U", ("corunners",)),
-    "machines_": ArraySpec("U", ("machines",)),
+    **{f"{names}_": ArraySpec("U", (names,)) for names in ("tasks", "corunners", "machines")},
     "sensitivity_": ArraySpec("f", ("tasks",)),
     "pressure_": ArraySpec("f", ("corunners",)),
     "shift_": ArraySpec("f", ("machines", "tasks")),
@@ -118,9 +115,8 @@ class ImpactArrays(Forest):
         for tree in (estimator.tree_ for estimator in forest.estimators_):
             trees.append(Tree.from_sklearn(tree, tree.value[:, 0, 0] * share, len(impute.statistics_)))
             gaps.append(np.zeros(tree.node_count, bool))
-        return cls(
-            **join_trees(trees), fill=impute.statistics_, base=np.array(base), gap=np.concatenate(gaps)
-        )
+        gap = np.concatenate(gaps)
+        return cls(**join_trees(trees), fill=impute.statistics_, base=np.array(base), gap=gap)
 
     def tree_log_impacts(self, x: Floats) -> Floats:
         """Return log impacts by the trees alone, shape (n_rows,); `x`, (n_rows, n_features), may have NaN."""
@@ -168,9 +164,8 @@ def read_impact_arrays(path: Path, stored: Path) -> QuickContention | None:
     """
     if not path.is_file() or not belongs_to_model(path, VERSION, stored):
         return None
-    stored_arrays = arrays.read_arrays(
-        path, {**_TREES, **_OF_PAIRS, **_OF_PRESSURES, **_SMOOTH}, optional=(*_OF_PRESSURES, *_SMOOTH)
-    )
+    optional = {**_OF_PRESSURES, **_SMOOTH}
+    stored_arrays = arrays.read_arrays(path, {**_TREES, **_OF_PAIRS, **optional}, optional)
     quick = QuickContention()
     quick.pressures_, quick.smooth_ = PressureRegressor(), SmoothRegressor()
     for part, specs in ((quick, _OF_PAIRS), (quick.pressures_, _OF_PRESSURES), (quick.smooth_, _SMOOTH)):
@@ -195,15 +190,11 @@ def _boosted_trees(member: Any, share: float) -> tuple[list[Tree], list[NDArray[
     for tree in content["gradient_booster"]["model"]["trees"]:
         left, right = (np.array(tree[f"{side}_children"], np.intp) for side in ("left", "right"))
         condition = np.array(tree["split_conditions"], np.float32)
-        trees.append(
-            Tree(
-                np.where(left == LEAF, LEAF, np.array(tree["split_indices"], np.intp)),
-                # XGBoost sends a value left if it is below the threshold; here, also if it is equal
-                np.nextafter(condition, np.float32(-np.inf)).astype(np.float64),
-                np.column_stack([right, left]),
-                condition.astype(np.float64) * share,
-            )
-        )
+        feature = np.where(left == LEAF, LEAF, np.array(tree["split_indices"], np.intp))
+        # XGBoost sends a value left if it is below the threshold; here, also if it is equal
+        threshold = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
+        values = condition.astype(np.float64) * share
+        trees.append(Tree(feature, threshold, np.column_stack([right, left]), values))
         gaps.append(np.array(tree["default_left"], bool))
     return trees, gaps, float(start[0])
 
@@ -252,12 +243,10 @@ class LogShares:
 def split_log_impacts(learned: FittedImpact, contrasts: Sequence[CorunContrast]) -> list[LogShares]:
     """Return the log impact predicted for each co-run as the average co-run's plus a share per factor.
 
-    A result's ``impact`` is ``usual`` plus the sum of ``shares``, shape (n_factors,), plus ``of_task.share``
-    and ``of_corunners.share``, those of the evidence from other co-runs; all are natural logs, and a share is
-    positive where it slows the task down. For a `ContentionRegressor` the trees' shares are exact Shapley
-    values, the smooth part's are integrated; for other models shares are averages over random orders of the
-    factors, and those of the evidence are 0. All `contrasts` have the same factors. The result for a co-run
-    does not depend on the others.
+    Shares, of shape (n_factors,), are natural logs, positive where they slow the task down. For a
+    `ContentionRegressor` the trees' shares are exact Shapley values, the smooth part's are integrated; for
+    other models shares are averages over random orders of the factors, and those of the evidence are 0. All
+    `contrasts` have the same factors. The result for a co-run does not depend on the others.
     """
     model = learned.model
     if not isinstance(model, ContentionRegressor):
@@ -339,9 +328,8 @@ def _sum_leaf_shares(
     gained = values * np.exp(logs[np.maximum(n_towards - 1, 0)] + logs[n_away] - log_total)
     lost = values * np.exp(logs[n_towards] + logs[np.maximum(n_away - 1, 0)] - log_total)
     shares = np.where(is_towards, gained.take(leaf), -lost.take(leaf))
-    totals = np.asarray(
-        np.bincount(coruns.take(leaf) * n_factors + factor, shares, count * n_factors), np.float64
-    )
+    numbers = coruns.take(leaf) * n_factors + factor
+    totals = np.asarray(np.bincount(numbers, shares, count * n_factors), np.float64)
     usual, impact = (
         trees.base + np.bincount(coruns, np.where(others == 0, values, 0.0), count)
         for others in (n_towards, n_away)
@@ -355,9 +343,8 @@ def _blend_parts(model: ContentionRegressor, way: CorunContrast, trees: LogShare
         return trees
     pressed = model.pressures_.split_log_impact(way.named)
     place, is_known = locate_words(model.pairs_, way.named.pairs)
-    by_trees, by_pressures, by_pair, by_smooth = model.shares_of(
-        by_pair=bool(is_known[0]), has_unknown_task=pressed is None
-    )
+    weights = model.shares_of(by_pair=bool(is_known[0]), has_unknown_task=pressed is None)
+    by_trees, by_pressures, by_pair, by_smooth = weights
     if pressed is None:
         by_trees, by_pressures = by_trees + by_pressures, 0.0
     usual_pressed, of_task, of_corunners = pressed or (0.0, NO_EVIDENCE, NO_EVIDENCE)
@@ -372,9 +359,8 @@ def _blend_parts(model: ContentionRegressor, way: CorunContrast, trees: LogShare
         for side, of_name in zip((of_task, of_corunners), of_names.tolist(), strict=True)
     )
     base = (by_trees + by_pair) * trees.usual + by_pressures * usual_pressed + by_smooth * usual_smooth
-    return LogShares(
-        base, base + shares.sum() + of_task.share + of_corunners.share, shares, of_task, of_corunners
-    )
+    impact = base + shares.sum() + of_task.share + of_corunners.share
+    return LogShares(base, impact, shares, of_task, of_corunners)
 
 
 def _split_any_model(learned: FittedImpact, way: CorunContrast) -> LogShares:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from features.corun.rates import Floats
 from training.corun.estimators.pressure import Named, PressureRegressor, Words, locate_words, pair_members
 from training.corun.estimators.smooth import SmoothRegressor
+from training.corun.splits import folds_of_members
+from training.estimators.catalogue import BOOSTING, FOREST, HISTOGRAMS, Params, build_estimator
 
-Floats = NDArray[np.float64]
 #: Training and test rows of each fold.
 Folds = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 #: Features, log impacts, names and sides of the training rows.
@@ -39,6 +42,16 @@ _TREES_ALONE = _SHARES[0]
 #: Number of parts that have shares.
 PARTS = _SHARES.shape[1]
 _PRESSED, _ELSEWHERE, _SMOOTH = 1, 2, 3
+
+
+def build_boosted(name: str, params: Params, seed: int, _: Any = None, **fixed: Any) -> Any:
+    """Return an unfitted estimator `name` of XGBoost with ``trees, depth, rate, child_weight, columns``.
+
+    `fixed` are further arguments of the class. KeyError if one of `params` is missing.
+    """
+    arguments = {**BOOSTING, "learning_rate": "rate"}
+    fixed = {"subsample": 0.8, "max_bin": 64, **HISTOGRAMS, **fixed}
+    return build_estimator(f"xgboost:{name}", arguments, params, seed, None, **fixed)
 
 
 @dataclass(frozen=True)
@@ -162,43 +175,24 @@ class ContentionRegressor:
         from concurrent.futures import ThreadPoolExecutor
 
         def mean_prediction(block: Floats) -> Floats:
-            return np.mean(
-                [np.asarray(member.predict(block), np.float64) for member in self.members_], axis=0
-            )
+            logs = [np.asarray(member.predict(block), np.float64) for member in self.members_]
+            return np.mean(logs, axis=0)
 
+        blocks = np.array_split(x, max(len(x) // _BLOCK, 1))
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            return np.concatenate(
-                list(threads.map(mean_prediction, np.array_split(x, max(len(x) // _BLOCK, 1))))
-            )
+            return np.concatenate(list(threads.map(mean_prediction, blocks)))
 
     def _unfitted_members(self) -> list[Any]:
-        from sklearn.ensemble import ExtraTreesRegressor
         from sklearn.impute import SimpleImputer
         from sklearn.pipeline import Pipeline
-        from xgboost import XGBRegressor
 
-        boosted = {
-            "n_estimators": self.trees,
-            "max_depth": self.depth,
-            "learning_rate": self.rate,
-            "min_child_weight": 2,
-            "subsample": 0.8,
-            "colsample_bytree": self.columns,
-            "max_bin": 64,
-            "tree_method": "hist",
-            "nthread": 1,
-            "random_state": self.seed,
-        }
-        forest = ExtraTreesRegressor(
-            self.forest,
-            min_samples_leaf=self.leaf,
-            max_features=max(self.columns, 0.3),
-            n_jobs=1,
-            random_state=self.seed,
-        )
+        boosted = partial(build_boosted, "XGBRegressor", {**vars(self), "child_weight": 2}, self.seed)
+        grown = {"trees": self.forest, "leaf": self.leaf, "features": max(self.columns, 0.3)}
+        address = "sklearn.ensemble:ExtraTreesRegressor"
+        forest = build_estimator(address, FOREST, grown, self.seed, None, n_jobs=1)
         return [
-            XGBRegressor(**boosted, objective="reg:squarederror"),
-            XGBRegressor(**boosted, objective="reg:absoluteerror"),
+            boosted(objective="reg:squarederror"),
+            boosted(objective="reg:absoluteerror"),
             Pipeline([("impute", SimpleImputer(keep_empty_features=True)), ("forest", forest)]),
         ]
 
@@ -213,9 +207,8 @@ class ContentionRegressor:
         self.shares_known_ = self.shares_strange_ = self.shares_new_
         is_repeated, pair = counts[owners[rows]] > 1, owners[rows]
         if is_repeated.sum() >= _ENOUGH:
-            others = (np.bincount(owners, logs)[pair] - logs[rows])[is_repeated] / (counts[pair] - 1)[
-                is_repeated
-            ]
+            sums = (np.bincount(owners, logs)[pair] - logs[rows])[is_repeated]
+            others = sums / (counts[pair] - 1)[is_repeated]
             self.shares_known_ = parts[is_repeated].best_shares(others, logs[rows][is_repeated], _SHARES)
         if strange:
             rows, parts = self._held_out(strange, *training)
@@ -229,9 +222,8 @@ class ContentionRegressor:
         predictions = []
         for train, test in folds:
             # about as good as all trees together, with half the rounds
-            boosted = self._unfitted_members()[0].set_params(
-                n_estimators=self.trees // 2 or 1, learning_rate=2 * self.rate
-            )
+            rounds = {"n_estimators": self.trees // 2 or 1, "learning_rate": 2 * self.rate}
+            boosted = self._unfitted_members()[0].set_params(**rounds)
             trees = np.asarray(boosted.fit(x[train], logs[train]).predict(x[test]), np.float64)
             pressures = PressureRegressor().fit(named[train], logs[train])
             smooth = SmoothRegressor(self.seed).fit(x[train], logs[train], named[train], sides)
@@ -252,10 +244,7 @@ def _hold_out_pairs(pairs: Words, owners: NDArray[np.intp], seed: int) -> Folds:
 
 def _hold_out_tasks(named: Named, seed: int) -> Folds:
     """Hold out rows with some tasks, and fit to rows without them; empty where these are too few."""
-    names_of = [pair_members(str(pair)) for pair in named.pairs]
-    names = sorted({name for row in names_of for name in row})
-    fold = dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % _FOLDS, strict=True))
-    of_rows = [{int(fold[name]) for name in row} for row in names_of]
+    of_rows = folds_of_members([pair_members(str(pair)) for pair in named.pairs], _FOLDS, seed)
     tests = [np.array([number in folds for folds in of_rows]) for number in range(_FOLDS)]
     task_folds = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
     return task_folds if all(len(train) >= _ENOUGH / 2 and len(test) for train, test in task_folds) else []

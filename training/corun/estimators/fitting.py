@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables.files import digest_of
-from features.corun.rates import CORUN, KEYS, MOST, OTHERS, OWN, Placed
+from features.corun.rates import CORUN, KEYS, MOST, OTHERS, OWN, Floats, Placed
 from training.corun.estimators.models import CATALOGUE, prepared_model
-from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, pair_members
+from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, Words, pair_members
 from training.corun.estimators.smooth import sides_of
 from training.estimators.catalogue import Params
 from training.evaluation.metrics import DIGITS, half_width, summarise_folds
-
-Floats = NDArray[np.float64]
-Words = NDArray[np.str_]
 
 #: Features of solo times that plain models take in addition to the rates.
 _TIMES = ("own_seconds", "others_seconds")
@@ -124,10 +121,8 @@ class ImpactTable:
     @cached_property
     def plain_features(self) -> tuple[str, ...]:
         """The names of the features for models other than ours: rates, solo times, machine properties."""
-        plain_names = {*self.rate_features, *_TIMES}
-        return tuple(
-            name for name in self.varying_features if name in plain_names or name.startswith(_MACHINE)
-        )
+        plain = {*self.rate_features, *_TIMES}
+        return tuple(name for name in self.varying_features if name in plain or name.startswith(_MACHINE))
 
     def model_features(self, model: str) -> tuple[str, ...]:
         """Return the names of the features that `model` takes, a name in the catalogue."""
@@ -283,9 +278,8 @@ def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
     for fold, fold_rows in rows.groupby("fold", sort=True):
         others = rows[rows["fold"] != fold]
         factor = np.exp(log_width(others if len(others) else fold_rows, confidence))
-        parts.append(
-            fold_rows.assign(low=fold_rows["predicted"] / factor, high=fold_rows["predicted"] * factor)
-        )
+        predicted = fold_rows["predicted"]
+        parts.append(fold_rows.assign(low=predicted / factor, high=predicted * factor))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -313,9 +307,8 @@ def repeatability_scores(pairs: pd.DataFrame, solo: pd.Series, tolerance: float)
     if len(compared_runs):
         impact, others = (compared_runs[name].to_numpy(np.float64) for name in ("impact", "others"))
         error = (compared_runs["impact"] / compared_runs["others"] - 1).abs()
-        ranges = Ranges.from_impacts(
-            runs["task"].to_numpy(np.str_), runs["impact"].to_numpy(np.float64), tolerance
-        )
+        impacts = runs["impact"].to_numpy(np.float64)
+        ranges = Ranges.from_impacts(runs["task"].to_numpy(np.str_), impacts, tolerance)
         tasks = compared_runs["task"].to_numpy(np.str_)
         same = ranges.range_numbers(tasks, impact) == ranges.range_numbers(tasks, others)
         scores |= accuracy_scores(error, tolerance)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from training.corun.estimators.contention import ContentionRegressor, build_boosted
 from training.estimators.catalogue import (
-    BOOSTING,
     FOREST,
-    HISTOGRAMS,
     ClassWeights,
     Model,
     OneOf,
@@ -75,8 +74,6 @@ def prepared_model(model: ImpactModel, params: Params, seed: int) -> Any:
 
 
 def _contention_model(params: Params, seed: int, _: ClassWeights | None) -> Any:
-    from training.corun.estimators.contention import ContentionRegressor
-
     return ContentionRegressor(**params, seed=seed)
 
 
@@ -84,8 +81,6 @@ def _with_preparation(space: Space) -> Space:
     return {**space, "preparation": OneOf(PREPARATIONS)}
 
 
-_XGBOOST = {**BOOSTING, "learning_rate": "rate"}
-_XGBOOST_FIXED: dict[str, Any] = {"subsample": 0.8, "max_bin": 64, **HISTOGRAMS}
 # gamma depends on the preparation, so that the three of table 1 can be compared
 _SUPPORT: dict[str, Any] = {"gamma": "scale", "cache_size": 500}
 _C = _with_preparation({"c": Real(1e-2, 30.0, log=True)})
@@ -116,8 +111,7 @@ CATALOGUE: dict[str, ImpactModel] = {
             _GROWN, in_search=_FEW,
         ),
         ImpactModel(
-            "xgboost", "XGBoost", {"trees": 300, **_BOOSTED},
-            partial(build_estimator, "xgboost:XGBRegressor", _XGBOOST, **_XGBOOST_FIXED),
+            "xgboost", "XGBoost", {"trees": 300, **_BOOSTED}, partial(build_boosted, "XGBRegressor"),
             _with_preparation({
                 "trees": Whole(100, 400),
                 "depth": Whole(2, 7),
@@ -163,7 +157,7 @@ CATALOGUE: dict[str, ImpactModel] = {
         ),
         ImpactModel(
             "xgboost-ranges", "XGBoost", _BOOSTED_RANGES,
-            partial(build_estimator, "xgboost:XGBClassifier", _XGBOOST, **_XGBOOST_FIXED),
+            partial(build_boosted, "XGBClassifier"),
             # a round of boosting grows a tree per range: few rounds, large steps
             _with_preparation({
                 "trees": Whole(5, 20),

@@ -11,9 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import AND
-from features.corun.rates import Placed
+from features.corun.rates import Floats, Placed
 
-Floats = NDArray[np.float64]
 Words = NDArray[np.str_]
 
 #: Separator of the task and its co-runners in the name of a pair.
@@ -50,24 +49,17 @@ class Named:
         return Named(self.pairs[rows], self.machines[rows])
 
 
-@dataclass(frozen=True)
 class _CorunnersOfRows:
     """`row` and `corunner` list every co-runner of every row, the cells every two co-runners of a row."""
 
-    row: NDArray[np.intp]
-    corunner: NDArray[np.intp]
-    corunner_cells: NDArray[np.intp]
-    rows_of_cells: NDArray[np.intp]
-    number: int
-
-    @classmethod
-    def from_names(cls, corunner_lists: list[list[str]], corunner_names: Words) -> _CorunnersOfRows:
-        row = np.repeat(np.arange(len(corunner_lists)), [len(names) for names in corunner_lists])
-        corunner = np.searchsorted(corunner_names, [name for names in corunner_lists for name in names])
-        memberships = pd.DataFrame({"row": row, "corunner": corunner})
+    def __init__(self, corunner_lists: list[list[str]], corunner_names: Words) -> None:
+        self.row = np.repeat(np.arange(len(corunner_lists)), [len(names) for names in corunner_lists])
+        flat = [name for names in corunner_lists for name in names]
+        self.corunner, self.number = np.searchsorted(corunner_names, flat), len(corunner_names)
+        memberships = pd.DataFrame({"row": self.row, "corunner": self.corunner})
         pairs = memberships.merge(memberships, on="row")
-        cells = pairs["corunner_x"].to_numpy() * len(corunner_names) + pairs["corunner_y"].to_numpy()
-        return cls(row, corunner, cells, pairs["row"].to_numpy(), len(corunner_names))
+        self.corunner_cells = pairs["corunner_x"].to_numpy() * self.number + pairs["corunner_y"].to_numpy()
+        self.rows_of_cells = pairs["row"].to_numpy()
 
     def total_pressure(self, pressure: Floats) -> Floats:
         return np.asarray(np.bincount(self.row, pressure[self.corunner]))
@@ -117,7 +109,7 @@ class PressureRegressor:
         tasks, corunners = _split_pairs(named.pairs)
         self.tasks_, task = np.unique(tasks, return_inverse=True)
         self.corunners_ = np.unique(np.concatenate([np.array(names, np.str_) for names in corunners]))
-        together = _CorunnersOfRows.from_names(corunners, self.corunners_)
+        together = _CorunnersOfRows(corunners, self.corunners_)
         sensitivity = np.ones(len(self.tasks_))
         pressure = np.full(len(self.corunners_), max(float(np.mean(logs)), _NEAR))
         for _ in range(_ROUNDS):

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.corun.rates import MOST, OTHERS, OWN
+from features.corun.rates import MOST, OTHERS, OWN, Floats
 from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, Words, locate_words
 
-Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
 #: The side of a column: task, co-runners, machine, or none of them.
 TASK, BESIDES, MACHINE, NOBODY = range(4)
@@ -55,9 +54,8 @@ class SideCoordinates:
     ids: tuple[Whole, ...]
 
     def __getitem__(self, rows: Whole | slice) -> SideCoordinates:
-        return SideCoordinates(
-            tuple(values[rows] for values in self.coordinates), tuple(values[rows] for values in self.ids)
-        )
+        coordinates = tuple(values[rows] for values in self.coordinates)
+        return SideCoordinates(coordinates, tuple(values[rows] for values in self.ids))
 
 
 def sides_of(columns: Sequence[str]) -> Whole:
@@ -98,9 +96,8 @@ class SmoothRegressor:
         self.centre_ = turned.mean(axis=0)
         self.mean_, self.spread_ = float(logs.mean()), float(logs.std()) or 1.0
         aims = (logs - self.mean_) / self.spread_
-        turns = [
-            _find_directions(turned - self.centre_, aims, sides == side) for side in (TASK, BESIDES, MACHINE)
-        ]
+        centred = turned - self.centre_
+        turns = [_find_directions(centred, aims, sides == side) for side in (TASK, BESIDES, MACHINE)]
         self.task_turn_, self.beside_turn_, self.machine_turn_ = turns
         self.tasks_, self.besides_, self.machines_ = (np.unique(words) for words in _names_by_side(named))
         positions = self._locate_rows(x, named)
@@ -128,24 +125,16 @@ class SmoothRegressor:
         """
         row_inputs, begin = self._transform_inputs(np.stack([row, usual])) - self.centre_
         way = row_inputs - begin
-        stored_rows = self._stored_rows
+        rows, numbers = self._stored_rows, self._locate_names(named)
+        sides = zip(self._side_directions, rows.coordinates, rows.ids, numbers, _OF_ITS_OWN, strict=True)
         task, corunner, machine = (
-            _PathSimilarity.from_path(begin @ turn, way @ turn, stored, ids == number, identity_share)
-            for turn, stored, ids, (number,), identity_share in zip(
-                self._side_directions,
-                stored_rows.coordinates,
-                stored_rows.ids,
-                self._locate_names(named),
-                _OF_ITS_OWN,
-                strict=True,
-            )
+            _PathSimilarity(begin @ turn, way @ turn, stored, ids == number, identity_share)
+            for turn, stored, ids, (number,), identity_share in sides
         )
         weights = machine.known * self.weights_
         with_task, with_corunner = 1 + task.partly_known, 1 + corunner.partly_known
-        logs = self.mean_ + self.spread_ * (
-            weights[_ENDS] * (with_task[_ENDS] * with_corunner[_ENDS] - 1 + _COMMON)
-        ).sum(axis=1)
-        base, predicted = logs.tolist()
+        ends = weights[_ENDS] * (with_task[_ENDS] * with_corunner[_ENDS] - 1 + _COMMON)
+        base, predicted = (self.mean_ + self.spread_ * ends.sum(axis=1)).tolist()
         by_task, by_corunner = weights * with_corunner, weights * with_task
         shares = np.zeros(len(row) + 2)
         shares[:-2] = way * (
@@ -179,9 +168,8 @@ class SmoothRegressor:
 
     def _locate_rows(self, x: Floats, named: Named) -> SideCoordinates:
         turned = self._transform_inputs(x) - self.centre_
-        return SideCoordinates(
-            tuple(turned @ turn for turn in self._side_directions), self._locate_names(named)
-        )
+        coordinates = tuple(turned @ turn for turn in self._side_directions)
+        return SideCoordinates(coordinates, self._locate_names(named))
 
     def _locate_names(self, named: Named) -> tuple[Whole, ...]:
         """Return the number of each row's task, co-runners and machine, as in `SideCoordinates`."""
@@ -194,27 +182,16 @@ class SmoothRegressor:
 
     def _row_similarities(self, rows: SideCoordinates) -> Floats:
         """Return the similarity of rows to the stored training rows, shape (n_rows, n_kept)."""
-        stored_rows = self._stored_rows
-        task, corunner, machine = (
-            _side_similarity(
-                rows.coordinates[side],
-                stored_rows.coordinates[side],
-                rows.ids[side],
-                stored_rows.ids[side],
-                _OF_ITS_OWN[side],
-            )
-            for side in (TASK, BESIDES, MACHINE)
-        )
+        stored = self._stored_rows
+        task, corunner, machine = (_side_similarity(rows, stored, side) for side in (TASK, BESIDES, MACHINE))
         return np.asarray(machine * (task * corunner + task + corunner + _COMMON))
 
     def _fit_weights(self, positions: SideCoordinates, aims: Floats) -> Floats:
-        root = np.linalg.cholesky(
-            self._row_similarities(self._stored_rows) + 1e-6 * np.eye(len(self.task_at_))
-        )
+        similarities = self._row_similarities(self._stored_rows)
+        root = np.linalg.cholesky(similarities + 1e-6 * np.eye(len(similarities)))
         blocks = [slice(start, start + _BLOCK) for start in range(0, len(aims), _BLOCK)]
-        looked = np.concatenate(
-            [np.linalg.solve(root, self._row_similarities(positions[b]).T).T for b in blocks]
-        )
+        parts = [np.linalg.solve(root, self._row_similarities(positions[b]).T).T for b in blocks]
+        looked = np.concatenate(parts)
         trusted = np.ones(len(aims))
         for _ in range(_ROUNDS):
             inner = np.linalg.inv((looked.T * trusted) @ looked / _NOISE + np.eye(looked.shape[1]))
@@ -228,9 +205,8 @@ class SmoothRegressor:
 
 
 def _names_by_side(named: Named) -> tuple[Words, Words, Words]:
-    parted = np.array([str(pair).partition(PAIR_SEPARATOR)[::2] for pair in named.pairs], np.str_).reshape(
-        -1, 2
-    )
+    parts = [str(pair).partition(PAIR_SEPARATOR)[::2] for pair in named.pairs]
+    parted = np.array(parts, np.str_).reshape(-1, 2)
     return parted[:, 0], parted[:, 1], named.machines
 
 
@@ -258,36 +234,28 @@ def _find_directions(centred: Floats, aims: Floats, on_side: NDArray[np.bool_]) 
     return np.asarray(turn * (tells / tells.max()) ** 2)
 
 
-def _side_similarity(
-    rows: Floats, stored: Floats, row_ids: Whole, stored_ids: Whole, identity_share: float
-) -> Floats:
-    far = (rows**2).sum(axis=1)[:, None] + (stored**2).sum(axis=1) - 2 * rows @ stored.T
+def _side_similarity(rows: SideCoordinates, stored: SideCoordinates, side: int) -> Floats:
+    x, y, identity_share = rows.coordinates[side], stored.coordinates[side], _OF_ITS_OWN[side]
+    far = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2 * x @ y.T
     alike = np.mean([np.exp(-np.maximum(far, 0) / (2 * length**2)) for length in _LENGTHS], axis=0)
-    return np.asarray((1 - identity_share) * alike + identity_share * (row_ids[:, None] == stored_ids))
+    is_same = rows.ids[side][:, None] == stored.ids[side]
+    return np.asarray((1 - identity_share) * alike + identity_share * is_same)
 
 
-@dataclass(frozen=True)
 class _PathSimilarity:
     """The similarity to stored rows on one side, at `_POINTS` of a straight path.
 
-    `points` has the shape (n_points, n_directions), `stored` (n_kept, n_directions); `same`, shape (n_kept,),
-    flags the stored rows with the name of the path's end. `alike`, the similarity without names, and
-    `slopes`, its decrease by half the squared distance, have the shape (n_points, n_kept).
+    The path has a `begin` and the `way` to its end, both (n_directions,); `stored` has the shape (n_kept,
+    n_directions); `same`, shape (n_kept,), flags the stored rows with the name of the path's end. `alike`,
+    the similarity without names, and `slopes`, its decrease by half the squared distance, have the shape
+    (n_points, n_kept).
     """
 
-    points: Floats
-    stored: Floats
-    same: NDArray[np.bool_]
-    identity_share: float
-    alike: Floats
-    slopes: Floats
-
-    @classmethod
-    def from_path(
-        cls, begin: Floats, way: Floats, stored: Floats, same: NDArray[np.bool_], identity_share: float
-    ) -> _PathSimilarity:
-        """Return the similarities along a path: its begin and the way to its end, both (n_directions,)."""
-        points = begin + _POINTS[:, None] * way
+    def __init__(
+        self, begin: Floats, way: Floats, stored: Floats, same: NDArray[np.bool_], identity_share: float
+    ) -> None:
+        self.points, self.stored = begin + _POINTS[:, None] * way, stored
+        self.same, self.identity_share = same, identity_share
         # on a path without length, one point is computed for all
         at = _POINTS[:, None] if way.any() else _POINTS[:1, None]
         gaps = begin - stored
@@ -307,9 +275,7 @@ class _PathSimilarity:
         scale = (1 - identity_share) / len(_LENGTHS)
         alike *= scale
         slopes *= scale
-        return cls(
-            points, stored, same, identity_share, np.broadcast_to(alike, (len(_POINTS), len(stored))), slopes
-        )
+        self.alike, self.slopes = np.broadcast_to(alike, (len(_POINTS), len(stored))), slopes
 
     @property
     def known(self) -> Floats:
