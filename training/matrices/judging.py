@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -12,7 +12,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY, MatrixTables, incomparable_pairs
-from data.matrices.validity import first_broken, unit_changes, unjudgeable_pairs
+from data.matrices.validity import first_broken, unit_notes, unjudgeable_pairs
 from data.tables.problems import Problems, nearest_name
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ class MatrixVerdict:
     reason: str
     baseline_runs: int
     target_runs: int
-    invalid_runs: tuple[InvalidRun, ...]
+    invalid_runs: tuple[InvalidRun, ...] = ()
     attributions: tuple[Attribution, ...] = ()
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,19 +179,24 @@ def judge_tables(
     whole = np.array([not reasons[pair] for pair in runs["pair_id"].to_numpy(object)], bool)
     chosen = is_valid & whole
     valid_tables = matched if chosen.all() else matched.select_runs(chosen)
-    answers = _engine_fields(trained, valid_tables, n_attributions, watch)
-    notes_of_pairs = _unit_notes(valid_tables)
+    answers, notes_of_pairs = dict[str, dict[str, Any]](), defaultdict[str, list[str]](list)
+    for pair_id, note in unit_notes(valid_tables, valid_tables.raw_metrics):
+        notes_of_pairs[pair_id].append(note)
+    if not valid_tables.runs.empty:
+        explained = trained.engine.explain_pairs(valid_tables, n_attributions)
+        for answer in watch(explained, len(valid_tables.pair_sides.names)):
+            verdict = "fail" if answer.abnormal else "pass"
+            answers[answer.pair_id] = answer._asdict() | {"verdict": verdict}
     verdicts = (
         MatrixVerdict(
-            pair_id=pair.pair_id,
             workload=pair.workload,
             group=pair.group,
             reason=reasons[pair.pair_id] or ("" if pair.pair_id in answers else NO_ANSWER),
             baseline_runs=pair.valid[SIDES[0]],
             target_runs=pair.valid[SIDES[1]],
             invalid_runs=tuple(pair.invalid),
-            notes=tuple(notes_of_pairs.get(pair.pair_id, ())),
-            **answers.get(pair.pair_id, {}),
+            notes=tuple(notes_of_pairs[pair.pair_id]),
+            **answers.get(pair.pair_id, {"pair_id": pair.pair_id}),
         )
         for pair in _pairs_of_runs(runs, invalid)
     )
@@ -243,33 +248,3 @@ def _find_invalid_runs(trained: TrainedEngine, tables: MatrixTables) -> list[Inv
             if path is not None:
                 invalid[row] = InvalidRun(names[row], sides[row], "tree", "", path)
     return invalid
-
-
-def _engine_fields(
-    trained: TrainedEngine, valid_tables: MatrixTables, count: int, watch: Watch
-) -> dict[str, dict[str, Any]]:
-    if valid_tables.runs.empty:
-        return {}
-    return {
-        verdict.pair_id: {
-            "group_used": verdict.group_used,
-            "verdict": "fail" if verdict.abnormal else "pass",
-            "probability": verdict.probability,
-            "threshold": verdict.threshold,
-            "attributions": verdict.attributions,
-        }
-        for verdict in watch(
-            trained.engine.explain_pairs(valid_tables, count), len(valid_tables.pair_sides.names)
-        )
-    }
-
-
-def _unit_notes(valid_tables: MatrixTables) -> dict[str, list[str]]:
-    notes: dict[str, list[str]] = {}
-    if valid_tables.runs.empty:
-        return notes
-    changes = unit_changes(valid_tables, valid_tables.raw_metrics)
-    for change in changes.itertuples() if len(changes) else ():
-        note = f"{change.metric} is {change.ratio:.6g} times its baseline; is it in another unit?"
-        notes.setdefault(str(change.pair_id), []).append(note)
-    return notes

@@ -13,11 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from data.deferred import pd
 from data.errors import InputError
-from data.matrices.tables import MatrixTables, StackedSides
+from data.matrices.tables import Floats, MatrixTables, StackedSides
 from data.tables.specs import as_number, read_table
 
 KNOWN = {"cause": "str", "run": "int64", "second": "int64", "abnormal": "bool"}
@@ -67,7 +66,7 @@ def _read_file(path: Path) -> MatrixTables:
 
 def _measurement_pairs(
     seconds: pd.DataFrame, metrics: list[str], draw: np.random.Generator
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], bool]]:
+) -> Iterator[tuple[Floats, Floats, bool]]:
     """Yield baseline, target and whether the target is abnormal, for each measurement of one run.
 
     Arrays have the shape (n_windows, n_metrics).

@@ -67,10 +67,8 @@ def _pair_rows(rows: int, issues: int, directory: Path) -> Iterator[tuple[list[i
     """
     normal = (rows - issues * BASELINE) // (BASELINE + TARGET)
     if normal < 0:
-        message = (
-            f"has {rows} rows, which make {rows // BASELINE} baselines; expected {issues}, one per issue"
-        )
-        raise InputError(message, file=directory / "noissue" / FILE)
+        message = f"has {rows} rows, which make {rows // BASELINE} baselines"
+        raise InputError(f"{message}; expected {issues}, one per issue", file=directory / "noissue" / FILE)
     starts = np.linspace(0, rows - TARGET, normal).astype(int) if normal else np.zeros(0, int)
     targets = [list(range(start, start + TARGET)) for start in starts]
     free = np.setdiff1d(np.arange(rows), np.concatenate([*targets, []]))
