@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import cycle, product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -388,5 +389,5 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     busy = made.runs[validity.CPU_OTHERS].dropna()
     others_busy = round(float(busy.median()), 1) if len(busy) else None
     foreign = sorted(entry.foreign for entry in entries)
-    loads = {"lacking": lacking, "foreign": foreign, "others_busy": others_busy}
+    loads: dict[str, Any] = {"lacking": lacking, "foreign": foreign, "others_busy": others_busy}
     return session.write_results(path, suite, made, measured=len(entries), **loads)

@@ -109,14 +109,20 @@ class MatrixTables(Tables):
         columns = [column not in RUN_DTYPES for column in self.runs.columns]
         return self.runs.iloc[:, np.flatnonzero(columns)].to_numpy(np.float64)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers of ``groups, workloads, pairs, runs, raw_metrics, summary_metrics``."""
+        counts = {f"{name}s": self.runs[name].nunique() for name in ("group", "workload")}
+        counts |= {"pairs": self.runs["pair_id"].nunique(), "runs": len(self.runs)}
+        return counts | {"raw_metrics": len(self.raw_metrics), "summary_metrics": len(self.summary_metrics)}
+
     def describe_counts(self) -> str:
         """Return a text such as "6 runs of 1 workloads in 1 groups, 1 pairs, 9 raw and 2 summary metrics"."""
-        counts = self.runs[["workload", "group", "pair_id"]].nunique()
-        return (
-            f"{len(self.runs)} runs of {counts['workload']} workloads in {counts['group']} groups, "
-            f"{counts['pair_id']} pairs, {len(self.raw_metrics)} raw and {len(self.summary_metrics)} "
-            "summary metrics"
+        text = (
+            "{runs} runs of {workloads} workloads in {groups} groups, {pairs} pairs, {raw_metrics} raw and "
+            "{summary_metrics} summary metrics"
         )
+        return text.format(**self.counts)
 
     @classmethod
     def from_frames(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
@@ -248,11 +254,23 @@ class PairSides:
         """The matrix of each run, shape (n_runs,): 2 * pair for the baseline, 2 * pair + 1 for the target."""
         return 2 * self.pair + self.target
 
+    @property
+    def first_rows(self) -> Whole:
+        """The row of each pair's first run of the target, else of the baseline, shape (n_pairs,)."""
+        order = np.lexsort((~self.target, self.pair))
+        return order[np.searchsorted(self.pair[order], np.arange(len(self.names)))]
+
+    def count_runs(self, chosen: Flags | slice = slice(None)) -> Whole:
+        """Return the numbers of runs of baseline and target, shape (n_pairs, 2), of all runs or of a mask."""
+        counts = np.bincount(self.matrix_index[chosen], minlength=len(SIDES) * len(self.names))
+        return counts.reshape(-1, len(SIDES))
+
 
 class StackedSides:
-    """Builds the table of runs from matrices with the same metrics."""
+    """Builds the table of runs from matrices with the same metrics; ``causes`` has those of `add_pair`."""
 
     def __init__(self, metrics: Sequence[str]) -> None:
+        self.causes: list[dict[str, str]] = []
         self._metrics = list(metrics)
         self._about: list[dict[str, Any]] = []
         self._values = [np.zeros((0, len(self._metrics)))]
@@ -266,6 +284,15 @@ class StackedSides:
         self._about += [{"run_id": name, "pair_id": pair, "side": side, **metadata} for name in names]
         self._values.append(values)
         return names
+
+    def add_pair(
+        self, pair: str, baseline: Floats, target: Floats, cause: str | None, **metadata: Any
+    ) -> None:
+        """Add a normal baseline, and a target that is abnormal by `cause` (None: normal)."""
+        self.add_side(baseline, pair, "baseline", version="reference", abnormal=False, **metadata)
+        about = {"version": "observed", "abnormal": cause is not None, **metadata}
+        names = self.add_side(target, pair, "target", **about)
+        self.causes += [{"run_id": name, "cause": cause} for name in names if cause is not None]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table of runs: one row per added run, its names and metadata, then the metrics."""

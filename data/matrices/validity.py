@@ -311,17 +311,14 @@ def unjudgeable_pairs(runs: pd.DataFrame, is_kept: Flags) -> pd.Series:
     `is_kept`, shape (n_runs,), flags the usable rows of `runs`. A pair needs `BASELINE_RUNS` (2) of them in
     the baseline and one in the target. The pairs are in the order of their first runs.
     """
-    pair_sides, side = PairSides.from_runs(runs), runs["side"].to_numpy(object)
-    pair, names = pair_sides.pair, pair_sides.names
-    pair_reasons = [""] * len(names)
-    for name, needed in zip(SIDES, (BASELINE_RUNS, 1), strict=True):
-        here = side == name
-        valid = np.bincount(pair[here & is_kept], minlength=len(names))
-        total = np.bincount(pair[here], minlength=len(names))
+    sides = PairSides.from_runs(runs)
+    reasons = [""] * len(sides.names)
+    counts = zip(SIDES, (BASELINE_RUNS, 1), sides.count_runs(is_kept).T, sides.count_runs().T, strict=True)
+    for name, needed, valid, total in counts:
         for at in np.flatnonzero(valid < needed):
             number = f"{valid[at]} valid of {total[at]} {name} run{'' if total[at] == 1 else 's'}"
-            pair_reasons[at] = pair_reasons[at] or f"has {number}; expected at least {needed}"
-    return pd.Series(pair_reasons, pd.Index(names, name="pair_id"), dtype="str")
+            reasons[at] = reasons[at] or f"has {number}; expected at least {needed}"
+    return pd.Series(reasons, pd.Index(sides.names, name="pair_id"), dtype="str")
 
 
 def _decision_warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[str]) -> Iterator[str]:

@@ -58,12 +58,10 @@ class MatrixPairs:
 
         `scaled`: the metrics in scaled values (`MetricStatistics.scale_values`), shape (n_runs, n_metrics).
         """
-        pair, side, pairs = tables.pair_sides.pair, tables.pair_sides.target, len(tables.pair_sides.names)
-        order = np.lexsort((np.arange(len(pair)), ~side, pair))
-        first = order[np.searchsorted(pair[order], np.arange(pairs))]
-        statistics = summarise_groups(side * pairs + pair, scaled, 2 * pairs)
+        sides, pairs = tables.pair_sides, len(tables.pair_sides.names)
+        statistics = summarise_groups(sides.target * pairs + sides.pair, scaled, 2 * pairs)
         middles, spreads, counts = (table.reshape(2, pairs, scaled.shape[1]) for table in statistics)
-        return cls(describe_runs(tables.runs, first), middles, spreads, counts)
+        return cls(describe_runs(tables.runs, sides.first_rows), middles, spreads, counts)
 
     @property
     def median_difference(self) -> Floats:
@@ -272,7 +270,7 @@ def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows
     Columns are ``baseline <metric>``, then ``target <metric>``. Gaps and infinite values are filled with the
     training median. The label ``y`` is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
     """
-    target, baseline = _baseline_partners(tables.runs)
+    target, baseline = _baseline_partners(tables)
     filled = fill_gaps(tables, statistics)
     columns = tuple(f"{side} {metric}" for side in SIDES for metric in statistics.metrics)
     x = np.hstack([filled[baseline], filled[target]])
@@ -289,7 +287,7 @@ def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Ro
     unit in `middle_and_unit`) if that is larger; they are cut at ``+-MOST_PER_CENT`` (a million), and 0 where
     a value is missing or infinite on either side.
     """
-    target, baseline = _baseline_partners(tables.runs)
+    target, baseline = _baseline_partners(tables)
     values = _finite_values(tables, statistics.metrics)
     base = values[baseline]
     x = 100 * (values[target] - base) / np.maximum(np.abs(base), statistics.units)
@@ -421,22 +419,18 @@ def pair_labels(tables: MatrixTables) -> Floats:
 
     Shape (n_pairs,), in the order of the pairs' first runs.
     """
-    sides, flagged = tables.pair_sides, abnormal_flags(tables.runs)
-    targets = (sides.target & (flagged == label) for label in (0, 1))
-    normal, abnormal = (np.bincount(sides.pair, chosen, len(sides.names)) > 0 for chosen in targets)
+    flagged = abnormal_flags(tables.runs)
+    normal, abnormal = (tables.pair_sides.count_runs(flagged == label)[:, 1] > 0 for label in (0, 1))
     return np.where(abnormal, 1.0, np.where(normal, 0.0, np.nan))
 
 
-def _baseline_partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:
+def _baseline_partners(tables: MatrixTables) -> tuple[Whole, Whole]:
     """Return the row of each target run that has a baseline, and of the baseline run of the same number."""
-    of_baseline = (runs["side"] == SIDES[0]).to_numpy()
-    number = runs.groupby(["pair_id", "side"]).cumcount().to_numpy()
-    pair, _ = pd.factorize(runs["pair_id"])
-    sizes = np.bincount(pair[of_baseline], minlength=int(pair.max(initial=-1)) + 1)
-    rows = np.flatnonzero(of_baseline)
-    rows = rows[np.lexsort((number[rows], pair[rows]))]
-    starts = np.cumsum(sizes) - sizes
-    target = np.flatnonzero(~of_baseline & (sizes[pair] > 0))
+    number = tables.runs.groupby(["pair_id", "side"]).cumcount().to_numpy()
+    sides, sizes = tables.pair_sides, tables.pair_sides.count_runs()[:, 0]
+    pair, rows = sides.pair, np.flatnonzero(~sides.target)
+    rows, starts = rows[np.argsort(pair[rows], kind="stable")], np.cumsum(sizes) - sizes
+    target = np.flatnonzero(sides.target & (sizes[pair] > 0))
     return target, rows[starts[pair[target]] + number[target] % sizes[pair[target]]]
 
 

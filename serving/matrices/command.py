@@ -185,8 +185,4 @@ def imported(
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
     tables = select_workloads(reading.tables, include, exclude) if include or exclude else reading.tables
     tables.write(directory)
-    columns = {"groups": "group", "workloads": "workload", "pairs": "pair_id"}
-    rows = {name: tables.runs[column].nunique() for name, column in columns.items()}
-    rows |= {"runs": len(tables.runs), "raw_metrics": len(tables.raw_metrics)}
-    rows |= {"summary_metrics": len(tables.summary_metrics)}
-    return Counts(rows, reading.skipped)
+    return Counts(tables.counts, reading.skipped)

@@ -367,9 +367,9 @@ def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opini
 
 def _judge_complete(request: MatricesRequest, served: Engine) -> MatricesAnswer:
     """Judge complete pairs; InputError if the model cannot use their metrics."""
-    if not request.pairs:
-        return MatricesAnswer(model=served.ref.model_answer, verdicts=[], notes=[])
-    tables = stack_pairs(request.model_copy(update={"pairs": _with_distinct_ids(request.pairs)}))
+    # ids may be repeated
+    numbered = [pair.model_copy(update={"pair_id": str(place)}) for place, pair in enumerate(request.pairs)]
+    tables = stack_pairs(request.model_copy(update={"pairs": numbered}))
     judged = judge_tables(matrix_formats.judgeable_runs(tables, NAME, Problems()).tables, served)
     verdicts = map(_under_id, judged.verdicts, (pair.pair_id for pair in request.pairs))
     return judged.model_copy(update={"verdicts": list(verdicts)})
@@ -377,25 +377,11 @@ def _judge_complete(request: MatricesRequest, served: Engine) -> MatricesAnswer:
 
 def _under_id(verdict: MatrixVerdictAnswer, pair_id: str) -> MatrixVerdictAnswer:
     """Return a copy with another id of the pair, also in the ids of its runs."""
-    if verdict.pair_id == pair_id:
-        return verdict
     runs = [
         run.model_copy(update={"run_id": f"{pair_id}{run.run_id.removeprefix(verdict.pair_id)}"})
         for run in verdict.invalid_runs
     ]
     return verdict.model_copy(update={"pair_id": pair_id, "invalid_runs": runs})
-
-
-def _with_distinct_ids(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return copies with distinct ids: a second "a" becomes "a #2"."""
-    taken, distinct = {pair.pair_id for pair in pairs}, dict[str, Pair]()
-    for pair in pairs:
-        name, number = pair.pair_id, 1
-        while name in distinct or (number > 1 and name in taken):
-            number += 1
-            name = f"{pair.pair_id} #{number}"
-        distinct[name] = pair.model_copy(update={"pair_id": name})
-    return list(distinct.values())
 
 
 def _invalid_verdict(pair: Pair, reason: str) -> MatrixVerdictAnswer:

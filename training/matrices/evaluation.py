@@ -298,16 +298,15 @@ def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.
         (figure, fit.engine.cell.model, fit.engine.cell.scheme.grouping, x, answers.vectors, answers.seconds)
         for (figure, x, fit), answers in zip(points, fitted, strict=True)
     ).set_axis([*keys, "counts", "seconds"], axis="columns")
-    curves, times = [], []
+    curves = []
     for key, of_folds in rows.groupby(keys, sort=True):
         counts, about = list(of_folds["counts"]), dict(zip(keys, key, strict=True))
         accuracy = add_mistakes(counts).balanced_accuracy
         scores = {"balanced_accuracy": accuracy, "spread": accuracy_spread(counts)}
         curves.append({**about, "folds": len(counts), **scores})
-        if about["figure"] == DIMENSION:
-            seconds = of_folds["seconds"].mean()
-            times.append({"model": about["model"], "dimensions": int(about["x"]), "seconds": seconds})
-    return pd.DataFrame(curves), pd.DataFrame(times)
+    timed = rows[rows["figure"] == DIMENSION].astype({"x": "int64"}).rename(columns={"x": "dimensions"})
+    times = timed.groupby(["model", "dimensions"], as_index=False)["seconds"].mean()
+    return pd.DataFrame(curves), times
 
 
 def _curve_settings(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from data.matrices.tables import SIDES, Floats, MatrixTables, Whole
+from data.matrices.tables import Floats, MatrixTables, Whole
 from features.matrices.forms import (
     FLOOR,
     PAIRS,
@@ -98,11 +98,10 @@ def _with_groups(tables: MatrixTables, group: object) -> MatrixTables:
 
 def _baseline_medians(tables: MatrixTables, scales: MetricStatistics) -> tuple[Floats, pd.Index]:
     """Return the scaled median of each pair's baseline (its target, if it has none), and the pairs."""
-    runs = tables.runs
-    scaled = scales.scale_values(fill_gaps(tables, scales))
-    has_baseline = (runs["side"] == SIDES[0]).groupby(runs["pair_id"]).transform("any")
-    chosen = ((runs["side"] == SIDES[0]) | ~has_baseline).to_numpy(bool)
-    middles = pd.DataFrame(scaled[chosen]).groupby(runs["pair_id"].to_numpy()[chosen], sort=False).median()
+    scaled, sides = scales.scale_values(fill_gaps(tables, scales)), tables.pair_sides
+    chosen = ~sides.target | (sides.count_runs()[sides.pair, 0] == 0)
+    pairs = tables.runs["pair_id"].to_numpy()[chosen]
+    middles = pd.DataFrame(scaled[chosen]).groupby(pairs, sort=False).median()
     return middles.to_numpy(), middles.index
 
 

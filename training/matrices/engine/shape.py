@@ -161,10 +161,8 @@ def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tabl
 
 def with_both_sides(tables: MatrixTables) -> MatrixTables:
     """Return the tables with only those pairs that have runs of both sides; `tables` itself if all have."""
-    pair, target, pairs = tables.pair_sides.pair, tables.pair_sides.target, len(tables.pair_sides.names)
-    baselines, targets = (np.bincount(pair[side], minlength=pairs) for side in (~target, target))
-    whole = (baselines > 0) & (targets > 0)
-    return tables if whole.all() else tables.select_runs(whole[pair])
+    has_both = np.asarray(tables.pair_sides.count_runs().all(axis=1))
+    return tables if has_both.all() else tables.select_runs(has_both[tables.pair_sides.pair])
 
 
 def drop_invalid_runs(tables: MatrixTables) -> MatrixTables:

@@ -149,10 +149,10 @@ def run_deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
 
 def _pairs_by_size(run_places: PairSides) -> Iterator[tuple[Whole, Whole]]:
     """Yield the rows of both sides, shape (n_pairs, n_runs) each, for pairs with equal numbers of runs."""
-    place, n_matrices = run_places.matrix_index, len(SIDES) * len(run_places.names)
-    order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=n_matrices)
+    order, counts = np.argsort(run_places.matrix_index, kind="stable"), run_places.count_runs()
+    sizes = counts.ravel()
     starts = np.cumsum(sizes) - sizes
-    _, kind = np.unique(sizes.reshape(-1, len(SIDES)), axis=0, return_inverse=True)
+    _, kind = np.unique(counts, axis=0, return_inverse=True)
     for number in range(int(kind.max(initial=-1)) + 1):
         sides = 2 * np.flatnonzero(kind == number)[:, None] + np.arange(len(SIDES))
         baseline, target_rows = (
