@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -151,13 +151,8 @@ def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
         wrong, numbers = rows["kind"] != "", rows[["runs", "rejected"]]
         (invalid, caught), (valid, alarms) = (numbers[flags].sum().tolist() for flags in (wrong, ~wrong))
         counts = Mistakes(invalid + valid, invalid, alarms, invalid - caught)
-        summaries[str(name)] = {
-            "runs": counts.cases,
-            "invalid": counts.abnormal,
-            "false_positive": counts.false_positive,
-            "false_negative": counts.false_negative,
-            "balanced_accuracy": round(counts.balanced_accuracy, 6),
-        }
+        named = zip(("runs", "invalid", "false_positive", "false_negative"), astuple(counts), strict=True)
+        summaries[str(name)] = dict(named) | {"balanced_accuracy": round(counts.balanced_accuracy, 6)}
     return summaries
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -34,6 +34,8 @@ LEARNED = 20_000
 #: Up to this number of rows, the weight of a group's own classifier is searched; with more, it decides alone.
 SHARED = 2_000
 SHARES = (0.0, 0.5, 1.0)
+#: A trial's parameters and score, and if there was one, which rows were held out, and their log-odds.
+Trialled: TypeAlias = tuple[dict[str, Any], float, tuple[Flags, Floats] | None]
 #: The numbers of components that are tried fall by this factor from the largest allowed to `FEWEST`.
 HALF, FEWEST = 0.5, 4
 RATES = (0.05, 1.0)
@@ -198,16 +200,15 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
     if parts is None:
         return SearchResult(start, Calibration(), Calibration(), float("nan"))
     turns = range(PARTS if len(cases.y) <= TURNS else 1)
-    best = Trialled(start, float("nan"))
+    best: Trialled = (start, float("nan"), None)
     if question.searched_names and trials > 0:
         best = _best_trial(question, parts, turns, trials)
-    params, score = best.params, best.score
+    params, score, found = best
     if not question.scheme.balance:
         return SearchResult(params, Calibration(), Calibration(), score)
     last = range(PARTS if len(cases.y) <= CALIBRATED else 1)
     as_in_search = last == turns and len(cases.y) <= LEARNED and not question.model.in_search
-    held_out = best.held_out if as_in_search else None
-    tested, odds = held_out or _held_out(question, params, parts, last)
+    tested, odds = (found if as_in_search else None) or _held_out(question, params, parts, last)
     of_rows = Calibration.from_log_odds(cases.y[tested], odds)
     pairs = _odds_of_pairs(cases, tested, odds)
     every = pd.concat([pairs, *_without_causes(question, params, parts)])
@@ -280,15 +281,6 @@ def split_in_thirds(cases: Cases, seed: int) -> Whole | None:
     return thirds_of if has_both_labels else None
 
 
-@dataclass(frozen=True)
-class Trialled:
-    """A trial: its parameters, its score, which rows were held out, and their log-odds."""
-
-    params: dict[str, Any]
-    score: float
-    held_out: tuple[Flags, Floats] | None = None
-
-
 def _best_trial(question: SearchInput, parts: Whole, turns: Collection[int], trials: int) -> Trialled:
     from optuna.pruners import MedianPruner
 
@@ -311,7 +303,7 @@ def _best_trial(question: SearchInput, parts: Whole, turns: Collection[int], tri
             trial.report(score, turn)
             if turn != max(turns) and trial.should_prune():
                 return None
-        tried[trial.number] = Trialled(params, score, (tested, odds[tested]))
+        tried[trial.number] = params, score, (tested, odds[tested])
         return score
 
     pruner = MedianPruner(n_startup_trials=1, n_warmup_steps=0)
