@@ -15,7 +15,7 @@ from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.limits import MOST_METRICS
 from data.matrices.suite import INVALID_KINDS
-from data.matrices.tables import MatrixTables, select_workloads
+from data.matrices.tables import MatrixTables, PairSides, select_workloads
 from data.matrices.validity import MatrixDecisions, decide_validity, first_broken
 from serving.answering import import_sources
 from tests.data.matrices.rows import pair, run, small
@@ -70,6 +70,16 @@ def test_repeated_runs_and_incomparable_sides_are_refused(tmp_path):
     assert refusal(read, small(*other), tmp_path) == f'pair "sort 1": baseline and target {differing}'
     one = [row | {"version": "v0"} for row in other]
     assert len(read(small(*one), tmp_path).tables.runs) == 12
+
+
+def test_runs_of_pairs_are_counted_by_side_and_mask():
+    rows = [("b", "baseline"), ("a", "baseline"), ("b", "target"), ("b", "target"), ("a", "baseline")]
+    sides = PairSides.from_runs(pd.DataFrame(rows, columns=["pair_id", "side"]))
+    assert sides.names.tolist() == ["b", "a"]
+    assert sides.count_runs().tolist() == [[1, 2], [2, 0]]
+    assert sides.count_runs(np.array([False, True, True, False, False])).tolist() == [[0, 1], [1, 0]]
+    # a pair without a target has the first run of its baseline
+    assert sides.first_rows.tolist() == [2, 1]
 
 
 def test_missing_sides_and_tables_without_runs_are_refused(tmp_path):
