@@ -327,8 +327,8 @@ def _gain_title(curves: Sequence[Curve], best: str, without: str) -> str:
 
 def _dimensions_title(curves: Sequence[Curve]) -> str:
     top = max(curves, key=lambda line: max(line.accuracy))
-    best, places = top.best_index, range(len(top.x))
-    enough = next(place for place in places if place == best or not top.differs_at(best, top, place))
+    best, points = top.best_index, range(len(top.x))
+    enough = next(place for place in points if place == best or not top.differs_at(best, top, place))
     others = [line for line in curves if line is not top and not top.differs_at(best, line, line.best_index)]
     if others:
         names = join_names([top.name, *(line.name for line in others)])
