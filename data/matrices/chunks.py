@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,28 +32,18 @@ _CHUNK, _FILES = "chunk of the table", "runs-{i}.parquet"
 METRICS_FILE = "metrics.parquet"
 
 
-@dataclass(frozen=True)
-class Chunks:
-    """Files of whole pairs of whole test cases of one group, sorted by group and test case.
+def split_into_chunks(
+    source: Path, directory: Path, runs: int = RUNS
+) -> tuple[tuple[Path, ...], pd.DataFrame]:
+    """Write the runs of `source` to `directory` in chunks of up to `runs` rows.
 
-    ``workloads`` has one row per test case, ``workload, group, chunk``, in the order of the source. A pair
-    belongs to the test case and the group of its target. ``rows`` is the number of runs.
-    """
-
-    files: tuple[Path, ...]
-    workloads: pd.DataFrame
-    rows: int
-
-
-def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks:
-    """Write the runs of `source` to `directory` in chunks of up to `runs` rows, and return the chunks.
-
-    The result has their ``files``, ``workloads`` (``workload, group, chunk``) and the number of ``rows``.
-    `source` is as for `open_runs`. A chunk has whole test cases of one group, and more than `runs` rows only
-    if it is a single test case; its rows keep the order of the source. Each chunk is a file in its own
-    subdirectory of `directory` (``0``, ``1``, ...), which replaces earlier files there. At most about 256 MB
-    of rows, and four columns of all runs, are in memory. InputError as of `open_runs`, or if a file is
-    damaged, there are no runs, or a run does not have a pair, a side, a workload or a group.
+    Returns the files, sorted by group and test case, and a table with a row per test case, ``workload,
+    group``, in the order of the source. `source` is as for `open_runs`. A chunk has whole pairs of whole test
+    cases of one group (a pair belongs to those of its target), and more than `runs` rows only if it is a
+    single test case; its rows keep the order of the source. Each chunk is a file in its own subdirectory of
+    `directory` (``0``, ``1``, ...), which replaces earlier files there. At most about 256 MB of rows, and
+    four columns of all runs, are in memory. InputError as of `open_runs`, or if a file is damaged, there are
+    no runs, or a run does not have a pair, a side, a workload or a group.
     """
     opened = open_runs(source)
     try:
@@ -80,8 +70,7 @@ def split_into_chunks(source: Path, directory: Path, runs: int = RUNS) -> Chunks
         existing_data_behavior="delete_matching",
     )
     files = tuple(directory / str(number) / _FILES.format(i=0) for number in range(count))
-    workloads = homes.assign(chunk=chunk).drop_duplicates("workload").reset_index(drop=True)
-    return Chunks(files, workloads, len(pair))
+    return files, homes.drop_duplicates("workload").reset_index(drop=True)
 
 
 def open_runs(source: Path) -> ds.Dataset:
@@ -127,9 +116,8 @@ def _pair_homes(opened: ds.Dataset, source: Path) -> tuple[NDArray[np.int64], pd
     table = opened.scanner(columns=list(_HOME), use_threads=False).to_table()
     if not len(table):
         raise InputError("holds no run", file=source)
-    frame = pd.DataFrame(
-        {name: table.column(name).cast(pa.large_string()).dictionary_encode().to_pandas() for name in _HOME}
-    )
+    texts = {name: table.column(name).cast(pa.large_string()) for name in _HOME}
+    frame = pd.DataFrame({name: text.dictionary_encode().to_pandas() for name, text in texts.items()})
     if frame.isna().any(axis=None):
         name = frame.columns[frame.isna().any()][0]
         row = int(frame[name].isna().to_numpy().argmax())
@@ -171,7 +159,6 @@ class Cleaned:
     """A cleaned chunk; `clean_chunk` describes the fields."""
 
     file: Path
-    runs: int
     valid: int
     pairs: int
     some: MatrixTables
@@ -179,9 +166,16 @@ class Cleaned:
 
 
 def clean_chunks(
-    source: Path, chunks: Chunks, part: pd.Series, compute: Compute, *, missing: float, some: int, seed: int
+    source: Path,
+    files: Sequence[Path],
+    part: pd.Series,
+    compute: Compute,
+    *,
+    missing: float,
+    some: int,
+    seed: int,
 ) -> list[Cleaned]:
-    """Clean all chunks by the rules of `decide_validity`; return the `clean_chunk` of each, in their order.
+    """Clean the chunks in `files` by the rules of `decide_validity`; return the `clean_chunk` of each.
 
     Metrics are judged by all runs together; chunks are cleaned in parallel. The valid runs, also of pairs
     with too few, are written next to the chunk's file, which is removed; runs that an analyst flagged invalid
@@ -191,10 +185,9 @@ def clean_chunks(
     pairs, drawn with `seed`. InputError if no raw metric carries information, a run breaks a rule of
     `MatrixTables`, or a pair cannot be compared.
     """
-    counted = pd.concat(side_by_side(metric_counts, chunks.files, compute, "count metrics"))
+    counted = pd.concat(side_by_side(metric_counts, files, compute, "count metrics"))
     kinds = {"rows": "sum", "measured": "sum", "negative": "sum", "least": "min", "most": "max"}
     counts = counted.groupby(level=0, sort=False).agg(kinds)
-    rows = int(counts["rows"].iloc[0]) if len(counts) else 0
     inside, beside = source / METRICS_FILE, _place_of_runs(source).resolve().parent / METRICS_FILE
     metrics_file = inside if inside.exists() else beside
     listed = one_row_each(MatrixTables.SPECS["metrics"].read(metrics_file), metrics_file)
@@ -207,11 +200,11 @@ def clean_chunks(
         raise InputError("has no raw metric", file=source)
     reasons = unusable_metrics(counts, missing)
     informative_metrics(reasons, raw)
-    share = min(1.0, some / rows)
+    share = min(1.0, some / int(counts["rows"].iloc[0]))
     task = partial(
         clean_chunk, table=table, reasons=reasons, missing=missing, part=part, share=share, seed=seed
     )
-    return side_by_side(task, list(enumerate(chunks.files)), compute, "clean matrices")
+    return side_by_side(task, list(enumerate(files)), compute, "clean matrices")
 
 
 def metric_counts(file: Path) -> pd.DataFrame:
@@ -242,16 +235,14 @@ def clean_chunk(
     `missing` is the largest share of the kept raw metrics that may be without a value in a valid run. `part`
     has by test case its fold, which becomes the column `PART` of the written runs.
 
-    The result has the written ``file``, the numbers of all ``runs``, of ``valid`` ones and of the ``pairs``
-    with a valid run, and whether an analyst flagged a run invalid (``by_analysts``). ``some`` has all runs,
-    also invalid ones, of pairs that are drawn with the probability `share`, by `seed` and the chunk's number.
+    The result has the written ``file``, the numbers of ``valid`` runs and of the ``pairs`` with a valid run,
+    and whether an analyst flagged a run invalid (``by_analysts``). ``some`` has all runs, also invalid ones,
+    of pairs that are drawn with the probability `share`, by `seed` and the chunk's number.
     InputError if a run is wrong or a pair cannot be compared.
     """
     number, file = chunk
-    tables = MatrixTables.from_frames(
-        {"runs": runs_of(file), "causes": with_dtypes(None, CAUSE_DTYPES), "metrics": table}
-    )
-    count = len(tables.runs)
+    no_causes = with_dtypes(None, CAUSE_DTYPES)
+    tables = MatrixTables.from_frames({"runs": runs_of(file), "causes": no_causes, "metrics": table})
     try:
         tables = tables.without_flaws(Problems())
     except InputError as exc:
@@ -270,4 +261,4 @@ def clean_chunk(
         valid_runs.assign(**{PART: parts}).to_parquet(temporary, index=False, row_group_size=_GROUP)
     file.unlink()
     by_analysts = bool((~tables.runs["valid"].fillna(value=True)).any())
-    return Cleaned(path, count, int(valid.sum()), valid_runs["pair_id"].nunique(), some, by_analysts)
+    return Cleaned(path, int(valid.sum()), valid_runs["pair_id"].nunique(), some, by_analysts)

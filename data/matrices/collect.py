@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -83,14 +84,10 @@ def plan_runs(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -
     count = len(suite.sessions)
     sessions = cycle(shuffle.sample(range(count), count))
     baselines = {pair: next(sessions) for pair in shuffle.sample(pairs, len(pairs))}
-    runs = {
-        (pair, side): [
-            PlannedRun(*pair, side, number, *(defects.get(pair, ()) if side == SIDES[1] else ()))
-            for number in range(1, suite.runs + 1)
-        ]
-        for pair in pairs
-        for side in SIDES
-    }
+    runs: dict[tuple[Pair, str], list[PlannedRun]] = {}
+    for pair, side in product(pairs, SIDES):
+        defect, numbers = defects.get(pair, ()) if side == SIDES[1] else (), range(1, suite.runs + 1)
+        runs[pair, side] = [PlannedRun(*pair, side, number, *defect) for number in numbers]
     _add_invalid(runs, suite, kinds, shuffle)
     blocks: dict[tuple[int, Pair | None], list[PlannedRun]] = {}
     for (pair, side), matrix in runs.items():
@@ -263,9 +260,8 @@ def measure(
 
     def measure_batch(now: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
         planned, at = now[0], datetime.now(UTC).isoformat()
-        outcome = run(
-            replace(build_order(suite, planned, costs), limit=session.limits.limit_for(planned.case))
-        )
+        limit = session.limits.limit_for(planned.case)
+        outcome = run(replace(build_order(suite, planned, costs), limit=limit))
         session.limits.record_duration(planned.case, outcome.elapsed)
         metrics = {name: _six_digits(value) for name, value in outcome.metrics.items()}
         entry = MeasuredRun(planned, at, outcome.elapsed, outcome.transactions, outcome.foreign, metrics)
@@ -313,24 +309,20 @@ def build_tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) 
     whether the version has a defect (missing for invalid runs). ``causes`` has the defective and the invalid
     runs.
     """
-    groups = {name: case.group for name, case in suite.test_cases.items()}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)
     values = _metric_values(entries)
-    metrics = [
-        {
-            "metric": metric,
-            "unit": validity.UNITS.get(metric) or matrix_rates.metric_unit(metric),
-            "signed": matrix_rates.may_be_negative(metric) or metric == validity.CPU_OTHERS,
-        }
-        for metric in values.columns
-    ]
+    metrics = []
+    for metric in values.columns:
+        unit = validity.UNITS.get(metric) or matrix_rates.metric_unit(metric)
+        signed = matrix_rates.may_be_negative(metric) or metric == validity.CPU_OTHERS
+        metrics.append({"metric": metric, "unit": unit, "signed": signed})
     about, causes = [], []
     for run in (entry.planned for entry in entries):
         about.append(
             {
                 "run_id": run.run_id,
                 "workload": run.case,
-                "group": groups[run.case],
+                "group": suite.test_cases[run.case].group,
                 "version": f"v{run.pair if run.side == SIDES[1] else 0}",
                 "machine": name,
                 "side": run.side,
@@ -384,10 +376,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         session = Session.begin_or_resume(directory, suite, screen, "runs", MeasuredRun, note=Cost, able=able)
 
         def measure_cost(name: str, costs: Mapping[str, float]) -> float:
-            first = calibrate_unit(name, CALIBRATION, cpu)
-            return corrected_cost(
-                suite, name, {**costs, name: first}, lambda trial: bench.run_once(trial).elapsed
-            )
+            known = {**costs, name: calibrate_unit(name, CALIBRATION, cpu)}
+            return corrected_cost(suite, name, known, lambda trial: bench.run_once(trial).elapsed)
 
         # this process runs on other processors than the measured programs
         stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
@@ -399,12 +389,5 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     busy = made.runs[validity.CPU_OTHERS].dropna()
     others_busy = round(float(busy.median()), 1) if len(busy) else None
     foreign = sorted(entry.foreign for entry in entries)
-    return session.write_results(
-        path,
-        suite,
-        made,
-        measured=len(entries),
-        lacking=lacking,
-        foreign=foreign,
-        others_busy=others_busy,
-    )
+    loads: dict[str, Any] = {"lacking": lacking, "foreign": foreign, "others_busy": others_busy}
+    return session.write_results(path, suite, made, measured=len(entries), **loads)

@@ -142,12 +142,9 @@ def load_suite(path: Path) -> MatrixSuite:
     above 0, or an event or a test case of ``cases`` occurs twice. Unknown events are no error.
     """
     suite = read_suite(MatrixSuite, path)
+    workloads = [name for case in suite.test_cases.values() for name in case.workload_shares]
     for noun, names, allowed in (
-        (
-            "workload",
-            [name for case in suite.test_cases.values() for name in case.workload_shares],
-            WORKLOADS,
-        ),
+        ("workload", workloads, WORKLOADS),
         ("cause", suite.causes, CAUSES),
         ("kind of invalid run", suite.invalid_kinds, INVALID_KINDS),
     ):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from data.deferred import pd
 from data.errors import InputError
 from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
-from data.tables.problems import Problems
+from data.tables.problems import Problems, shorten_names
 from data.tables.specs import Spec, Tables, as_number, name_rules, one_of, text_dtypes, with_dtypes
 
 RUN_DTYPES = {**text_dtypes(*RUN_TEXTS), **dict.fromkeys(RUN_FLAGS, "boolean")}
@@ -26,6 +26,11 @@ SIDES = ("baseline", "target")
 METADATA = ("workload", "group", "version", "machine")
 #: Prefix of summary metrics.
 SUMMARY = "summary_"
+#: Arrays of values, of indices, of masks, and of labels (1: abnormal).
+Floats = NDArray[np.float64]
+Whole = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class MatrixTables(Tables):
         """The pair and the side of each run, as integers."""
         return PairSides.from_runs(self.runs)
 
-    def metric_values(self, metrics: Sequence[str]) -> NDArray[np.float64]:
+    def metric_values(self, metrics: Sequence[str]) -> Floats:
         """Return the values of `metrics`, shape (n_runs, n_metrics), NaN where not measured.
 
         The result must not be changed. KeyError if the tables do not have a metric.
@@ -99,19 +104,25 @@ class MatrixTables(Tables):
         return values[:, [columns[name] for name in metrics]]
 
     @cached_property
-    def _all_values(self) -> NDArray[np.float64]:
+    def _all_values(self) -> Floats:
         # one array of all metrics: selecting columns of a frame takes longer than computing with them
         columns = [column not in RUN_DTYPES for column in self.runs.columns]
         return self.runs.iloc[:, np.flatnonzero(columns)].to_numpy(np.float64)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers of ``groups, workloads, pairs, runs, raw_metrics, summary_metrics``."""
+        counts = {f"{name}s": self.runs[name].nunique() for name in ("group", "workload")}
+        counts |= {"pairs": self.runs["pair_id"].nunique(), "runs": len(self.runs)}
+        return counts | {"raw_metrics": len(self.raw_metrics), "summary_metrics": len(self.summary_metrics)}
+
     def describe_counts(self) -> str:
         """Return a text such as "6 runs of 1 workloads in 1 groups, 1 pairs, 9 raw and 2 summary metrics"."""
-        counts = self.runs[["workload", "group", "pair_id"]].nunique()
-        return (
-            f"{len(self.runs)} runs of {counts['workload']} workloads in {counts['group']} groups, "
-            f"{counts['pair_id']} pairs, {len(self.raw_metrics)} raw and {len(self.summary_metrics)} "
-            "summary metrics"
+        text = (
+            "{runs} runs of {workloads} workloads in {groups} groups, {pairs} pairs, {raw_metrics} raw and "
+            "{summary_metrics} summary metrics"
         )
+        return text.format(**self.counts)
 
     @classmethod
     def from_frames(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
@@ -156,7 +167,7 @@ class MatrixTables(Tables):
         frames["metrics"] = one_row_each(frames["metrics"], path.with_name("metrics.parquet"))
         return cls.from_frames(frames)
 
-    def select_runs(self, chosen: NDArray[np.bool_]) -> MatrixTables:
+    def select_runs(self, chosen: Flags) -> MatrixTables:
         """Return the tables with the runs of the mask `chosen`, shape (n_runs,), and only their causes."""
         return self.with_runs(self.runs[chosen].reset_index(drop=True))
 
@@ -228,9 +239,9 @@ class PairSides:
     ``names`` are the pairs in the order of their first runs.
     """
 
-    pair: NDArray[np.intp]
+    pair: Whole
     names: NDArray[Any]
-    target: NDArray[np.bool_]
+    target: Flags
 
     @classmethod
     def from_runs(cls, runs: pd.DataFrame) -> PairSides:
@@ -239,20 +250,32 @@ class PairSides:
         return cls(pair, names, runs["side"].to_numpy(object) == SIDES[1])
 
     @property
-    def matrix_index(self) -> NDArray[np.intp]:
+    def matrix_index(self) -> Whole:
         """The matrix of each run, shape (n_runs,): 2 * pair for the baseline, 2 * pair + 1 for the target."""
         return 2 * self.pair + self.target
 
+    @property
+    def first_rows(self) -> Whole:
+        """The row of each pair's first run of the target, else of the baseline, shape (n_pairs,)."""
+        order = np.lexsort((~self.target, self.pair))
+        return order[np.searchsorted(self.pair[order], np.arange(len(self.names)))]
+
+    def count_runs(self, chosen: Flags | slice = slice(None)) -> Whole:
+        """Return the numbers of runs of baseline and target, shape (n_pairs, 2), of all runs or of a mask."""
+        counts = np.bincount(self.matrix_index[chosen], minlength=len(SIDES) * len(self.names))
+        return counts.reshape(-1, len(SIDES))
+
 
 class StackedSides:
-    """Builds the table of runs from matrices with the same metrics."""
+    """Builds the table of runs from matrices with the same metrics; ``causes`` has those of `add_pair`."""
 
     def __init__(self, metrics: Sequence[str]) -> None:
+        self.causes: list[dict[str, str]] = []
         self._metrics = list(metrics)
         self._about: list[dict[str, Any]] = []
         self._values = [np.zeros((0, len(self._metrics)))]
 
-    def add_side(self, values: NDArray[np.float64], pair: str, side: str, **metadata: Any) -> list[str]:
+    def add_side(self, values: Floats, pair: str, side: str, **metadata: Any) -> list[str]:
         """Add one side of a pair, `values` of shape (n_runs, n_metrics); return the names given to its runs.
 
         `metadata` are further columns, such as ``workload``, with one value for all runs.
@@ -261,6 +284,15 @@ class StackedSides:
         self._about += [{"run_id": name, "pair_id": pair, "side": side, **metadata} for name in names]
         self._values.append(values)
         return names
+
+    def add_pair(
+        self, pair: str, baseline: Floats, target: Floats, cause: str | None, **metadata: Any
+    ) -> None:
+        """Add a normal baseline, and a target that is abnormal by `cause` (None: normal)."""
+        self.add_side(baseline, pair, "baseline", version="reference", abnormal=False, **metadata)
+        about = {"version": "observed", "abnormal": cause is not None, **metadata}
+        names = self.add_side(target, pair, "target", **about)
+        self.causes += [{"run_id": name, "cause": cause} for name in names if cause is not None]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table of runs: one row per added run, its names and metadata, then the metrics."""
@@ -322,39 +354,24 @@ def _all_runs_valid(runs: pd.DataFrame) -> bool:
     return has_names and len(unique["run_id"]) == len(runs) and set(unique["side"]) <= set(SIDES)
 
 
-#: Number of workloads listed in an error.
-SHOWN = 3
+def select_workloads(
+    tables: MatrixTables, include: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> MatrixTables:
+    """Return the tables of the pairs whose two sides both have a chosen workload.
 
-
-@dataclass(frozen=True)
-class Choice:
-    """A choice of workloads by shell patterns such as ``* CPU Saturation *``.
-
-    A workload is chosen if it matches a pattern of ``include`` (if any) and no pattern of ``exclude``.
+    A workload is chosen if it matches a shell pattern of `include` (if any), such as ``* CPU Saturation *``,
+    and no pattern of `exclude`. InputError if a pattern matches no workload, or no pair is left.
     """
-
-    include: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.include or self.exclude)
-
-    def select_pairs(self, tables: MatrixTables) -> MatrixTables:
-        """Return the tables of the pairs whose two sides both have a chosen workload.
-
-        InputError if a pattern matches no workload, or no pair is left.
-        """
-        names = tables.runs["workload"].drop_duplicates().tolist()
-        patterns = (*self.include, *self.exclude)
-        matches = {pattern: {name for name in names if fnmatchcase(name, pattern)} for pattern in patterns}
-        for pattern in patterns:
-            if not matches[pattern]:
-                more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-                listed = ", ".join(f'"{name}"' for name in names[:SHOWN])
-                raise InputError(f'"{pattern}" matches no workload; there are {listed}{more}')
-        included = set[str]().union(*map(matches.__getitem__, self.include)) if self.include else set(names)
-        wanted = tables.runs["workload"].isin(included.difference(*map(matches.__getitem__, self.exclude)))
-        chosen = wanted.groupby(tables.runs["pair_id"]).transform("all").to_numpy(bool)
-        if not chosen.any():
-            raise InputError("no workload is left: each chosen workload is also left out")
-        return tables.select_runs(chosen)
+    names = tables.runs["workload"].drop_duplicates().tolist()
+    matches: dict[str, set[str]] = {}
+    for pattern in (*include, *exclude):
+        matches[pattern] = {name for name in names if fnmatchcase(name, pattern)}
+        if not matches[pattern]:
+            listed = shorten_names([f'"{name}"' for name in names], max_names=3)
+            raise InputError(f'"{pattern}" matches no workload; there are {listed}')
+    included = set[str]().union(*map(matches.__getitem__, include)) if include else set(names)
+    wanted = tables.runs["workload"].isin(included.difference(*map(matches.__getitem__, exclude)))
+    chosen = wanted.groupby(tables.runs["pair_id"]).transform("all").to_numpy(bool)
+    if not chosen.any():
+        raise InputError("no workload is left: each chosen workload is also left out")
+    return tables.select_runs(chosen)

@@ -11,13 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from data import stages
 from data.errors import InputError
 from data.matrices.formats import SOURCES
 from data.matrices.params import Matrices
-from data.matrices.tables import SIDES, SUMMARY, MatrixTables, PairSides
+from data.matrices.tables import SIDES, SUMMARY, Flags, Floats, MatrixTables, PairSides, Whole
 from data.stages import KEPT, WARNINGS, Decisions, column_counts, reason_table, useless_column_reasons
 from data.tables.specs import Spec, with_dtypes
 
@@ -127,10 +126,6 @@ def _impossible_runs(tables: MatrixTables) -> Iterator[tuple[str, int, str]]:
         yield rule, row, f"{names[column]}={values[row, column]:g} must be {rule}"
 
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.intp]
-
-
 def group_by_size(group: Whole, n_groups: int) -> Iterator[tuple[Whole, Whole]]:
     """Yield groups with equally many rows together: the groups, shape (n_here,), and rows (n_here, size).
 
@@ -193,15 +188,6 @@ class MatrixDecisions(Decisions):
     runs: pd.DataFrame
     pairs: pd.DataFrame
     metrics: pd.DataFrame
-
-    def select_kept(self, tables: MatrixTables) -> MatrixTables:
-        """Return the valid runs of pairs that can be judged, with the metrics that carry information."""
-        pairs = self.pairs.loc[self.pairs["kept"], "pair_id"]
-        valid = self.runs["kept"].to_numpy(bool)
-        whole = tables.select_runs(valid & tables.runs["pair_id"].isin(pairs).to_numpy(bool))
-        dropped = self.metrics.loc[~self.metrics["kept"], "metric"]
-        described = tables.metrics[~tables.metrics["metric"].isin(dropped)].reset_index(drop=True)
-        return MatrixTables(whole.runs.drop(columns=dropped), whole.causes, described)
 
     def flag_valid_runs(self, tables: MatrixTables) -> MatrixTables:
         """Return all runs with the metrics that carry information, for training; and the known causes.
@@ -277,9 +263,8 @@ def decide_runs_and_pairs(tables: MatrixTables, metrics: pd.Series, missing: flo
     is_kept = np.array([not name for name in rule], bool)
     runs = tables.runs[["run_id"]].assign(kept=is_kept, rule=rule, reason=reason)
     pairs = unjudgeable_pairs(tables.runs, is_kept)
-    return MatrixDecisions.from_reasons(
-        (), runs=runs, pairs=reason_table("pair_id", pairs), metrics=reason_table("metric", metrics)
-    )
+    tables_of = {"pairs": reason_table("pair_id", pairs), "metrics": reason_table("metric", metrics)}
+    return MatrixDecisions.from_reasons((), runs=runs, **tables_of)
 
 
 def first_broken(
@@ -320,32 +305,26 @@ def _incomplete_runs(
                 yield "same transaction count", int(row), reason
 
 
-def unjudgeable_pairs(runs: pd.DataFrame, is_kept: NDArray[np.bool_]) -> pd.Series:
+def unjudgeable_pairs(runs: pd.DataFrame, is_kept: Flags) -> pd.Series:
     """Return for each ``pair_id`` the reason why it has too few runs, or an empty text if it has enough.
 
     `is_kept`, shape (n_runs,), flags the usable rows of `runs`. A pair needs `BASELINE_RUNS` (2) of them in
     the baseline and one in the target. The pairs are in the order of their first runs.
     """
-    pair_sides, side = PairSides.from_runs(runs), runs["side"].to_numpy(object)
-    pair, names = pair_sides.pair, pair_sides.names
-    pair_reasons = [""] * len(names)
-    for name, needed in zip(SIDES, (BASELINE_RUNS, 1), strict=True):
-        here = side == name
-        valid = np.bincount(pair[here & is_kept], minlength=len(names))
-        total = np.bincount(pair[here], minlength=len(names))
+    sides = PairSides.from_runs(runs)
+    reasons = [""] * len(sides.names)
+    counts = zip(SIDES, (BASELINE_RUNS, 1), sides.count_runs(is_kept).T, sides.count_runs().T, strict=True)
+    for name, needed, valid, total in counts:
         for at in np.flatnonzero(valid < needed):
             number = f"{valid[at]} valid of {total[at]} {name} run{'' if total[at] == 1 else 's'}"
-            pair_reasons[at] = pair_reasons[at] or f"has {number}; expected at least {needed}"
-    return pd.Series(pair_reasons, pd.Index(names, name="pair_id"), dtype="str")
+            reasons[at] = reasons[at] or f"has {number}; expected at least {needed}"
+    return pd.Series(reasons, pd.Index(sides.names, name="pair_id"), dtype="str")
 
 
 def _decision_warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[str]) -> Iterator[str]:
     valid_tables = tables.select_runs(decided["kept"].to_numpy(bool))
-    for change in unit_changes(valid_tables, raw).itertuples():
-        yield (
-            f'pair "{change.pair_id}": {change.metric} is {change.ratio:.6g} times its baseline; '
-            "is it in another unit?"
-        )
+    for pair, note in unit_notes(valid_tables, raw):
+        yield f'pair "{pair}": {note}'
     gaps = valid_tables.runs[raw].isna().mean()
     if gaps.any():
         worst = gaps.idxmax()
@@ -381,6 +360,15 @@ def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
     columns, rows = columns[near], rows[near]
     changed = np.array(metrics, object)[columns]
     return pd.DataFrame({"pair_id": names[rows], "metric": changed, "ratio": ratio[rows, columns]})
+
+
+def unit_notes(tables: MatrixTables, metrics: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the pair and a note on each change that `unit_changes` finds."""
+    changes = unit_changes(tables, metrics)
+    # iterating takes long, and most tables have no changes
+    for change in changes.itertuples() if len(changes) else ():
+        note = f"{change.metric} is {change.ratio:.6g} times its baseline; is it in another unit?"
+        yield str(change.pair_id), note
 
 
 ingest_stage = partial(stages.ingest, Matrices, lambda section: stages.read_source(SOURCES, section.ingest))

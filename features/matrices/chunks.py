@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
-from numpy.typing import NDArray
 
 from data.matrices.chunks import PART
-from data.matrices.tables import CAUSE_DTYPES, METRIC_DTYPES, RUN_DTYPES, MatrixTables
+from data.matrices.tables import CAUSE_DTYPES, METRIC_DTYPES, RUN_DTYPES, Flags, Floats, MatrixTables
 from data.parallel import Compute, side_by_side
 from data.tables.specs import with_dtypes
 from features.matrices.forms import (
@@ -26,7 +25,6 @@ from features.matrices.forms import (
     middle_and_unit,
 )
 
-Floats = NDArray[np.float64]
 #: Numbers that are read at once.
 _AT_ONCE = 20_000_000
 
@@ -52,7 +50,7 @@ class CleanChunks:
         part = runs.pop(PART).to_numpy(np.float64)
         return MatrixTables(runs, with_dtypes(None, CAUSE_DTYPES), with_dtypes(None, METRIC_DTYPES)), part
 
-    def training_masks(self, part: Floats) -> list[NDArray[np.bool_]]:
+    def training_masks(self, part: Floats) -> list[Flags]:
         """Return one mask of runs per `MetricStatistics`: all runs, then the runs outside each part.
 
         part: shape (n_runs,), as `read_chunk` returns it. Masks have shape (n_runs,); with a single part, the
@@ -74,10 +72,8 @@ def statistics_without_parts(chunks: CleanChunks, compute: Compute) -> list[Metr
     step = max(1, _AT_ONCE // max(chunks.rows, 1))
     blocks = [chunks.metrics[start : start + step] for start in range(0, len(chunks.metrics), step)]
     scales = side_by_side(partial(_metric_scales, chunks), blocks, compute, "scales of metrics")
-    starts = [
-        MetricStatistics.from_scales(chunks.metrics, part, chunks.groups)
-        for part in np.concatenate(scales, axis=1)
-    ]
+    parts = np.concatenate(scales, axis=1)
+    starts = [MetricStatistics.from_scales(chunks.metrics, part, chunks.groups) for part in parts]
     noise = partial(_noise_sums, chunks, starts)
     sums = zip(*side_by_side(noise, chunks.files, compute, "noise of metrics"), strict=True)
     return [reduce(add, part).estimate_noise(start) for part, start in zip(sums, starts, strict=True)]
@@ -119,8 +115,5 @@ def _numeric_column(table: pa.Table, name: str) -> Floats:
 
 def _noise_sums(chunks: CleanChunks, starts: Sequence[MetricStatistics], file: Path) -> list[NoiseSums]:
     tables, part = chunks.read_chunk(file)
-    masks = chunks.training_masks(part)
-    return [
-        NoiseSums.from_tables(tables.select_runs(rows), start)
-        for rows, start in zip(masks, starts, strict=True)
-    ]
+    masks = zip(chunks.training_masks(part), starts, strict=True)
+    return [NoiseSums.from_tables(tables.select_runs(rows), start) for rows, start in masks]

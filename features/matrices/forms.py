@@ -11,42 +11,33 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.matrices.tables import SIDES, MatrixTables
+from data.matrices.tables import SIDES, Flags, Floats, MatrixTables, Whole
 from data.matrices.validity import group_by_size, median_and_count
 
 
-@dataclass(frozen=True)
-class GroupSums:
-    """Weighted sums by group, which can be added; shape (n_groups + 1, n_metrics), unknown groups last."""
+def sum_by_group(values: Floats, weights: Floats, place: Whole, groups: int) -> Floats:
+    """Return weighted sums of `values` by group, and the sums of weights, shape (2, n_groups + 1, n_metrics).
 
-    sums: Floats  # of values times weights
-    totals: Floats  # of weights
+    `values` and `weights`: shape (n_rows, n_metrics); NaN has weight 0. `place`: shape (n_rows,), the index
+    of the group, or `groups` (the number of groups) if it is unknown; these are in the last row.
+    """
+    weights = np.where(np.isnan(values), 0.0, weights)
+    sums = np.zeros((2, groups + 1, values.shape[1]))
+    np.add.at(sums[0], place, weights * np.nan_to_num(values))
+    np.add.at(sums[1], place, weights)
+    return sums
 
-    @classmethod
-    def from_values(cls, values: Floats, weights: Floats, place: Whole, groups: int) -> GroupSums:
-        """Return the weighted sums of `values` by group, and the sums of weights; NaN has weight 0.
 
-        `values` and `weights`: shape (n_rows, n_metrics). `place`: shape (n_rows,), the index of the group,
-        or `groups` (the number of groups) if it is unknown.
-        """
-        weights = np.where(np.isnan(values), 0.0, weights)
-        sums, totals = np.zeros((2, groups + 1, values.shape[1]))
-        np.add.at(sums, place, weights * np.nan_to_num(values))
-        np.add.at(totals, place, weights)
-        return cls(sums, totals)
+def shrunk_means(sums: Floats, prior: float) -> Floats:
+    """Return the means by group, shrunk towards that of all groups, which is the last row.
 
-    def __add__(self, other: GroupSums) -> GroupSums:
-        return GroupSums(self.sums + other.sums, self.totals + other.totals)
-
-    def shrunk_means(self, prior: float) -> Floats:
-        """Return the means by group, shrunk towards that of all groups, the last row; shape as `sums`.
-
-        `prior` is the weight of the mean of all groups.
-        """
-        every = self.sums.sum(axis=0) / np.maximum(self.totals.sum(axis=0), 1)
-        means = (self.sums + prior * every) / (self.totals + prior)
-        means[-1] = every
-        return means
+    `sums`: as `sum_by_group` returns them. `prior` is the weight of the mean of all groups.
+    """
+    weighted, totals = sums
+    every = weighted.sum(axis=0) / np.maximum(totals.sum(axis=0), 1)
+    means = (weighted + prior * every) / (totals + prior)
+    means[-1] = every
+    return np.asarray(means)
 
 
 ABOUT = ("run_id", "pair_id", "workload", "group", "side")
@@ -67,14 +58,10 @@ class MatrixPairs:
 
         `scaled`: the metrics in scaled values (`MetricStatistics.scale_values`), shape (n_runs, n_metrics).
         """
-        pair, side, pairs = tables.pair_sides.pair, tables.pair_sides.target, len(tables.pair_sides.names)
-        order = np.lexsort((np.arange(len(pair)), ~side, pair))
-        first = order[np.searchsorted(pair[order], np.arange(pairs))]
-        statistics = summarise_groups(side * pairs + pair, scaled, 2 * pairs)
-        return cls(
-            describe_runs(tables.runs, first),
-            *(table.reshape(2, pairs, scaled.shape[1]) for table in statistics),
-        )
+        sides, pairs = tables.pair_sides, len(tables.pair_sides.names)
+        statistics = summarise_groups(sides.target * pairs + sides.pair, scaled, 2 * pairs)
+        middles, spreads, counts = (table.reshape(2, pairs, scaled.shape[1]) for table in statistics)
+        return cls(describe_runs(tables.runs, sides.first_rows), middles, spreads, counts)
 
     @property
     def median_difference(self) -> Floats:
@@ -106,9 +93,6 @@ def summarise_groups(place: Whole, values: Floats, n_groups: int) -> tuple[Float
             spreads[here] = np.where(count > 1, (deviations**2).sum(axis=1) / (count - 1), np.nan)
     return middles, spreads, counts
 
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.intp]
 
 #: Share of a metric's nonzero values that are indistinguishable from zero.
 SMALL = 0.05
@@ -147,7 +131,7 @@ class Rows:
     blocks: int = 1  # how often the columns repeat the same metrics
     n_other_columns: int = 0  # number of columns at the end that are not metrics; they are not projected
 
-    def select_rows(self, chosen: NDArray[np.bool_] | Whole) -> Rows:
+    def select_rows(self, chosen: Flags | Whole) -> Rows:
         """Return the rows selected by a mask, shape (n_rows,), or by indices, shape (n_selected,)."""
         about = self.about.iloc[chosen].reset_index(drop=True)
         return replace(self, x=self.x[chosen], about=about, y=self.y[chosen])
@@ -187,9 +171,9 @@ class MetricStatistics:
         """Return ``arcsinh(value / unit)``, shape (..., n_metrics) as `values`; NaN stays NaN."""
         return np.arcsinh(values / self.units)
 
-    def unscale_values(self, values: Floats) -> Floats:
-        """Return the metrics' values, given the result of `scale_values`."""
-        return np.sinh(values) * self.units
+    def scale_metrics(self, tables: MatrixTables) -> Floats:
+        """Return the scaled metrics of all runs, shape (n_runs, n_metrics); NaN where not finite."""
+        return self.scale_values(_finite_values(tables, self.metrics))
 
     def rows_of_groups(self, groups: Sequence[str]) -> Whole:
         """Return the row of `drift` and `spread` for each of `groups`, shape (n,), the last if unknown."""
@@ -211,10 +195,9 @@ def training_statistics(tables: MatrixTables, metrics: Sequence[str]) -> MetricS
     `FEW` (5) pairs of all groups together are labelled normal. A metric without values has the median 0, the
     unit 1 and the noise 0.
     """
-    scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T]).reshape(
-        -1, 2
-    )
-    start = MetricStatistics.from_scales(metrics, scales, sorted(tables.runs["group"].unique()))
+    scales = np.array([middle_and_unit(column) for column in _finite_values(tables, metrics).T])
+    groups = sorted(tables.runs["group"].unique())
+    start = MetricStatistics.from_scales(metrics, scales.reshape(-1, 2), groups)
     return NoiseSums.from_tables(tables, start).estimate_noise(start)
 
 
@@ -233,27 +216,27 @@ def middle_and_unit(column: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class NoiseSums:
-    """Sums of squared differences of pairs and of variances of runs; instances can be added."""
+    """Sums (`sum_by_group`) of squared differences of pairs and variances of runs; instances can be added."""
 
     normal: int  # pairs that are known to be normal
     #: drift, likely: squared differences of those, and of all that are not known to be abnormal.
-    drift: GroupSums
-    likely: GroupSums
-    spread: GroupSums  # variances of the runs of a baseline
+    drift: Floats
+    likely: Floats
+    spread: Floats  # variances of the runs of a baseline
 
     @classmethod
     def from_tables(cls, tables: MatrixTables, start: MetricStatistics) -> NoiseSums:
         """Return the sums over all pairs of `tables`, in values scaled by the units of `start`."""
         groups = len(start.groups)
-        matrices = MatrixPairs.from_tables(tables, start.scale_values(_finite_values(tables, start.metrics)))
+        matrices = MatrixPairs.from_tables(tables, start.scale_metrics(tables))
         place = start.rows_of_groups(matrices.about["group"].tolist())
-        labels, squared = _pair_labels(tables), matrices.median_difference**2
+        labels, squared = pair_labels(tables), matrices.median_difference**2
         drift, likely = (
-            GroupSums.from_values(squared[rows], np.ones_like(squared[rows]), place[rows], groups)
+            sum_by_group(squared[rows], np.ones_like(squared[rows]), place[rows], groups)
             for rows in (labels == 0, labels != 1)
         )
         weight = np.maximum(matrices.counts[0] - 1, 0)
-        spread = GroupSums.from_values(matrices.spreads[0], weight, place, groups)
+        spread = sum_by_group(matrices.spreads[0], weight, place, groups)
         return cls(int((labels == 0).sum()), drift, likely, spread)
 
     def __add__(self, other: NoiseSums) -> NoiseSums:
@@ -264,7 +247,7 @@ class NoiseSums:
         """Return a copy of `start` with `drift` and `spread` estimated from these sums, by group."""
         # with few pairs labelled normal, unlabelled pairs are used, too
         drift = self.drift if self.normal >= FEW else self.likely
-        return replace(start, drift=drift.shrunk_means(PAIRS), spread=self.spread.shrunk_means(RUNS))
+        return replace(start, drift=shrunk_means(drift, PAIRS), spread=shrunk_means(self.spread, RUNS))
 
 
 def flatten_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
@@ -275,9 +258,8 @@ def flatten_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     """
     runs = tables.runs
     y = np.where(runs["side"] == SIDES[0], 0.0, abnormal_flags(runs))
-    return Rows(
-        _fill_gaps(tables, statistics), statistics.metrics, describe_runs(runs, np.arange(len(runs))), y
-    )
+    about = describe_runs(runs, np.arange(len(runs)))
+    return Rows(fill_gaps(tables, statistics), statistics.metrics, about, y)
 
 
 def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
@@ -288,8 +270,8 @@ def concatenate_runs(tables: MatrixTables, statistics: MetricStatistics) -> Rows
     Columns are ``baseline <metric>``, then ``target <metric>``. Gaps and infinite values are filled with the
     training median. The label ``y`` is the target run's flag ``abnormal`` (1, 0, NaN if unknown).
     """
-    target, baseline = _baseline_partners(tables.runs)
-    filled = _fill_gaps(tables, statistics)
+    target, baseline = _baseline_partners(tables)
+    filled = fill_gaps(tables, statistics)
     columns = tuple(f"{side} {metric}" for side in SIDES for metric in statistics.metrics)
     x = np.hstack([filled[baseline], filled[target]])
     return Rows(x, columns, describe_runs(tables.runs, target), abnormal_flags(tables.runs)[target], blocks=2)
@@ -305,14 +287,13 @@ def subtract_baselines(tables: MatrixTables, statistics: MetricStatistics) -> Ro
     unit in `middle_and_unit`) if that is larger; they are cut at ``+-MOST_PER_CENT`` (a million), and 0 where
     a value is missing or infinite on either side.
     """
-    target, baseline = _baseline_partners(tables.runs)
+    target, baseline = _baseline_partners(tables)
     values = _finite_values(tables, statistics.metrics)
     base = values[baseline]
     x = 100 * (values[target] - base) / np.maximum(np.abs(base), statistics.units)
     x = np.clip(np.nan_to_num(x), -MOST_PER_CENT, MOST_PER_CENT)
-    return Rows(
-        x, statistics.metrics, describe_runs(tables.runs, target), abnormal_flags(tables.runs)[target]
-    )
+    about, y = describe_runs(tables.runs, target), abnormal_flags(tables.runs)[target]
+    return Rows(x, statistics.metrics, about, y)
 
 
 def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
@@ -330,9 +311,7 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     spread", the mean over all metrics of log(target's / baseline's standard deviation), 0 if unknown;
     "metrics that the target lacks", the share of metrics that only the baseline has.
     """
-    matrices = MatrixPairs.from_tables(
-        tables, statistics.scale_values(_finite_values(tables, statistics.metrics))
-    )
+    matrices = MatrixPairs.from_tables(tables, statistics.scale_metrics(tables))
     place = statistics.rows_of_groups(matrices.about["group"].tolist())
     units = np.nan_to_num(matrices.median_difference / chance_deviation(matrices, statistics, place))
     spread = np.log((matrices.spreads[1] + FLOOR**2) / (matrices.spreads[0] + FLOOR**2)) / 2
@@ -342,13 +321,8 @@ def contrast_pairs(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
         "metrics that the target lacks": lacks.mean(axis=1),
     }
     x = np.column_stack([np.arcsinh(units), *summary_columns.values()])
-    rows = Rows(
-        x,
-        (*statistics.metrics, *summary_columns),
-        matrices.about,
-        _pair_labels(tables),
-        n_other_columns=len(summary_columns),
-    )
+    columns, n_other = (*statistics.metrics, *summary_columns), len(summary_columns)
+    rows = Rows(x, columns, matrices.about, pair_labels(tables), n_other_columns=n_other)
     has_both = (matrices.counts.max(axis=2, initial=0) > 0).all(axis=0)
     return rows if has_both.all() else rows.select_rows(has_both)
 
@@ -368,7 +342,7 @@ def join_medians(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
         difference = np.nan_to_num(matrices.median_difference)
     columns = tuple(f"{part} {metric}" for part in (*SIDES, "difference") for metric in statistics.metrics)
     x = np.clip(np.hstack([*medians, difference]), -LARGEST, LARGEST)
-    return Rows(x, columns, matrices.about, _pair_labels(tables))
+    return Rows(x, columns, matrices.about, pair_labels(tables))
 
 
 def join_forms(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
@@ -379,12 +353,9 @@ def join_forms(tables: MatrixTables, statistics: MetricStatistics) -> Rows:
     rows, medians = contrast_pairs(tables, statistics), join_medians(tables, statistics)
     if len(rows.x) < len(medians.x):
         medians = medians.select_rows(medians.about["pair_id"].isin(rows.about["pair_id"]).to_numpy(bool))
-    return replace(
-        rows,
-        x=np.hstack([rows.x, medians.x]),
-        columns=(*rows.columns, *medians.columns),
-        n_other_columns=rows.n_other_columns + medians.x.shape[1],
-    )
+    x, columns = np.hstack([rows.x, medians.x]), (*rows.columns, *medians.columns)
+    n_other = rows.n_other_columns + medians.x.shape[1]
+    return replace(rows, x=x, columns=columns, n_other_columns=n_other)
 
 
 def split_forms(x: Floats) -> tuple[Floats, Floats]:
@@ -437,31 +408,29 @@ def _finite_values(tables: MatrixTables, metrics: Sequence[str]) -> Floats:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _fill_gaps(tables: MatrixTables, statistics: MetricStatistics) -> Floats:
+def fill_gaps(tables: MatrixTables, statistics: MetricStatistics) -> Floats:
+    """Return the metrics of all runs, (n_runs, n_metrics), with training medians for values not finite."""
     values = _finite_values(tables, statistics.metrics)
     return np.where(np.isnan(values), statistics.middles, values)
 
 
-def _pair_labels(tables: MatrixTables) -> Floats:
-    """Return 1 for pairs with an abnormal target run, 0 with only normal ones among the flagged, else NaN."""
-    membership, flagged = tables.pair_sides, abnormal_flags(tables.runs)
-    normal, abnormal = (
-        np.bincount(membership.pair, membership.target & (flagged == label), len(membership.names)) > 0
-        for label in (0, 1)
-    )
+def pair_labels(tables: MatrixTables) -> Floats:
+    """Return 1 for pairs with an abnormal target run, 0 with only normal ones among the flagged, else NaN.
+
+    Shape (n_pairs,), in the order of the pairs' first runs.
+    """
+    flagged = abnormal_flags(tables.runs)
+    normal, abnormal = (tables.pair_sides.count_runs(flagged == label)[:, 1] > 0 for label in (0, 1))
     return np.where(abnormal, 1.0, np.where(normal, 0.0, np.nan))
 
 
-def _baseline_partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:
+def _baseline_partners(tables: MatrixTables) -> tuple[Whole, Whole]:
     """Return the row of each target run that has a baseline, and of the baseline run of the same number."""
-    of_baseline = (runs["side"] == SIDES[0]).to_numpy()
-    number = runs.groupby(["pair_id", "side"]).cumcount().to_numpy()
-    pair, _ = pd.factorize(runs["pair_id"])
-    sizes = np.bincount(pair[of_baseline], minlength=int(pair.max(initial=-1)) + 1)
-    rows = np.flatnonzero(of_baseline)
-    rows = rows[np.lexsort((number[rows], pair[rows]))]
-    starts = np.cumsum(sizes) - sizes
-    target = np.flatnonzero(~of_baseline & (sizes[pair] > 0))
+    number = tables.runs.groupby(["pair_id", "side"]).cumcount().to_numpy()
+    sides, sizes = tables.pair_sides, tables.pair_sides.count_runs()[:, 0]
+    pair, rows = sides.pair, np.flatnonzero(~sides.target)
+    rows, starts = rows[np.argsort(pair[rows], kind="stable")], np.cumsum(sizes) - sizes
+    target = np.flatnonzero(sides.target & (sizes[pair] > 0))
     return target, rows[starts[pair[target]] + number[target] % sizes[pair[target]]]
 
 
@@ -516,16 +485,15 @@ class Removal:
             names = rows.about["pair_id"].to_numpy(object)
             return cls(rows, None, names, np.abs(np.sinh(rows.x[:, :metrics])), pairs, np.ones_like(pairs))
         runs, membership = tables.runs, tables.pair_sides
-        scaled = statistics.scale_values(_finite_values(tables, statistics.metrics))
+        scaled = statistics.scale_metrics(tables)
         matrices = MatrixPairs.from_tables(tables, scaled)
         difference = np.nan_to_num(matrices.median_difference)
-        moved = statistics.unscale_values(scaled - difference[membership.pair])
+        moved = np.sinh(scaled - difference[membership.pair]) * statistics.units
         values = np.where(membership.target[:, None], moved, tables.metric_values(statistics.metrics))
         numbers = pd.DataFrame(values, runs.index, list(statistics.metrics))
         still = pd.concat([runs.drop(columns=list(statistics.metrics)), numbers], axis="columns")
-        size = np.abs(difference) / chance_deviation(
-            matrices, statistics, statistics.rows_of_groups(matrices.about["group"].tolist())
-        )
+        place = statistics.rows_of_groups(matrices.about["group"].tolist())
+        size = np.abs(difference) / chance_deviation(matrices, statistics, place)
         pair_of_row = pd.Index(membership.names).get_indexer(rows.about["pair_id"])
         targets = np.flatnonzero((rows.about["side"] == SIDES[1]).to_numpy(bool))
         order = targets[np.argsort(pair_of_row[targets], kind="stable")]
@@ -533,7 +501,7 @@ class Removal:
         x = FORMS[form](tables.with_runs(still), statistics).x[order]
         return cls(rows.select_rows(order), x, membership.names, size, np.cumsum(counts) - counts, counts)
 
-    def without_differences(self, pair: Whole, removed: NDArray[np.bool_]) -> tuple[Floats, Whole]:
+    def without_differences(self, pair: Whole, removed: Flags) -> tuple[Floats, Whole]:
         """Return the rows of versions of pairs, without the differences of some metrics.
 
         pair: shape (n_versions,), the pair of each version. removed: shape (n_versions, n_metrics), the

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from data.matrices.tables import Floats
 from features.matrices.forms import Rows
-
-Floats = NDArray[np.float64]
 
 #: A column is constant if its standard deviation is a smaller share of its mean.
 CONSTANT = 1e-9
@@ -81,33 +79,23 @@ class Projection:
         scale = _column_scale(moments.mean, np.sqrt(np.diag(moments.cross) / moments.n))
         width = len(scale) - n_other_columns
         cross = moments.cross[:width, :width] / np.outer(scale[:width], scale[:width])
-        return cls(
-            moments.mean,
-            scale,
-            _orient_axes(_leading_axes(cross, min(max_components, width, max(moments.n - 1, 1)))),
-        )
+        axes = _leading_axes(cross, min(max_components, width, max(moments.n - 1, 1)))
+        return cls(moments.mean, scale, _orient_axes(axes))
 
     def first_components(self, components: int | None) -> Projection:
         """Return a copy with the first `components` components; None: standardisation only."""
         axes = None if components is None or self.axes is None else self.axes[:components]
         return replace(self, axes=axes)
 
-    def standardise_rows(self, rows: Rows) -> Floats:
-        """Return the standardised columns of `rows`, shape as ``rows.x``."""
-        return self._project_columns(rows, None)
-
     def project_rows(self, rows: Rows) -> Floats:
         """Return the standardised components of every block of `rows`, then the further columns.
 
-        Shape (n_rows, n_blocks * n_components + n_other_columns).
+        Shape (n_rows, n_blocks * n_components + n_other_columns); without axes, components are metrics.
         """
-        return self._project_columns(rows, self.axes)
-
-    def _project_columns(self, rows: Rows, axes: Floats | None) -> Floats:
         metrics, other_columns = _split_columns(rows)
         width = metrics.shape[1]
         projected = (metrics - self.mean[:width]) / self.scale[:width]
-        projected = projected if axes is None else projected @ axes.T
+        projected = projected if self.axes is None else projected @ self.axes.T
         standardised = (other_columns - self.mean[width:]) / self.scale[width:]
         return np.hstack([projected.reshape(len(rows.x), -1), standardised])
 

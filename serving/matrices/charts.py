@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from math import isnan
 from operator import itemgetter
@@ -258,15 +257,9 @@ def ablation_chart(
     labels = [first, *(f"{prefix} {row.name}" for row in steps[0][1:])]
     how = "without one remedy" if alone else "remedy by remedy"
     words = Words(name, title, f"Chart of balanced accuracy of {unit} {how}, a line per model", _BARS)
-    panel = Panel(
-        [
-            *(_remedy_line(rows, style, joined=not alone) for style, rows in enumerate(steps)),
-            *_paper_dots(steps),
-            ValueLine(x=0.5),
-        ],
-        Axis(f"balanced accuracy of {unit}; 0.5 is guessing"),
-        Axis("remedy", labels),
-    )
+    lines = [_remedy_line(rows, style, joined=not alone) for style, rows in enumerate(steps)]
+    accuracy = Axis(f"balanced accuracy of {unit}; 0.5 is guessing")
+    panel = Panel([*lines, *_paper_dots(steps), ValueLine(x=0.5)], accuracy, Axis("remedy", labels))
     return draw_chart(words, [panel], (8.4, 1.4 + 0.42 * len(labels)))
 
 
@@ -334,10 +327,8 @@ def _gain_title(curves: Sequence[Curve], best: str, without: str) -> str:
 
 def _dimensions_title(curves: Sequence[Curve]) -> str:
     top = max(curves, key=lambda line: max(line.accuracy))
-    best = top.best_index
-    enough = next(
-        place for place in range(len(top.x)) if place == best or not top.differs_at(best, top, place)
-    )
+    best, points = top.best_index, range(len(top.x))
+    enough = next(place for place in points if place == best or not top.differs_at(best, top, place))
     others = [line for line in curves if line is not top and not top.differs_at(best, line, line.best_index)]
     if others:
         names = join_names([top.name, *(line.name for line in others)])
@@ -346,36 +337,27 @@ def _dimensions_title(curves: Sequence[Curve]) -> str:
         return f"At the best number of dimensions, {names} do not differ significantly: {span}"
     title = f"{top.name} is best with {plain_number(top.x[best])} dimensions ({top.accuracy[best]:.2f})"
     if enough != best:
-        title += (
-            f", not significantly better than with {plain_number(top.x[enough])} ({top.accuracy[enough]:.2f})"
-        )
+        fewer = f"{plain_number(top.x[enough])} ({top.accuracy[enough]:.2f})"
+        title += f", not significantly better than with {fewer}"
     return title
 
 
-#: By figure: the horizontal axis, its short name, and the function that returns the title.
-CURVE_FIGURES: dict[int, tuple[Axis, str, Callable[[Sequence[Curve]], str]]] = {
+#: By figure: the horizontal axis, its short name, and for `_gain_title` the best value and the reference.
+CURVE_FIGURES: dict[int, tuple[Axis, str, tuple[str, str] | None]] = {
     4: (
         Axis("cost of a missed abnormal vector : cost of a false alarm (log scale)", log=True),
         "cost ratio, a line per model",
-        partial(
-            _gain_title,
-            best="if a miss costs {} times as much",
-            without="if a miss costs as much as a false alarm",
-        ),
+        ("if a miss costs {} times as much", "if a miss costs as much as a false alarm"),
     ),
     5: (
         Axis("normal training vectors per abnormal vector (log scale)", log=True, backwards=True),
         "undersampling, a line per model and grouping",
-        partial(
-            _gain_title,
-            best="at a ratio of {} normal to 1 abnormal vector",
-            without="if all normal vectors are kept",
-        ),
+        ("at a ratio of {} normal to 1 abnormal vector", "if all normal vectors are kept"),
     ),
     6: (
         Axis("number of principal components (last point: all metrics, not projected)"),
         "dimensions, a line per model",
-        _dimensions_title,
+        None,
     ),
 }
 
@@ -391,7 +373,7 @@ def curve_chart(curves: pd.DataFrame, figure: int, folds: int) -> Chart | None:
     rows = curves[(curves["figure"] == figure) & curves["balanced_accuracy"].notna()]
     if rows.empty:
         return None
-    across, by, title = CURVE_FIGURES[figure]
+    across, by, gain = CURVE_FIGURES[figure]
     models, several = sorted(rows["model"].unique()), len(rows["grouping"].drop_duplicates()) > 1
     lines = []
     for (model, grouping), part in rows.groupby(["model", "grouping"], sort=True):
@@ -407,6 +389,7 @@ def curve_chart(curves: pd.DataFrame, figure: int, folds: int) -> Chart | None:
         Line(line.name, line.x, line.accuracy, line.style, spread=line.spread, hollow=line.hollow)
         for line in lines
     ]
-    words = Words(f"figure-{figure}", title(lines), f"Chart of balanced accuracy by {by}", _BARS)
+    title = _gain_title(lines, *gain) if gain else _dimensions_title(lines)
+    words = Words(f"figure-{figure}", title, f"Chart of balanced accuracy by {by}", _BARS)
     panel = Panel(marks, across, Axis("balanced accuracy of vectors (0 to 1)"))
     return draw_chart(words, [panel], (8.4, 4.2))

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 import data.matrices.formats as matrix_formats
 from data.errors import InputError, escape_invisible
 from data.matrices.params import Matrices
-from data.matrices.tables import Choice
+from data.matrices.tables import select_workloads
 from serving.answering import OutputOptions, PrintableJudgement, print_skipped, write_judgement
 from serving.matrices.request import judge_tables, load, read_source
 from serving.matrices.schemas import DriverAnswer, MatricesAnswer, MatrixVerdictAnswer
@@ -36,13 +36,10 @@ def fit_model(source: Path, output: Path, model: str, trials: int | None, work: 
     """
     params = project_params(Matrices)
     evaluate = params.section.evaluate
-    recipe = LargeRecipe(
-        Cell(model, replace(LARGE, components=evaluate.max_components)),
-        evaluate.n_trials if trials is None else trials,
-        params.seed,
-        params.section.checks.max_missing_fraction,
-        params.compute,
-    )
+    cell = Cell(model, replace(LARGE, components=evaluate.max_components))
+    trials = evaluate.n_trials if trials is None else trials
+    missing = params.section.checks.max_missing_fraction
+    recipe = LargeRecipe(cell, trials, params.seed, missing, params.compute)
     place = output.parent if work is None else work
     place.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".chunks-", dir=place) as directory:
@@ -112,10 +109,8 @@ def verdict_summary(answer: MatricesAnswer) -> str:
 
     A risk guarantee is added within the brackets.
     """
-    counted = ", ".join(
-        f"{answer.count_verdicts(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid")
-    )
-    number, ref = len(answer.verdicts), answer.model
+    counts = (f"{answer.count_verdicts(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid"))
+    counted, number, ref = ", ".join(counts), len(answer.verdicts), answer.model
     promised = f"; {answer.risk_guarantee.guarantee_text}" if answer.risk_guarantee else ""
     return f"{number} pair{'' if number == 1 else 's'}: {counted} (model {ref.name} {ref.version}{promised})"
 
@@ -130,9 +125,8 @@ def _verdict_line(pair: MatrixVerdictAnswer) -> VerdictLine:
 
 def _driver_text(driver: DriverAnswer) -> str:
     unit = "" if driver.unit in {"", "1"} else f" {driver.unit}"
-    before, after = (
-        "unknown" if value is None else f"{value:.4g}" for value in (driver.baseline, driver.target)
-    )
+    values = ("unknown" if value is None else f"{value:.4g}" for value in (driver.baseline, driver.target))
+    before, after = values
     return f"{driver.metric} {before} \N{RIGHTWARDS ARROW} {after}{unit} ({driver.contribution:+.2g})"
 
 
@@ -189,15 +183,6 @@ def imported(
     is left; without `keep_going`, also at the first wrong run.
     """
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
-    choice = Choice(include, exclude)
-    tables = choice.select_pairs(reading.tables) if choice else reading.tables
+    tables = select_workloads(reading.tables, include, exclude) if include or exclude else reading.tables
     tables.write(directory)
-    rows = {
-        "groups": tables.runs["group"].nunique(),
-        "workloads": tables.runs["workload"].nunique(),
-        "pairs": tables.runs["pair_id"].nunique(),
-        "runs": len(tables.runs),
-        "raw_metrics": len(tables.raw_metrics),
-        "summary_metrics": len(tables.summary_metrics),
-    }
-    return Counts(rows, reading.skipped, reading.notes)
+    return Counts(tables.counts, reading.skipped, reading.notes)

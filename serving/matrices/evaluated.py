@@ -84,13 +84,10 @@ class VectorScores:
         cls, row: pd.Series, prefix: str, spread: float, vectors: float, abnormal: float
     ) -> VectorScores:
         """Return the scores in the columns with `prefix`; `abnormal` of all `vectors` are abnormal."""
-        accuracy, false_positive, false_negative = (
-            row[f"{prefix}{name}"] for name in ("balanced_accuracy", "false_positive", "false_negative")
-        )
-        alarms = false_positive / (vectors - abnormal or nan)
-        return cls(
-            accuracy, spread, false_positive, false_negative, alarms, false_negative / (abnormal or nan)
-        )
+        names = ("balanced_accuracy", "false_positive", "false_negative")
+        accuracy, false_positive, false_negative = (row[f"{prefix}{name}"] for name in names)
+        alarms, misses = false_positive / (vectors - abnormal or nan), false_negative / (abnormal or nan)
+        return cls(accuracy, spread, false_positive, false_negative, alarms, misses)
 
 
 @dataclass(frozen=True)

@@ -53,14 +53,10 @@ class WorstMistakes:
         """
         largest = verdicts["pair_id"].map(sizes.max(axis="columns"))
         median = largest.groupby(verdicts["status"]).median().reindex(["pass", "fail"])
-        usual = verdicts["cause_size"].median()
-        classes = np.where(verdicts["cause_size"] <= usual, "at most", "above")
-        cases = verdicts.assign(
-            cause=verdicts["cause"].fillna(""),
-            largest=largest,
-            size=[f"{words} {percent(usual, 0)}" for words in classes],
-        )
-        cases["size"] = cases["size"].where(cases["cause_size"].notna(), "")
+        size, usual = verdicts["cause_size"], verdicts["cause_size"].median()
+        classes = np.where(size <= usual, f"at most {percent(usual, 0)}", f"above {percent(usual, 0)}")
+        classes = np.where(size.notna(), classes, "")
+        cases = verdicts.assign(cause=verdicts["cause"].fillna(""), largest=largest, size=classes)
         rows = surest_mistakes(cases, "pair_id", max_cases)
         known = sizes.reindex(rows["pair_id"])
         rows = rows.assign(
@@ -105,10 +101,8 @@ def mistakes_chart(mistakes: WorstMistakes) -> Chart:
     ranks = mistakes.sizes.rank(axis="columns", ascending=False).to_numpy()
     is_dot = (ranks <= _DOTS) & (sizes > BEYOND)
     marks: list[Mark] = []
-    for name, chosen, fill, colour in (
-        ("false alarm", ~is_miss, 0, PASS),
-        ("missed", is_miss, 2, SERIES[0]),
-    ):
+    kinds = ("false alarm", ~is_miss, 0, PASS), ("missed", is_miss, 2, SERIES[0])
+    for name, chosen, fill, colour in kinds:
         boxes = [five if here else nothing for five, here in zip(fives, chosen, strict=True)]
         marks.append(Boxes(boxes, name, fill=fill))
         place, metric = np.nonzero(is_dot & chosen[:, None])

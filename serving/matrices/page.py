@@ -57,9 +57,8 @@ def report_advice(
         yield f"Check the labels of {pairs} first: the champion contradicts them with the highest confidence."
     yield from _cause_advice(evaluation.champion_verdicts)
     yield from _remedy_advice(without)
-    models = evaluation.verdicts[
-        (evaluation.verdicts["kind"] == "model") & (evaluation.verdicts["split"] == SPLIT)
-    ]
+    verdicts = evaluation.verdicts[evaluation.verdicts["split"] == SPLIT]
+    models = verdicts[verdicts["kind"] == "model"]
     right = models.assign(right=models["verdict"] == models["status"])
     leaders = Leaders.from_scores(right.pivot_table(index="fold", columns="entry", values="right")).all_names
     others = [name for name in leaders if name != evaluation.metrics.champion]
@@ -142,9 +141,10 @@ def page(root: Path) -> str:
         ablation[name] = [ablation_rows(rows, "left out" if alone else "added") for rows in steps]
         unit = "pairs" if same == "pair" else "target runs"
         figures[name] = (heading, ablation_chart(name, steps, alone=alone, unit=unit), "No ablation was run.")
-    errors = counts.error_sentence(
-        evaluation.metrics.champion, "abnormal pair", with_noun(counts.n_passes, "normal pair")
-    )
+    normal = with_noun(counts.n_passes, "normal pair")
+    errors = counts.error_sentence(evaluation.metrics.champion, "abnormal pair", normal)
+    served = pd.crosstab(evaluation.served["status"], evaluation.served["verdict"])
+    served = served.reindex(columns=["fail", "pass", "invalid"], fill_value=0)
     return render(
         "matrices.html",
         given=evaluation,
@@ -157,12 +157,7 @@ def page(root: Path) -> str:
         mistakes=mistakes.rows.to_dict("records"),
         mistakes_figure=mistakes_chart(mistakes) if len(mistakes.rows) else None,
         beyond=BEYOND,
-        served=[
-            (str(status), [int(row.get(verdict, 0)) for verdict in ("fail", "pass", "invalid")])
-            for status, row in pd.crosstab(
-                evaluation.served["status"], evaluation.served["verdict"]
-            ).iterrows()
-        ],
+        served=[(str(status), counted.tolist()) for status, counted in served.iterrows()],
         tables=[(number, caption, evaluation.table_rows(number)) for number, caption in TABLES.items()],
         ablation=ablation,
         ablation_figures=figures,
@@ -196,12 +191,9 @@ def reference_comparison(evaluation: EvaluatedMatrices) -> str:
     if best is None:
         return ""
     ours, (name, theirs) = metrics.split.entries[metrics.champion], best
-    reference = evaluation.verdicts[
-        (evaluation.verdicts["entry"] == name) & (evaluation.verdicts["split"] == SPLIT)
-    ]
-    difference = compare_entries(
-        champion, reference, "pair_id", champion.set_index("pair_id")["fold"], metrics.seed
-    )
+    verdicts, fold = evaluation.verdicts, champion.set_index("pair_id")["fold"]
+    reference = verdicts[(verdicts["entry"] == name) & (verdicts["split"] == SPLIT)]
+    difference = compare_entries(champion, reference, "pair_id", fold, metrics.seed)
     return (
         f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that of the "
         f'best reference method, "{name}" ({theirs.pooled_accuracy:.3f}). The range in brackets is the '
@@ -221,12 +213,8 @@ def ablation_rows(rows: Sequence[TableRow], part: str) -> list[AblationRow]:
     steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):
         reference = before if part == "added" else rows[0]
-        gain = (
-            RemedyGain.from_rows(reference, row)
-            if part == "left out"
-            else RemedyGain.from_rows(row, reference)
-        )
-        steps.append(AblationRow(row, gain))
+        compared = (reference, row) if part == "left out" else (row, reference)
+        steps.append(AblationRow(row, RemedyGain.from_rows(*compared)))
     return steps
 
 

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 import data.matrices.formats as matrix_formats
@@ -20,7 +18,7 @@ import training.matrices.judging as matrix_judging
 from data.errors import InputError, ModelError
 from data.matrices.limits import MOST_METRICS
 from data.matrices.params import Matrices
-from data.matrices.tables import METADATA, SIDES, MatrixTables, StackedSides
+from data.matrices.tables import METADATA, SIDES, Floats, MatrixTables, StackedSides
 from data.matrices.validity import TRANSACTIONS
 from data.parallel import with_progress_bar
 from data.tables.documents import validation_message
@@ -86,12 +84,7 @@ def judge_tables(tables: MatrixTables, served: Engine, *, show_progress: bool = 
     if show_progress:
         watch = partial(with_progress_bar, title="pairs of matrices", after=LONG)
     judged = matrix_judging.judge_tables(served.model, tables, DRIVERS, watch)
-    content = {
-        "model": served.ref,
-        "verdicts": judged.verdicts,
-        "notes": judged.notes,
-        "risk_guarantee": served.model.card.risk_guarantee,
-    }
+    content = {"model": served.ref, **vars(judged), "risk_guarantee": served.model.card.risk_guarantee}
     return MatricesAnswer.model_validate(content, from_attributes=True)
 
 
@@ -201,7 +194,7 @@ def _run_count(matrix: Matrix) -> int:
     return Counter(map(len, matrix.metrics.values())).most_common(1)[0][0]
 
 
-def _side_values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
+def _side_values(matrix: Matrix, names: Sequence[str]) -> Floats:
     """Return the values of one side, shape (n_runs, n_names); NaN: not measured."""
     column = {name: number for number, name in enumerate(names)}
     values = np.full((_run_count(matrix), len(names)), np.nan)
@@ -268,12 +261,7 @@ def _answer_together(requests: Sequence[_CheckedRequest], served: Engine) -> lis
     pairs = [pair for request in requests for pair in request.complete.pairs]
     judged = _judge_complete(requests[0].complete.model_copy(update={"pairs": pairs}), served)
     verdicts = iter(judged.verdicts)
-    return [
-        request.complete_answer(
-            judged.model_copy(update={"verdicts": [*islice(verdicts, len(request.complete.pairs))]})
-        )
-        for request in requests
-    ]
+    return [request.complete_answer(judged, verdicts) for request in requests]
 
 
 @dataclass(frozen=True)
@@ -311,12 +299,11 @@ class _CheckedRequest:
         except InputError as exc:
             verdicts = [_invalid_verdict(pair, str(exc)) for pair in self.complete.pairs]
             judged = MatricesAnswer(model=served.ref.model_answer, verdicts=verdicts, notes=[])
-        return self.complete_answer(judged)
+        return self.complete_answer(judged, iter(judged.verdicts))
 
-    def complete_answer(self, judged: MatricesAnswer) -> Answered:
-        """Return the answer with the verdicts on all pairs, in their order."""
-        remaining = iter(judged.verdicts)
-        ordered = [self.invalid.get(place) or next(remaining) for place in range(self.n_pairs)]
+    def complete_answer(self, judged: MatricesAnswer, verdicts: Iterator[MatrixVerdictAnswer]) -> Answered:
+        """Return the answer with the verdicts on all pairs, of which `verdicts` has the complete ones."""
+        ordered = [self.invalid.get(place) or next(verdicts) for place in range(self.n_pairs)]
         answer = judged.model_copy(update={"verdicts": ordered, "notes": [*judged.notes, *self.notes]})
         return Answered.from_schema(answer, answer)
 
@@ -380,37 +367,21 @@ def request_opinions(media_type: str, body: bytes, served: Engine) -> list[Opini
 
 def _judge_complete(request: MatricesRequest, served: Engine) -> MatricesAnswer:
     """Judge complete pairs; InputError if the model cannot use their metrics."""
-    if not request.pairs:
-        return MatricesAnswer(model=served.ref.model_answer, verdicts=[], notes=[])
-    tables = stack_pairs(request.model_copy(update={"pairs": _with_distinct_ids(request.pairs)}))
+    # ids may be repeated
+    numbered = [pair.model_copy(update={"pair_id": str(place)}) for place, pair in enumerate(request.pairs)]
+    tables = stack_pairs(request.model_copy(update={"pairs": numbered}))
     judged = judge_tables(matrix_formats.judgeable_runs(tables, NAME, Problems()).tables, served)
-    verdicts = [
-        _under_id(verdict, pair.pair_id) for verdict, pair in zip(judged.verdicts, request.pairs, strict=True)
-    ]
-    return judged.model_copy(update={"verdicts": verdicts})
+    verdicts = map(_under_id, judged.verdicts, (pair.pair_id for pair in request.pairs))
+    return judged.model_copy(update={"verdicts": list(verdicts)})
 
 
 def _under_id(verdict: MatrixVerdictAnswer, pair_id: str) -> MatrixVerdictAnswer:
     """Return a copy with another id of the pair, also in the ids of its runs."""
-    if verdict.pair_id == pair_id:
-        return verdict
     runs = [
         run.model_copy(update={"run_id": f"{pair_id}{run.run_id.removeprefix(verdict.pair_id)}"})
         for run in verdict.invalid_runs
     ]
     return verdict.model_copy(update={"pair_id": pair_id, "invalid_runs": runs})
-
-
-def _with_distinct_ids(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return copies with distinct ids: a second "a" becomes "a #2"."""
-    taken, distinct = {pair.pair_id for pair in pairs}, dict[str, Pair]()
-    for pair in pairs:
-        name, number = pair.pair_id, 1
-        while name in distinct or (number > 1 and name in taken):
-            number += 1
-            name = f"{pair.pair_id} #{number}"
-        distinct[name] = pair.model_copy(update={"pair_id": name})
-    return list(distinct.values())
 
 
 def _invalid_verdict(pair: Pair, reason: str) -> MatrixVerdictAnswer:
@@ -422,8 +393,6 @@ def _invalid_verdict(pair: Pair, reason: str) -> MatrixVerdictAnswer:
         reason=reason,
         baseline_runs=_run_count(pair.baseline),
         target_runs=_run_count(pair.target),
-        invalid_runs=(),
-        notes=(),
     )
     return MatrixVerdictAnswer.model_validate(verdict, from_attributes=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -42,17 +42,16 @@ Run = Annotated[dict[Metric, float | None], Field(max_length=MOST_METRICS)]
 Median = Annotated[float | None, AfterValidator(finite_or_none)]
 
 
+_ONE_FORM: list[Any] = [
+    {"required": [name], "properties": {name: {"type": kind}}}
+    for name, kind in (("metrics", "object"), ("runs", "array"))
+]
+
+
 class Matrix(JsonSection):
     """The runs of one side, either in columns or in rows; metadata default to those of the pair."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "oneOf": [
-                {"required": [name], "properties": {name: {"type": kind}}}
-                for name, kind in (("metrics", "object"), ("runs", "array"))
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"oneOf": _ONE_FORM})
 
     workload: Name | None = Field(default=None, description="Default: the pair's.")
     group: Name | None = Field(default=None, description="Default: the pair's.")

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.chunks import RUNS, Cleaned, clean_chunks, open_runs, split_into_chunks
-from data.matrices.tables import MatrixTables
+from data.matrices.tables import Floats, MatrixTables
 from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of, replacing
 from features.matrices.chunks import CleanChunks, contrasted_rows, statistics_without_parts
@@ -28,8 +27,7 @@ from training.matrices.engine.judges import Cases, fit_classifier
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import SearchInput, search_params
 from training.matrices.engine.shape import PARTS, deal_to_parts, require_both_labels
-from training.matrices.engine.stored import EngineCard, TrainedEngine
-from training.matrices.engine.validity_tree import ValidityTree
+from training.matrices.engine.stored import EngineRecipe, TrainedEngine
 from training.matrices.schemes import BLENDS, Cell
 
 _ROWS, _LABEL = "rows.parquet", "abnormal"
@@ -118,36 +116,24 @@ class LargeRecipe:
         some = MatrixTables.join_tables([chunk.some for chunk in cleaned_chunks])
         by_analysts = any(chunk.by_analysts for chunk in cleaned_chunks)
         digest = digest_of(*map(Path, sorted(open_runs(source).files)))
-        card = EngineCard.from_engine(
-            engine,
-            self.cell,
-            some.metrics,
-            chunks.groups,
-            missing=self.missing,
-            digest=digest,
-            seed=self.seed,
-        )
-        return TrainedEngine(engine, ValidityTree.fit(some, self.seed) if by_analysts else None, card)
+        recipe = EngineRecipe(self.cell, self.trials, self.seed, by_analysts, self.missing, digest)
+        return recipe.train(some, engine, chunks.groups)
 
     def clean_chunks(self, source: Path, work: Path) -> tuple[CleanChunks, list[Cleaned]]:
         """Split the runs of `source` into chunks in `work`, without invalid runs.
 
         Returns the chunks to learn from, and the result of cleaning each chunk.
         """
-        chunks = split_into_chunks(source, work.resolve(), self.runs)
-        parts = PARTS if len(chunks.workloads) >= PARTS else 1
-        of_part = deal_to_parts(chunks.workloads, self.seed) % parts
+        files, workloads = split_into_chunks(source, work.resolve(), self.runs)
+        parts = PARTS if len(workloads) >= PARTS else 1
+        of_part = deal_to_parts(workloads, self.seed) % parts
         clean = clean_chunks(
-            source, chunks, of_part, self.compute, missing=self.missing, some=VALIDATED, seed=self.seed
+            source, files, of_part, self.compute, missing=self.missing, some=VALIDATED, seed=self.seed
         )
-        return CleanChunks(
-            tuple(chunk.file for chunk in clean if chunk.valid),
-            tuple(clean[0].some.raw_metrics),
-            tuple(sorted(chunks.workloads["group"].unique())),
-            sum(chunk.valid for chunk in clean),
-            sum(chunk.pairs for chunk in clean),
-            parts,
-        ), clean
+        files = tuple(chunk.file for chunk in clean if chunk.valid)
+        metrics, groups = tuple(clean[0].some.raw_metrics), tuple(sorted(workloads["group"].unique()))
+        rows, pairs = sum(chunk.valid for chunk in clean), sum(chunk.pairs for chunk in clean)
+        return CleanChunks(files, metrics, groups, rows, pairs, parts), clean
 
     def fit_engine(self, scales: MetricStatistics, shaped: Sequence[ShapedChunk]) -> FittedEngine:
         """Fit the shared parts to a sample of the pairs, and each group's classifier to all its pairs.
@@ -163,24 +149,16 @@ class LargeRecipe:
         cases = Cases.from_rows(rows, projection, plain=scheme.tuned)
         chosen = search_params(SearchInput(self.cell, cases, groups, seed), self.trials)
         params = chosen.params
+        files, like = tuple(chunk.file for chunk in shaped), rows.select_rows(rows.y > 1)
         task = partial(
-            fit_group,
-            files=tuple(chunk.file for chunk in shaped),
-            cell=self.cell,
-            params=params,
-            projection=projection,
-            like=rows.select_rows(rows.y > 1),
-            seed=seed,
+            fit_group, files=files, cell=self.cell, params=params, projection=projection, like=like, seed=seed
         )
         own_groups = groups if params["share"] else ()
-        group_classifiers = dict(
-            zip(own_groups, side_by_side(task, own_groups, self.compute, "fit groups"), strict=True)
-        )
+        fitted = side_by_side(task, own_groups, self.compute, "fit groups")
         shared = SearchInput(self.cell, cases, (), seed).fit_classifiers(params, cases.y >= 0)
-        judges = replace(shared, of_groups=group_classifiers)
-        return FittedEngine(
-            scheme, self.cell.model, scheme.form, scales, Grouping("given"), projection, judges, chosen
-        )
+        judges = replace(shared, of_groups=dict(zip(own_groups, fitted, strict=True)))
+        learned = (scales, Grouping("given"), projection, judges, chosen)
+        return FittedEngine(scheme, self.cell.model, scheme.form, *learned)
 
 
 def fit_group(
@@ -202,10 +180,9 @@ def fit_group(
     """
     wanted = [("group", "==", group)]
     whole = pd.concat([pd.read_parquet(file, filters=wanted) for file in files], ignore_index=True)
-    x: NDArray[np.float64] = whole[[*like.columns]].to_numpy(np.float64)
+    x: Floats = whole[[*like.columns]].to_numpy(np.float64)
     y = whole[_LABEL].to_numpy(np.float64)
     rows = Rows(x, like.columns, whole[[*ABOUT]], y, like.blocks, like.n_other_columns)
     cases = Cases.from_rows(rows, projection, plain=cell.scheme.tuned)
-    return fit_classifier(
-        CATALOGUE[cell.model], params, cases.leading_columns(params["components"]), cases.y, seed
-    )
+    x = cases.leading_columns(params["components"])
+    return fit_classifier(CATALOGUE[cell.model], params, x, cases.y, seed)

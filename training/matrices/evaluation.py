@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import astuple, dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from data.matrices.tables import MatrixTables
+from data.matrices.tables import Flags, Floats, MatrixTables
 from data.parallel import Compute, side_by_side
 from training.evaluation.metrics import summarise_entry
 from training.matrices.engine.engine import Engine, FittedEngine
@@ -41,35 +41,12 @@ from training.matrices.schemes import (
     describe_scheme,
 )
 
-Floats = NDArray[np.float64]
-
-#: Columns of served.parquet that come from a verdict; ``fold`` and ``status`` are inserted between them.
-VERDICT_COLUMNS = (
-    "pair_id",
-    "workload",
-    "group",
-    "verdict",
-    "probability",
-    "baseline_runs",
-    "target_runs",
-    "reason",
+SERVED_COLUMNS = (
+    *("pair_id", "workload", "group", "fold", "verdict", "probability", "status"),
+    *("baseline_runs", "target_runs", "reason"),
 )
-SERVED_COLUMNS = (*VERDICT_COLUMNS[:3], "fold", *VERDICT_COLUMNS[3:5], "status", *VERDICT_COLUMNS[5:])
-
-
-@dataclass(frozen=True)
-class FoldTask:
-    """Training runs with flags, test runs without: with the metrics of `train` (`test`), and as measured.
-
-    `engine`, if known, was fitted to `train` as `recipe` says.
-    """
-
-    fold: int
-    train: MatrixTables
-    test: MatrixTables
-    measured: MatrixTables
-    recipe: EngineRecipe
-    engine: FittedEngine | None
+#: A fold's number, training runs with flags, test runs without (prepared, and as measured), and engine.
+FoldTask: TypeAlias = tuple[int, MatrixTables, MatrixTables, MatrixTables, FittedEngine | None]
 
 
 def served_and_validity(
@@ -95,8 +72,9 @@ def served_and_validity(
         test = examples.tables.select_runs(inside).without_flags()
         measured = examples.measured.select_runs(inside).without_flags()
         train = examples.tables.select_runs(~inside)
-        tasks.append(FoldTask(int(fold), train, test, measured, recipe, engine))
-    verdicts, rejected = zip(*side_by_side(judge_fold, tasks, compute, "answers of matrices"), strict=True)
+        tasks.append((int(fold), train, test, measured, engine))
+    judged = side_by_side(partial(judge_fold, recipe=recipe), tasks, compute, "answers of matrices")
+    verdicts, rejected = zip(*judged, strict=True)
     abnormal = examples.pairs.set_index("pair_id")["abnormal"]
     served = pd.concat(verdicts, ignore_index=True)
     served = served[served["pair_id"].isin(abnormal.index)]
@@ -105,24 +83,26 @@ def served_and_validity(
     return served, _validity_table(rejected, examples)
 
 
-def judge_fold(task: FoldTask) -> tuple[pd.DataFrame, pd.DataFrame]:
+def judge_fold(task: FoldTask, *, recipe: EngineRecipe) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Train on a fold's training runs; return verdicts on its test pairs, and the validity tree's on runs.
 
+    The engine of `task`, if any, was fitted to the training runs as `recipe` says; else it is fitted here.
     The first table has ``pair_id, workload, group, verdict, probability`` (of fail; NaN if invalid),
     ``baseline_runs, target_runs, reason, fold``, also for pairs without a label. The second has ``run_id,
     fold, tree`` (bool: whether it rejects the run), and is empty if no tree was trained.
     """
     from sklearn import config_context
 
+    fold, train, test, measured, engine = task
     with config_context(assume_finite=True, skip_parameter_validation=True):
-        trained = task.recipe.train(task.train, task.engine)
-    verdicts = pd.DataFrame(judge_tables(trained, task.measured, n_attributions=0).verdicts)
-    served = verdicts[list(VERDICT_COLUMNS)].astype({"probability": "float64"}).assign(fold=task.fold)
+        trained = recipe.train(train, engine)
+    verdicts = pd.DataFrame(judge_tables(trained, measured, n_attributions=0).verdicts)
+    columns = [name for name in SERVED_COLUMNS if name in verdicts]
+    served = verdicts[columns].astype({"probability": "float64"}).assign(fold=fold)
     if trained.validity is None:
         return served, pd.DataFrame(columns=["run_id", "fold", "tree"])
-    is_invalid = [path is not None for path in trained.validity.decision_paths(task.test)]
-    runs = task.test.runs[["run_id"]].reset_index(drop=True)
-    return served, runs.assign(fold=task.fold, tree=is_invalid)
+    is_invalid = [path is not None for path in trained.validity.decision_paths(test)]
+    return served, test.runs[["run_id"]].assign(fold=fold, tree=is_invalid)
 
 
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
@@ -148,9 +128,8 @@ def _validity_table(tree_verdicts: Sequence[pd.DataFrame], examples: MatrixExamp
         return pd.DataFrame(columns=["judge", "fold", "kind", "runs", "rejected"])
     rules = ~examples.decisions.runs["kept"].to_numpy(bool)
     runs = examples.measured.runs[["run_id", "valid"]].assign(rules=rules)
-    flagged_runs = runs[runs["valid"].notna()].merge(
-        pd.concat(tree_verdicts), on="run_id", validate="one_to_one"
-    )
+    tree = pd.concat(tree_verdicts)
+    flagged_runs = runs[runs["valid"].notna()].merge(tree, on="run_id", validate="one_to_one")
     kinds = examples.measured.causes.set_index("run_id")["invalid_kind"]
     kind = flagged_runs["run_id"].map(kinds[~kinds.index.duplicated()]).astype("str").fillna("")
     wrong = ~flagged_runs["valid"].astype(bool)
@@ -172,13 +151,8 @@ def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
         wrong, numbers = rows["kind"] != "", rows[["runs", "rejected"]]
         (invalid, caught), (valid, alarms) = (numbers[flags].sum().tolist() for flags in (wrong, ~wrong))
         counts = Mistakes(invalid + valid, invalid, alarms, invalid - caught)
-        summaries[str(name)] = {
-            "runs": counts.cases,
-            "invalid": counts.abnormal,
-            "false_positive": counts.false_positive,
-            "false_negative": counts.false_negative,
-            "balanced_accuracy": round(counts.balanced_accuracy, 6),
-        }
+        named = zip(("runs", "invalid", "false_positive", "false_negative"), astuple(counts), strict=True)
+        summaries[str(name)] = dict(named) | {"balanced_accuracy": round(counts.balanced_accuracy, 6)}
     return summaries
 
 
@@ -189,10 +163,9 @@ def grouping_table(examples: MatrixExamples, seed: int) -> pd.DataFrame:
     of its runs, the first by name of equally frequent ones.
     """
     valid = examples.tables.select_runs(examples.tables.runs["valid"].to_numpy(bool))
-    groups = (
-        Grouping.from_tables("automatic", valid, valid.raw_metrics, seed).assign_groups(valid).runs["group"]
-    )
-    cases = valid.runs[["workload", "group"]].assign(automatic=groups.to_numpy()).groupby("workload")
+    grouping = Grouping.from_tables("automatic", valid, valid.raw_metrics, seed)
+    groups = grouping.assign_groups(valid).runs["group"].to_numpy()
+    cases = valid.runs[["workload", "group"]].assign(automatic=groups).groupby("workload")
     return cases.agg(
         group=("group", "first"), automatic=("automatic", lambda names: names.mode().iloc[0])
     ).reset_index()
@@ -274,7 +247,7 @@ def raw_zscores(tables: MatrixTables, *, pooled: bool) -> pd.DataFrame:
     return (difference / deviation).mask((deviation == 0) & (difference == 0), 0.0)[metrics]
 
 
-def best_threshold(abnormal: NDArray[np.bool_], score: Floats) -> float:
+def best_threshold(abnormal: Flags, score: Floats) -> float:
     """Return the score with the highest balanced accuracy as a threshold, the highest of equally good ones.
 
     Scores at or above it are abnormal. Both arrays have shape (n_pairs,); both classes must occur.
@@ -320,17 +293,15 @@ def curves_and_times(evaluation: Evaluation, folds: list[FoldPart]) -> tuple[pd.
         (figure, fit.engine.cell.model, fit.engine.cell.scheme.grouping, x, answers.vectors, answers.seconds)
         for (figure, x, fit), answers in zip(points, fitted, strict=True)
     ).set_axis([*keys, "counts", "seconds"], axis="columns")
-    curves, times = [], []
+    curves = []
     for key, of_folds in rows.groupby(keys, sort=True):
         counts, about = list(of_folds["counts"]), dict(zip(keys, key, strict=True))
         accuracy = add_mistakes(counts).balanced_accuracy
-        curves.append(
-            {**about, "folds": len(counts), "balanced_accuracy": accuracy, "spread": accuracy_spread(counts)}
-        )
-        if about["figure"] == DIMENSION:
-            seconds = of_folds["seconds"].mean()
-            times.append({"model": about["model"], "dimensions": int(about["x"]), "seconds": seconds})
-    return pd.DataFrame(curves), pd.DataFrame(times)
+        scores = {"balanced_accuracy": accuracy, "spread": accuracy_spread(counts)}
+        curves.append({**about, "folds": len(counts), **scores})
+    timed = rows[rows["figure"] == DIMENSION].astype({"x": "int64"}).rename(columns={"x": "dimensions"})
+    times = timed.groupby(["model", "dimensions"], as_index=False)["seconds"].mean()
+    return pd.DataFrame(curves), times
 
 
 def _curve_settings(
@@ -403,19 +374,17 @@ class Evaluation:
 
         The columns are `OOF_COLUMNS`.
         """
-        verdicts = [
-            pd.concat([fold.pairs.assign(fold=fold.fold) for fold in self.answers_by_cell[cell]]).assign(
-                entry=cell.entry_name, kind="model", scheme=describe_scheme(cell.scheme), model=cell.model
-            )
-            for cell in cells
-        ]
+        verdicts = []
+        for cell in cells:
+            scheme = describe_scheme(cell.scheme)
+            about = {"entry": cell.entry_name, "kind": "model", "scheme": scheme, "model": cell.model}
+            verdicts += [fold.pairs.assign(fold=fold.fold, **about) for fold in self.answers_by_cell[cell]]
         of_parts = [part.test.runs["pair_id"].drop_duplicates() for part in self.parts]
         folds = np.repeat([part.fold for part in self.parts], [len(pairs) for pairs in of_parts])
         fold_of = pd.Series(folds, pd.Index(pd.concat(of_parts), name="pair_id"))
         truth = self.abnormal_pairs
-        for method in reference_methods(
-            self.examples.runs_to_judge(fold_of.index), truth[truth.index.isin(fold_of.index)]
-        ):
+        truth = truth[truth.index.isin(fold_of.index)]
+        for method in reference_methods(self.examples.runs_to_judge(fold_of.index), truth):
             score = method.score
             rows = pd.DataFrame({"pair_id": score.index, "fold": fold_of.loc[score.index].to_numpy()})
             about = {"entry": method.name, "kind": "opponent", "scheme": "", "model": "", "group_used": ""}
@@ -426,10 +395,9 @@ class Evaluation:
         caused = measured.causes[measured.causes["cause"].fillna("") != ""]
         of_runs = caused.merge(measured.runs[["run_id", "pair_id"]], on="run_id", validate="many_to_one")
         causes = of_runs.drop_duplicates("pair_id")[["pair_id", "cause", "cause_size"]]
-        labelled_pairs = self.examples.pairs.merge(causes, on="pair_id", how="left", validate="one_to_one")
-        rows = pd.concat(verdicts, ignore_index=True).merge(
-            labelled_pairs, on="pair_id", validate="many_to_one"
-        )
+        labelled = self.examples.pairs.merge(causes, on="pair_id", how="left", validate="one_to_one")
+        rows = pd.concat(verdicts, ignore_index=True)
+        rows = rows.merge(labelled, on="pair_id", validate="many_to_one")
         verdict, status = (np.where(rows[name], "fail", "pass") for name in ("judged", "abnormal"))
         cause = rows["cause"].fillna("")
         rows = rows.assign(split=self.split, repeat=0, verdict=verdict, status=status, cause=cause)

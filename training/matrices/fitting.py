@@ -11,18 +11,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.tables import SIDES, MatrixTables
+from data.matrices.tables import SIDES, Flags, MatrixTables
 from data.matrices.validity import MatrixDecisions, unjudgeable_pairs
 from data.parallel import Compute, side_by_side
 from data.tables.files import digest_of
 from training.matrices.engine.engine import Engine, FittedEngine
-from training.matrices.engine.shape import NONE, CausedCases, make_test_rows, pair_causes
+from training.matrices.engine.shape import NONE, make_test_rows, pair_causes, split_by_causes
 from training.matrices.schemes import Printed
-
-Flags = NDArray[np.bool_]
 
 
 def deal_to_folds(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
@@ -97,9 +94,8 @@ class MatrixExamples:
         tables, decisions = MatrixTables.read(interim), MatrixDecisions.read(processed)
         names = (interim / "matrices", interim / "metrics", processed / "valid", processed / "valid_metrics")
         # the files that the verdicts depend on
-        return cls.from_tables(
-            tables, decisions, digest_of(*(name.with_suffix(".parquet") for name in names))
-        )
+        digest = digest_of(*(name.with_suffix(".parquet") for name in names))
+        return cls.from_tables(tables, decisions, digest)
 
     @classmethod
     def from_tables(cls, tables: MatrixTables, decisions: MatrixDecisions, digest: str) -> MatrixExamples:
@@ -202,19 +198,13 @@ def results_row(
     with both labels), both NaN if undefined, and ``false_positive, false_negative`` (counts). The argument
     `abnormal` is the truth by ``pair_id``; KeyError if a judged pair is missing.
     """
-    pairs = [
-        Mistakes.from_flags(
-            abnormal.loc[fold.pairs["pair_id"]].to_numpy(bool), fold.pairs["judged"].to_numpy(bool)
-        )
-        for fold in fold_answers
-    ]
     vectors, targets = [fold.vectors for fold in fold_answers], [fold.targets for fold in fold_answers]
-    of_vectors = add_mistakes(vectors)
-    columns: dict[str, Any] = {
-        "folds": len(fold_answers),
-        "vectors": of_vectors.cases,
-        "abnormal": of_vectors.abnormal,
-    }
+    pairs = []
+    for fold in fold_answers:
+        truth = abnormal.loc[fold.pairs["pair_id"]].to_numpy(bool)
+        pairs.append(Mistakes.from_flags(truth, fold.pairs["judged"].to_numpy(bool)))
+    whole = add_mistakes(vectors)
+    columns: dict[str, Any] = {"folds": len(fold_answers), "vectors": whole.cases, "abnormal": whole.abnormal}
     for prefix, folds in (("", vectors), ("target_", targets), ("pair_", pairs)):
         whole = add_mistakes(folds)
         columns[f"{prefix}balanced_accuracy"] = whole.balanced_accuracy
@@ -282,22 +272,20 @@ def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[Fo
         return []
     part = pairs["workload"].map(deal_to_folds(pairs, number, seed)).to_numpy(np.intp)
     scored, folds = runs["pair_id"].isin(pairs["pair_id"]), []
-    splits = CausedCases(workload, cause, pairs["abnormal"].to_numpy(bool)).split_cases(part, seed)
-    for fold, split in enumerate(splits):
-        test = examples.runs_to_judge(pd.Index(pairs["pair_id"][split.test]))
-        learned = runs["pair_id"].isin(pairs["pair_id"][split.train])
+    splits = split_by_causes(workload, cause, pairs["abnormal"].to_numpy(bool), part, seed)
+    for fold, (is_learned, is_tested) in enumerate(splits):
+        test = examples.runs_to_judge(pd.Index(pairs["pair_id"][is_tested]))
+        learned = runs["pair_id"].isin(pairs["pair_id"][is_learned])
         # pairs that are not scored stay with their test case
-        unscored = ~scored & runs["workload"].isin(pairs["workload"][split.train])
+        unscored = ~scored & runs["workload"].isin(pairs["workload"][is_learned])
         train = examples.tables.select_runs((learned | unscored).to_numpy(bool))
         folds.append(FoldPart(fold, train, test, truth.loc[test.runs["run_id"]]))
     return folds
 
 
 #: Time of a fit of the slowest models, and of a classifier for each of the given groups, as multiples.
-_EFFORT, _GROUPS_EFFORT = (
-    {"xgboost-blend": 20, "xgboost": 10, "random-forest": 5, "similarity-logistic": 3},
-    6,
-)
+_EFFORT = {"xgboost-blend": 20, "xgboost": 10, "random-forest": 5, "similarity-logistic": 3}
+_GROUPS_EFFORT = 6
 
 
 @dataclass(frozen=True)
@@ -353,7 +341,7 @@ def _judge_batch(fits: Sequence[EngineFit]) -> list[CellAnswers]:
         answers = []
         for fit in fits:
             prepared, begun = fit.engine.prepare_cases(shaped), time.perf_counter()
-            engine = fit.engine.fit_prepared(prepared)
+            engine = fit.engine.fit_prepared(shaped, *prepared)
             seconds = time.perf_counter() - begun
             pairs, vectors = engine.judge_pairs_and_vectors(part.test, rows)
             verdicts = pairs[["pair_id", "group_used", "probability", "threshold"]]

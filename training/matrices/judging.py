@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY, MatrixTables, incomparable_pairs
-from data.matrices.validity import first_broken, unit_changes, unjudgeable_pairs
+from data.matrices.tables import RUN_DTYPES, SUMMARY, MatrixTables, incomparable_pairs
+from data.matrices.validity import first_broken, unit_notes, unjudgeable_pairs
 from data.tables.problems import Problems, nearest_name
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ class MatrixVerdict:
     reason: str
     baseline_runs: int
     target_runs: int
-    invalid_runs: tuple[InvalidRun, ...]
+    invalid_runs: tuple[InvalidRun, ...] = ()
     attributions: tuple[Attribution, ...] = ()
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,55 +176,38 @@ def judge_tables(
     invalid, runs = _find_invalid_runs(trained, matched), matched.runs
     is_valid = np.array([run is None for run in invalid], bool)
     reasons = unjudgeable_pairs(runs, is_valid).to_dict() | incomparable_pairs(runs)
-    whole = np.array([not reasons[pair] for pair in runs["pair_id"].to_numpy(object)], bool)
-    chosen = is_valid & whole
+    pair_of_run, first_rows = runs["pair_id"].to_numpy(object), matched.pair_sides.first_rows
+    chosen = is_valid & np.array([not reasons[pair] for pair in pair_of_run], bool)
     valid_tables = matched if chosen.all() else matched.select_runs(chosen)
-    answers = _engine_fields(trained, valid_tables, n_attributions, watch)
-    notes_of_pairs = _unit_notes(valid_tables)
+    invalid_runs, notes_of_pairs = defaultdict[str, list[InvalidRun]](list), defaultdict[str, list[str]](list)
+    for pair_id, run in zip(pair_of_run, invalid, strict=True):
+        if run is not None:
+            invalid_runs[pair_id].append(run)
+    for pair_id, note in unit_notes(valid_tables, valid_tables.raw_metrics):
+        notes_of_pairs[pair_id].append(note)
+    answers: dict[str, dict[str, Any]] = {}
+    if not valid_tables.runs.empty:
+        explained = trained.engine.explain_pairs(valid_tables, n_attributions)
+        for answer in watch(explained, len(valid_tables.pair_sides.names)):
+            verdict = "fail" if answer.abnormal else "pass"
+            answers[answer.pair_id] = answer._asdict() | {"verdict": verdict}
+    # the verdict is about the target; the sides may differ in the workload or the group
+    columns = (runs[name].to_numpy(object)[first_rows] for name in ("pair_id", "workload", "group"))
+    counts = matched.pair_sides.count_runs(is_valid).tolist()
     verdicts = (
         MatrixVerdict(
-            pair_id=pair.pair_id,
-            workload=pair.workload,
-            group=pair.group,
-            reason=reasons[pair.pair_id] or ("" if pair.pair_id in answers else NO_ANSWER),
-            baseline_runs=pair.valid[SIDES[0]],
-            target_runs=pair.valid[SIDES[1]],
-            invalid_runs=tuple(pair.invalid),
-            notes=tuple(notes_of_pairs.get(pair.pair_id, ())),
-            **answers.get(pair.pair_id, {}),
+            workload=workload,
+            group=group,
+            reason=reasons[pair_id] or ("" if pair_id in answers else NO_ANSWER),
+            baseline_runs=baseline_runs,
+            target_runs=target_runs,
+            invalid_runs=tuple(invalid_runs[pair_id]),
+            notes=tuple(notes_of_pairs[pair_id]),
+            **answers.get(pair_id, {"pair_id": pair_id}),
         )
-        for pair in _pairs_of_runs(runs, invalid)
+        for pair_id, workload, group, (baseline_runs, target_runs) in zip(*columns, counts, strict=True)
     )
     return MatrixJudgement(tuple(verdicts), notes)
-
-
-@dataclass
-class _Pair:
-    """The runs of a pair; workload and group are its target's, if it has one."""
-
-    pair_id: str
-    workload: str
-    group: str
-    targets: int = 0
-    valid: Counter[str] = field(default_factory=Counter)
-    invalid: list[InvalidRun] = field(default_factory=list)
-
-
-def _pairs_of_runs(runs: pd.DataFrame, invalid: Sequence[InvalidRun | None]) -> Iterable[_Pair]:
-    pairs: dict[str, _Pair] = {}
-    columns = (runs[name].to_numpy(object) for name in ("pair_id", "workload", "group", "side"))
-    for pair_id, workload, group, side, reason in zip(*columns, invalid, strict=True):
-        pair = pairs.setdefault(pair_id, _Pair(pair_id, workload, group))
-        if side == SIDES[1]:
-            # the verdict is about the target; the sides may differ in the workload or the group
-            if not pair.targets:
-                pair.workload, pair.group = workload, group
-            pair.targets += 1
-        if reason is None:
-            pair.valid[side] += 1
-        else:
-            pair.invalid.append(reason)
-    return pairs.values()
 
 
 def _find_invalid_runs(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | None]:
@@ -243,33 +226,3 @@ def _find_invalid_runs(trained: TrainedEngine, tables: MatrixTables) -> list[Inv
             if path is not None:
                 invalid[row] = InvalidRun(names[row], sides[row], "tree", "", path)
     return invalid
-
-
-def _engine_fields(
-    trained: TrainedEngine, valid_tables: MatrixTables, count: int, watch: Watch
-) -> dict[str, dict[str, Any]]:
-    if valid_tables.runs.empty:
-        return {}
-    return {
-        verdict.pair_id: {
-            "group_used": verdict.group_used,
-            "verdict": "fail" if verdict.abnormal else "pass",
-            "probability": verdict.probability,
-            "threshold": verdict.threshold,
-            "attributions": verdict.attributions,
-        }
-        for verdict in watch(
-            trained.engine.explain_pairs(valid_tables, count), len(valid_tables.pair_sides.names)
-        )
-    }
-
-
-def _unit_notes(valid_tables: MatrixTables) -> dict[str, list[str]]:
-    notes: dict[str, list[str]] = {}
-    if valid_tables.runs.empty:
-        return notes
-    changes = unit_changes(valid_tables, valid_tables.raw_metrics)
-    for change in changes.itertuples() if len(changes) else ():
-        note = f"{change.metric} is {change.ratio:.6g} times its baseline; is it in another unit?"
-        notes.setdefault(str(change.pair_id), []).append(note)
-    return notes

@@ -36,11 +36,6 @@ SPLIT, CAUSES = "test-cases", "causes"
 _RANKING_SCORES = (RANKED, "balanced_accuracy")
 
 
-def ranking_entries(splits: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a list: ``entries`` (by name) of split ``test-cases``, then of ``causes``, each if present."""
-    return [splits[name]["entries"] for name in (SPLIT, CAUSES) if name in splits]
-
-
 def rank_models(entries_of_splits: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of the models by average precision and balanced accuracy together, the best first.
 
@@ -71,16 +66,15 @@ def make_challenger_test(params: Params[Matrices], metrics: dict[str, Any]) -> C
     how = BootstrapSettings.from_params(params.section.promote, params.seed)
     best = metrics["champion"]
     oof = read_written_table(PLACES.evaluated / OOF)
-    names = rank_models(ranking_entries(metrics["splits"]))
+    splits = metrics["splits"]
+    names = rank_models([splits[name]["entries"] for name in (SPLIT, CAUSES) if name in splits])
     runs = [_tracked_run(name, metrics, oof[oof["entry"] == name]) for name in names]
     champion_oof = oof[oof["entry"] == best][CHAMPION_COLUMNS].assign(group=oof["workload"])
     runs[0].params.update(EngineCard.read(PLACES.models).params)
-    candidate_log = CandidateLog(
-        "matrices", metrics["data"], PLACES.interim / "matrices.parquet", PLACES.models, runs, champion_oof
-    )
-    return candidate_log.make_test(
-        TrainedEngine.read, compare_by_verdicts(["pair_id"], how, "the same unseen pairs")
-    )
+    vectors = PLACES.interim / "matrices.parquet"
+    candidate_log = CandidateLog("matrices", metrics["data"], vectors, PLACES.models, runs, champion_oof)
+    compare = compare_by_verdicts(["pair_id"], how, "the same unseen pairs")
+    return candidate_log.make_test(TrainedEngine.read, compare)
 
 
 def _tracked_run(name: str, metrics: dict[str, Any], rows: pd.DataFrame) -> TrackedRun:
@@ -106,13 +100,8 @@ def promote_stage() -> None:
     oof.parquet, which is missing.
     """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
-    candidate = Candidate(
-        params.section.promote.name,
-        metrics["champion"],
-        PLACES.models,
-        PLACES.metrics,
-        lambda: make_challenger_test(params, metrics),
-    )
+    name, test = params.section.promote.name, partial(make_challenger_test, params, metrics)
+    candidate = Candidate(name, metrics["champion"], PLACES.models, PLACES.metrics, test)
     print(promote_candidate(candidate))  # noqa: T201
 
 

@@ -68,47 +68,6 @@ class Printed:
     balanced_accuracy: float | None = None
 
 
-TABLES: dict[int, dict[str, Printed]] = {
-    2: {
-        "Decision tree": Printed(577),
-        "Logistic regression": Printed(739),
-        "TAN": Printed(605),
-        "SVM": Printed(737),
-        "Random forest": Printed(517),
-    },
-    4: {
-        "DTree": Printed(577, 58, 0.61),
-        "Logistic": Printed(739, 2, 0.50),
-        "TAN": Printed(605, 172, 0.59),
-    },
-    5: {
-        "DTree": Printed(122, 280, 0.91),
-        "Logistic": Printed(253, 808, 0.81),
-        "TAN": Printed(160, 846, 0.87),
-        "Sim-Logistic": Printed(117, 454, 0.82),
-    },
-    6: {
-        "DTree": Printed(282, 179, 0.81),
-        "Logistic": Printed(674, 43, 0.54),
-        "TAN": Printed(277, 1149, 0.78),
-    },
-    7: {
-        "DTree": Printed(223, 157, 0.85),
-        "Logistic": Printed(322, 332, 0.77),
-        "TAN": Printed(235, 390, 0.83),
-    },
-    8: {
-        "Sim-Logistic": Printed(215, 379, 0.69),
-        "Conc-Logistic": Printed(290, 99, 0.61),
-        "Sub-Logistic": Printed(334, 45, 0.55),
-        "Conc-DTree": Printed(138, 72, 0.81),
-        "Sub-DTree": Printed(204, 148, 0.72),
-        "Con-TAN": Printed(142, 411, 0.79),
-        "Sub-TAN": Printed(209, 563, 0.69),
-    },
-}
-
-
 #: Seed 001 before any remedy except that invalid runs are removed (tables 2 and 4), then with one remedy
 #: after another.
 INITIAL = replace(NAIVE, prune=True)
@@ -126,54 +85,60 @@ FOLLOWED = (TREE, LOGISTIC, TAN)
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a table of the matrix paper, and the cell that reproduces it."""
+    """A row of a table of the matrix paper, the cell that reproduces it, and the printed figures."""
 
     table: int
     row: str
     cell: Cell
-
-    @property
-    def printed(self) -> Printed:
-        """The figures that the matrix paper has in this row."""
-        return TABLES[self.table][self.row]
+    printed: Printed
 
     @property
     def first_columns(self) -> dict[str, Any]:
         """The first columns of its row in tables.parquet."""
-        cell = self.cell
-        return {
-            "table": self.table,
-            "row": self.row,
-            "model": cell.model,
-            "scheme": describe_scheme(cell.scheme),
-        }
+        about = {"table": self.table, "row": self.row, "model": self.cell.model}
+        return about | {"scheme": describe_scheme(self.cell.scheme)}
+
+
+_TUNED = replace(GROUPED, components=FULL.components, balance=True)
+_TUNED_PAIRS = replace(_TUNED, form="concatenated")
+_CONCATENATED, _SUBTRACTED = replace(RAW, form="concatenated"), replace(RAW, form="subtracted")
+#: The rows of tables 2 and 4 to 8, in the paper's order.
+TABLE_ROWS = (
+    TableRow(2, "Decision tree", Cell(TREE, INITIAL), Printed(577)),
+    TableRow(2, "Logistic regression", Cell(LOGISTIC, INITIAL), Printed(739)),
+    TableRow(2, "TAN", Cell(TAN, INITIAL), Printed(605)),
+    TableRow(2, "SVM", Cell("svm", INITIAL), Printed(737)),
+    TableRow(2, "Random forest", Cell("random-forest", INITIAL), Printed(517)),
+    TableRow(4, "DTree", Cell(TREE, INITIAL), Printed(577, 58, 0.61)),
+    TableRow(4, "Logistic", Cell(LOGISTIC, INITIAL), Printed(739, 2, 0.50)),
+    TableRow(4, "TAN", Cell(TAN, INITIAL), Printed(605, 172, 0.59)),
+    TableRow(5, "DTree", Cell(TREE, _TUNED), Printed(122, 280, 0.91)),
+    TableRow(5, "Logistic", Cell(LOGISTIC, _TUNED), Printed(253, 808, 0.81)),
+    TableRow(5, "TAN", Cell(TAN, _TUNED), Printed(160, 846, 0.87)),
+    TableRow(5, "Sim-Logistic", Cell(SIMILARITY, _TUNED_PAIRS), Printed(117, 454, 0.82)),
+    TableRow(6, "DTree", Cell(TREE, RAW), Printed(282, 179, 0.81)),
+    TableRow(6, "Logistic", Cell(LOGISTIC, RAW), Printed(674, 43, 0.54)),
+    TableRow(6, "TAN", Cell(TAN, RAW), Printed(277, 1149, 0.78)),
+    TableRow(7, "DTree", Cell(TREE, GROUPED), Printed(223, 157, 0.85)),
+    TableRow(7, "Logistic", Cell(LOGISTIC, GROUPED), Printed(322, 332, 0.77)),
+    TableRow(7, "TAN", Cell(TAN, GROUPED), Printed(235, 390, 0.83)),
+    TableRow(8, "Sim-Logistic", Cell(SIMILARITY, _CONCATENATED), Printed(215, 379, 0.69)),
+    TableRow(8, "Conc-Logistic", Cell(LOGISTIC, _CONCATENATED), Printed(290, 99, 0.61)),
+    TableRow(8, "Sub-Logistic", Cell(LOGISTIC, _SUBTRACTED), Printed(334, 45, 0.55)),
+    TableRow(8, "Conc-DTree", Cell(TREE, _CONCATENATED), Printed(138, 72, 0.81)),
+    TableRow(8, "Sub-DTree", Cell(TREE, _SUBTRACTED), Printed(204, 148, 0.72)),
+    TableRow(8, "Con-TAN", Cell(TAN, _CONCATENATED), Printed(142, 411, 0.79)),
+    TableRow(8, "Sub-TAN", Cell(TAN, _SUBTRACTED), Printed(209, 563, 0.69)),
+)
 
 
 def table_rows(full: Scheme) -> list[TableRow]:
-    """Return the rows of tables 2 and 4 to 8 of the matrix paper, in the paper's order.
-
-    Each has ``table, row``, the ``cell`` (model and scheme) that reproduces it, and the figures ``printed``.
-    Only the number of components of `full` is used, for table 5.
-    """
-    seeds = replace(GROUPED, components=full.components, balance=True)
-    pairs, both_sides = replace(seeds, form="concatenated"), replace(RAW, form="concatenated")
-    less = replace(RAW, form="subtracted")
-    initial = [Cell(model, INITIAL) for model in (*FOLLOWED, "svm", "random-forest")]
-    cells = {
-        2: initial,
-        4: initial[:3],
-        5: [*(Cell(model, seeds) for model in FOLLOWED), Cell(SIMILARITY, pairs)],
-        6: [Cell(model, RAW) for model in FOLLOWED],
-        7: [Cell(model, GROUPED) for model in FOLLOWED],
-        8: [
-            Cell(SIMILARITY, both_sides),
-            *(Cell(model, scheme) for model in (LOGISTIC, TREE, TAN) for scheme in (both_sides, less)),
-        ],
-    }
+    """Return `TABLE_ROWS` with the number of components of `full`, which only table 5 uses."""
     return [
-        TableRow(table, row, cell)
-        for table, rows in TABLES.items()
-        for row, cell in zip(rows, cells[table], strict=True)
+        replace(row, cell=Cell(row.cell.model, replace(row.cell.scheme, components=full.components)))
+        if row.cell.scheme.balance
+        else row
+        for row in TABLE_ROWS
     ]
 
 

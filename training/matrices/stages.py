@@ -58,7 +58,6 @@ import pandas as pd
 from data.errors import InputError
 from data.matrices.params import Matrices
 from data.params import Params, load
-from data.paths import FamilyPaths
 from data.tables.documents import written
 from data.tables.files import write_json, write_tables
 from training.evaluation.figures import dvc_verdict_figures
@@ -85,7 +84,7 @@ from training.matrices.fitting import (
     fold_parts,
     parts_of_causes,
 )
-from training.matrices.promote import CAUSES, SPLIT, rank_models
+from training.matrices.promote import CAUSES, PLACES, SPLIT, rank_models
 from training.matrices.schemes import (
     BLENDS,
     FOLLOWED,
@@ -102,7 +101,6 @@ from training.matrices.schemes import (
     table_rows,
 )
 
-PLACES = FamilyPaths("matrices")
 #: Name of the split that is more like that of the matrix paper.
 PAIRS = "pairs"
 TIMES = "times"
@@ -134,15 +132,8 @@ def evaluate_examples(
     """
     how, seed, full = params.section.evaluate, params.seed, _full_scheme(params.section)
     fold_of = deal_to_folds(examples.pairs, how.n_folds, seed)
-    evaluation = Evaluation(
-        examples,
-        SPLIT,
-        fold_parts(examples, fold_of),
-        how.n_trials,
-        seed,
-        params.compute,
-        _requested_alarms(params.section),
-    )
+    folds, alarms = fold_parts(examples, fold_of), _requested_alarms(params.section)
+    evaluation = Evaluation(examples, SPLIT, folds, how.n_trials, seed, params.compute, alarms)
     rows, wanted = table_rows(full), candidate_cells(how.models, full)
     evaluation.fit_cells([*wanted, *(row.cell for row in rows)], "tables")
     oof = evaluation.oof_table(wanted)
@@ -160,9 +151,8 @@ def evaluate_examples(
     # every step is a fit per fold, and some are the slowest fits of all
     ablation = evaluation.on_first_folds(how.n_curve_folds)
     ablation.fit_cells([step.cell for step in steps], "ablation")
-    curves, times = curves_and_times(
-        evaluation, fold_parts(examples, deal_to_folds(examples.pairs, how.n_curve_folds, seed))
-    )
+    few_folds = fold_parts(examples, deal_to_folds(examples.pairs, how.n_curve_folds, seed))
+    curves, times = curves_and_times(evaluation, few_folds)
     recipe = _engine_recipe(champion, examples, params)
     engines = [answers.engine for answers in evaluation.answers_by_cell[champion]]
     served, validity = served_and_validity(examples, fold_of, recipe, engines, params.compute)
@@ -211,30 +201,21 @@ def train_stage() -> None:
     """
     params, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     section, examples = params.section, MatrixExamples.read(PLACES.interim, PLACES.valid)
-    champion = _champion_cell(
-        candidate_cells(section.evaluate.models, _full_scheme(section)), metrics["champion"]
-    )
+    wanted = candidate_cells(section.evaluate.models, _full_scheme(section))
+    champion = _champion_cell(wanted, metrics["champion"])
     _engine_recipe(champion, examples, params).train(examples.tables).write(PLACES.models)
 
 
 def _engine_recipe(champion: Cell, examples: MatrixExamples, params: Params[Matrices]) -> EngineRecipe:
     section = params.section
-    return EngineRecipe(
-        champion,
-        section.evaluate.n_trials,
-        params.seed,
-        examples.has_invalid_flags,
-        section.checks.max_missing_fraction,
-        examples.digest,
-        _requested_alarms(section),
-    )
+    trials, missing = section.evaluate.n_trials, section.checks.max_missing_fraction
+    validity, alarms = examples.has_invalid_flags, _requested_alarms(section)
+    return EngineRecipe(champion, trials, params.seed, validity, missing, examples.digest, alarms)
 
 
 def _requested_alarms(section: Matrices) -> Alarms | None:
-    how = section.decide
-    return (
-        None if how.max_false_positive_rate is None else Alarms(how.max_false_positive_rate, how.confidence)
-    )
+    share, confidence = section.decide.max_false_positive_rate, section.decide.confidence
+    return None if share is None else Alarms(share, confidence)
 
 
 def _champion_cell(wanted: list[Cell], entry: str) -> Cell:

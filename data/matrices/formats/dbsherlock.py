@@ -13,11 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from data.deferred import pd
 from data.errors import InputError
-from data.matrices.tables import MatrixTables, StackedSides
+from data.matrices.tables import Floats, MatrixTables, StackedSides
 from data.tables.specs import as_number, read_table
 
 KNOWN = {"cause": "str", "run": "int64", "second": "int64", "abnormal": "bool"}
@@ -53,21 +52,19 @@ def _read_file(path: Path) -> MatrixTables:
     seconds = read_table(path, KNOWN, other_dtype=as_number)
     metrics = [column for column in seconds if column not in {*KNOWN, *CLOCKS}]
     draw = np.random.default_rng(SEED)
-    sides, causes = StackedSides(metrics), []
+    sides = StackedSides(metrics)
     for (cause, run), of_run in seconds.sort_values("second").groupby(["cause", "run"], sort=True):
         about = {"workload": f"{path.stem} {cause} {run}", "group": path.stem, "machine": path.stem}
         for number, (baseline, target, abnormal) in enumerate(_measurement_pairs(of_run, metrics, draw)):
             pair = f"{about['workload']} {number}"
-            sides.add_side(baseline, pair, "baseline", version="reference", abnormal=False, **about)
-            names = sides.add_side(target, pair, "target", version="observed", abnormal=abnormal, **about)
-            causes += [{"run_id": name, "cause": cause} for name in names if abnormal]
+            sides.add_pair(pair, baseline, target, cause if abnormal else None, **about)
     described = [{"metric": metric, "signed": metric in SIGNED} for metric in metrics]
-    return MatrixTables.from_rows(sides.to_frame(), causes, described)
+    return MatrixTables.from_rows(sides.to_frame(), sides.causes, described)
 
 
 def _measurement_pairs(
     seconds: pd.DataFrame, metrics: list[str], draw: np.random.Generator
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], bool]]:
+) -> Iterator[tuple[Floats, Floats, bool]]:
     """Yield baseline, target and whether the target is abnormal, for each measurement of one run.
 
     Arrays have the shape (n_windows, n_metrics).

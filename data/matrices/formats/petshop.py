@@ -40,23 +40,20 @@ def read_tables(path: Path) -> MatrixTables:
 def _read_pattern(directory: Path) -> MatrixTables:
     reference = _read_metrics(directory / "noissue" / FILE)
     issues = sorted(file.parent for file in directory.glob(f"*/issue*/{FILE}"))
-    sides, causes = StackedSides(list(reference.columns)), []
+    sides = StackedSides(list(reference.columns))
     about = {"group": directory.name, "machine": "petshop"}
     for number, (baseline, target) in enumerate(_pair_rows(len(reference), len(issues), directory)):
-        issue = issues[number] if number < len(issues) else None
-        if issue is None:
-            name, observed = f"{directory.name} noissue {number - len(issues)}", reference.iloc[target]
-        else:
-            name = f"{directory.name} {issue.parent.name} {issue.name}"
+        if number < len(issues):
+            issue = issues[number]
+            name, cause = f"{directory.name} {issue.parent.name} {issue.name}", _root_cause(issue)
             # the presence of metrics that only issues have would reveal the label
             observed = _read_metrics(issue / FILE).reindex(columns=reference.columns)
-        fields = about | {"workload": name}
+        else:
+            name, cause = f"{directory.name} noissue {number - len(issues)}", None
+            observed = reference.iloc[target]
         values = reference.iloc[baseline].to_numpy(np.float64)
-        sides.add_side(values, name, "baseline", version="reference", abnormal=False, **fields)
-        values, abnormal = observed.to_numpy(np.float64), issue is not None
-        names = sides.add_side(values, name, "target", version="observed", abnormal=abnormal, **fields)
-        causes += [{"run_id": run, "cause": _root_cause(issue)} for run in names if issue is not None]
-    return MatrixTables.from_rows(sides.to_frame(), causes)
+        sides.add_pair(name, values, observed.to_numpy(np.float64), cause, workload=name, **about)
+    return MatrixTables.from_rows(sides.to_frame(), sides.causes)
 
 
 def _pair_rows(rows: int, issues: int, directory: Path) -> Iterator[tuple[list[int], list[int]]]:
@@ -67,10 +64,8 @@ def _pair_rows(rows: int, issues: int, directory: Path) -> Iterator[tuple[list[i
     """
     normal = (rows - issues * BASELINE) // (BASELINE + TARGET)
     if normal < 0:
-        message = (
-            f"has {rows} rows, which make {rows // BASELINE} baselines; expected {issues}, one per issue"
-        )
-        raise InputError(message, file=directory / "noissue" / FILE)
+        message = f"has {rows} rows, which make {rows // BASELINE} baselines"
+        raise InputError(f"{message}; expected {issues}, one per issue", file=directory / "noissue" / FILE)
     starts = np.linspace(0, rows - TARGET, normal).astype(int) if normal else np.zeros(0, int)
     targets = [list(range(start, start + TARGET)) for start in starts]
     free = np.setdiff1d(np.arange(rows), np.concatenate([*targets, []]))

@@ -73,8 +73,7 @@ def test_every_model_recognises_unknown_abnormal_pairs(model, tables):
 def test_shared_prepared_cases_give_the_same_answers(scheme, model, tables):
     engine, unseen = Engine(Cell(model, scheme), 2, SEED), pairs(seed=2)
     shaped = engine.row_settings.make_rows(tables)
-    prepared = engine.prepare_cases(shaped)
-    fitted = engine.fit_prepared(prepared)
+    fitted = engine.fit_prepared(shaped, *engine.prepare_cases(shaped))
     rows = make_test_rows(shaped.form, shaped.scales, shaped.grouping, unseen)
     judged, vectors = fitted.judge_pairs_and_vectors(unseen, rows)
     alone = engine.fit(tables).judge_pairs_and_vectors(unseen)

@@ -7,7 +7,7 @@ from data.matrices.validity import decide_validity
 from tests.matrix_pairs import METRICS, MOVED, pairs
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms
-from training.matrices.engine.shape import CausedCases, pair_causes
+from training.matrices.engine.shape import pair_causes, split_by_causes
 from training.matrices.fitting import MatrixExamples, parts_of_causes
 from training.matrices.schemes import FULL, Cell
 
@@ -47,13 +47,13 @@ def test_test_pairs_share_no_cause_or_test_case_with_training():
     abnormal = draw.random(600) < 0.4
     cause = np.where(abnormal & (draw.random(600) < 0.9), draw.integers(0, 7, 600).astype(str), "")
     part = np.unique(workload, return_inverse=True)[1] % 3
-    found = CausedCases(workload, cause, abnormal).split_cases(part, SEED)
+    found = split_by_causes(workload, cause, abnormal, part, SEED)
     assert len(found) == 3
-    for one in found:
-        assert not set(workload[one.train]) & set(workload[one.test])
-        assert not set(cause[one.train & abnormal]) & set(cause[one.test & abnormal]) - {""}
-        assert (cause[one.test & abnormal] != "").all()
-    assert sum(one.test[~abnormal] for one in found).tolist() == [1] * (~abnormal).sum()
+    for train, test in found:
+        assert not set(workload[train]) & set(workload[test])
+        assert not set(cause[train & abnormal]) & set(cause[test & abnormal]) - {""}
+        assert (cause[test & abnormal] != "").all()
+    assert sum(test[~abnormal] for _, test in found).tolist() == [1] * (~abnormal).sum()
 
 
 def test_test_cases_of_a_single_cause_follow_that_cause(tables):

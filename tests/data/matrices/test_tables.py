@@ -15,7 +15,7 @@ from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.limits import MOST_METRICS
 from data.matrices.suite import INVALID_KINDS
-from data.matrices.tables import Choice, MatrixTables
+from data.matrices.tables import MatrixTables, PairSides, select_workloads
 from data.matrices.validity import MatrixDecisions, decide_validity, first_broken
 from serving.answering import import_sources
 from tests.data.matrices.rows import pair, run, small
@@ -70,6 +70,16 @@ def test_repeated_runs_and_incomparable_sides_are_refused(tmp_path):
     assert refusal(read, small(*other), tmp_path) == f'pair "sort 1": baseline and target {differing}'
     one = [row | {"version": "v0"} for row in other]
     assert len(read(small(*one), tmp_path).tables.runs) == 12
+
+
+def test_runs_of_pairs_are_counted_by_side_and_mask():
+    rows = [("b", "baseline"), ("a", "baseline"), ("b", "target"), ("b", "target"), ("a", "baseline")]
+    sides = PairSides.from_runs(pd.DataFrame(rows, columns=["pair_id", "side"]))
+    assert sides.names.tolist() == ["b", "a"]
+    assert sides.count_runs().tolist() == [[1, 2], [2, 0]]
+    assert sides.count_runs(np.array([False, True, True, False, False])).tolist() == [[0, 1], [1, 0]]
+    # a pair without a target has the first run of its baseline
+    assert sides.first_rows.tolist() == [2, 1]
 
 
 def test_missing_sides_and_tables_without_runs_are_refused(tmp_path):
@@ -141,7 +151,7 @@ def test_runs_with_impossible_values_are_invalid_by_rule(reason, rule, values):
     out = decided.runs[~decided.runs["kept"]]
     assert out[["run_id", "rule", "reason"]].to_numpy().tolist() == [[SORT, rule, reason]]
     assert decided.pairs["kept"].all()
-    assert len(decided.select_kept(tables).runs) == 11
+    assert decided.flag_valid_runs(tables).runs["valid"].sum() == 11
 
 
 def test_missing_metrics_are_counted_against_those_of_the_model():
@@ -201,7 +211,6 @@ def test_a_pair_with_one_baseline_run_is_excluded(tmp_path):
     assert decided.pairs.to_numpy().tolist() == [
         ["sort 1", False, "has 1 valid of 1 baseline run; expected at least 2"], ["pipe 1", True, ""],
     ]  # fmt: skip
-    assert decided.select_kept(one).runs["pair_id"].unique().tolist() == ["pipe 1"]
     decided.write(tmp_path)
     for name in ("runs", "pairs", "metrics", "warnings"):
         assert getattr(MatrixDecisions.read(tmp_path), name).equals(getattr(decided, name))
@@ -279,18 +288,17 @@ CHOICES = {
 
 @pytest.mark.parametrize(("how", "pairs"), CHOICES.values(), ids=CHOICES)
 def test_patterns_select_the_workloads_to_use(how, pairs):
-    assert Choice(**how).select_pairs(small()).runs["pair_id"].unique().tolist() == pairs
+    assert select_workloads(small(), **how).runs["pair_id"].unique().tolist() == pairs
 
 
 def test_excluding_either_workload_excludes_a_mixed_pair():
     other = [row for row in every("sort 1", workload="heap", version="v0") if row["side"] == "target"]
     for pattern in ("heap", "sort"):
-        left = Choice(exclude=[pattern]).select_pairs(small(*other))
+        left = select_workloads(small(*other), exclude=[pattern])
         assert set(left.runs["pair_id"]) == {"pipe 1"}
-    told = refusal(Choice(include=["x"]).select_pairs, small())
+    told = refusal(select_workloads, small(), ["x"])
     assert told == '"x" matches no workload; there are "sort", "pipe"'
-    nothing = Choice(include=["sort"], exclude=["sort"])
-    assert refusal(nothing.select_pairs, small()).startswith("no workload is left")
+    assert refusal(select_workloads, small(), ["sort"], ["sort"]).startswith("no workload is left")
 
 
 def test_importing_matrices_prints_the_imported_counts(tmp_path, capsys):

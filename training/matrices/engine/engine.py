@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.tables import SIDES, MatrixTables
+from data.matrices.tables import SIDES, Flags, Floats, Labels, MatrixTables, Whole
 from features.matrices.forms import (
     ABOUT,
     FORMS,
@@ -29,18 +29,8 @@ from training.matrices.engine.grouping import ALL, Grouping
 from training.matrices.engine.judges import FALLBACK, Alarms, Cases, GroupClassifiers
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import SearchInput, SearchResult, mean_pair_odds, search_params
-from training.matrices.engine.shape import (
-    PreparedCases,
-    RowSettings,
-    TrainingRows,
-    make_test_rows,
-    with_both_sides,
-)
+from training.matrices.engine.shape import RowSettings, TrainingRows, make_test_rows, with_both_sides
 from training.matrices.schemes import BLENDS, Cell, Scheme
-
-Flags = NDArray[np.bool_]
-Whole = NDArray[np.intp]
-Floats = NDArray[np.float64]
 
 #: Function of rows, and the index of each row's pair, that returns log-odds, one per row.
 Odds = Callable[[Floats, Whole], Floats]
@@ -170,41 +160,39 @@ class Engine:
 
         Raises InputError if the remaining runs are all normal or all abnormal, or a name is unknown.
         """
-        return self.fit_prepared(self.prepare_cases(self.row_settings.make_rows(tables)))
+        shaped = self.row_settings.make_rows(tables)
+        return self.fit_prepared(shaped, *self.prepare_cases(shaped))
 
     @property
     def row_settings(self) -> RowSettings:
         """Settings that decide how tables become rows.
 
-        InputError if the model or form is unknown, or the model needs another form.
+        InputError if the model is unknown or needs another form.
         """
         model, scheme = self.cell.model, self.cell.scheme
         if model not in CATALOGUE:
             raise InputError(f'model="{model}"; expected one of: {", ".join(CATALOGUE)}')
         form = "concatenated" if model in PAIRED else scheme.form
-        if form not in FORMS:
-            raise InputError(f'form="{form}"; expected one of: {", ".join(FORMS)}')
         if model in BLENDS and (form, scheme.components) != ("joined", None):
             raise InputError(f'model="{model}" needs the form "joined" and no principal components')
         return RowSettings(scheme.metrics, form, scheme.prune, scheme.grouping, self.seed)
 
-    def prepare_cases(self, shaped: TrainingRows) -> PreparedCases:
-        """Return the cases that this engine learns from, with their rows and projection."""
+    def prepare_cases(self, shaped: TrainingRows) -> tuple[Projection, Cases]:
+        """Return the projection of training rows, and the cases that this engine learns from."""
         components = self.cell.scheme.components
         projection = Projection.from_rows(shaped.rows, components)
         plain = self.cell.scheme.tuned and components is not None
-        return PreparedCases(shaped, projection, Cases.from_rows(shaped.rows, projection, plain=plain))
+        return projection, Cases.from_rows(shaped.rows, projection, plain=plain)
 
-    def fit_prepared(self, prepared: PreparedCases) -> FittedEngine:
+    def fit_prepared(self, shaped: TrainingRows, projection: Projection, cases: Cases) -> FittedEngine:
         """Return an engine fitted to cases prepared with the same row settings and number of components."""
-        cases, shaped = prepared.cases, prepared.shaped
         counted = count_by_group(cases.group[cases.target], cases.y[cases.target])
         # automatic groups only estimate noise; abnormal cases are learned from all groups together
         groups = groups_with_cases(counted) if self.cell.scheme.grouping == "given" else ()
         question = SearchInput(self.cell, cases, groups, self.seed, self.fixed, shaped.causes, self.alarms)
         chosen = search_params(question, self.trials)
         judges = question.fit_classifiers(chosen.params, np.ones(len(cases.y), bool))
-        scales = (shaped.form, shaped.scales, shaped.grouping, prepared.projection)
+        scales = (shaped.form, shaped.scales, shaped.grouping, projection)
         return FittedEngine(self.cell.scheme, self.cell.model, *scales, judges, chosen)
 
 
@@ -219,8 +207,12 @@ class ExplainedPair(NamedTuple):
     group_used: str
     probability: float
     threshold: float
-    abnormal: bool
     attributions: tuple[Attribution, ...] = ()
+
+    @property
+    def abnormal(self) -> bool:
+        """Whether the probability reaches the threshold."""
+        return self.probability >= self.threshold
 
 
 @dataclass(frozen=True)
@@ -268,15 +260,15 @@ class FittedEngine:
         """
         if rows is None:
             rows = make_test_rows(self.form, self.scales, self.grouping, tables)
-        cases = self._make_cases(rows)
-        odds = self._case_odds(cases)
+        cases, odds = self._judge_rows(rows)
         return self._pair_table(tables, cases, odds), self._vector_table(tables, cases, odds)
 
     def _pair_table(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
         about = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id").set_index("pair_id")
         verdicts = pd.DataFrame(self._pair_verdicts(cases, odds), columns=ExplainedPair._fields)
-        columns = verdicts.drop(columns=["pair_id", "attributions"])
-        return about.loc[verdicts["pair_id"]].reset_index().assign(**columns)
+        columns = verdicts[["group_used", "probability", "threshold"]]
+        abnormal = verdicts["probability"] >= verdicts["threshold"]
+        return about.loc[verdicts["pair_id"]].reset_index().assign(**columns, abnormal=abnormal)
 
     def _pair_verdicts(self, cases: Cases, odds: Floats) -> list[ExplainedPair]:
         """Return the verdicts without attributions; pairs in the order of their first target rows."""
@@ -284,28 +276,21 @@ class FittedEngine:
             of_pairs, _ = mean_pair_odds(cases, np.ones(len(odds), bool), odds)
             probabilities = self.search_result.pairs.probability(of_pairs)
         require_finite(self.model, "probability", probabilities)
-        used, group_classifiers = dict[str, str](), self.judges.of_groups
+        used, own = dict[str, str](), self.judges.of_groups
         for pair, group in zip(cases.pair[cases.target], cases.group[cases.target], strict=True):
-            used.setdefault(
-                pair, ALL if not group_classifiers else group if group in group_classifiers else FALLBACK
-            )
-        return [
-            ExplainedPair(*of_pair, probability, self.threshold, probability >= self.threshold)
-            for of_pair, probability in zip(used.items(), probabilities.tolist(), strict=True)
-        ]
+            used.setdefault(pair, group if group in own else FALLBACK if own else ALL)
+        answers = zip(used.items(), probabilities.tolist(), strict=True)
+        return [ExplainedPair(*of_pair, probability, self.threshold) for of_pair, probability in answers]
 
     def _vector_table(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
-        runs = tables.runs[list(ABOUT)]
-        if self.form in PAIR_FORMS:
-            of_pairs = pd.Series(self.search_result.pairs.probability(odds), cases.pair)
-            rows = runs[(runs["side"] == SIDES[1]) & runs["pair_id"].isin(of_pairs.index)]
-            threshold, probability = self.threshold, of_pairs.reindex(rows["pair_id"]).to_numpy()
+        runs, of_pairs = tables.runs[list(ABOUT)], self.form in PAIR_FORMS
+        calibration = self.search_result.pairs if of_pairs else self.search_result.rows
+        threshold, probability = calibration.threshold, calibration.probability(odds)
+        if of_pairs:
+            rows = runs[(runs["side"] == SIDES[1]) & runs["pair_id"].isin(cases.pair)]
+            probability = pd.Series(probability, cases.pair).reindex(rows["pair_id"]).to_numpy()
         else:
             rows = runs.set_index("run_id").loc[cases.run].reset_index()
-            threshold, probability = (
-                self.search_result.rows.threshold,
-                self.search_result.rows.probability(odds),
-            )
         return rows.reset_index(drop=True).assign(
             probability=probability, threshold=threshold, abnormal=probability >= threshold
         )
@@ -318,10 +303,7 @@ class FittedEngine:
         whole = self.grouping.assign_groups(with_both_sides(tables))
         with model_answering(self.model):
             rows = FORMS[self.form](whole, self.scales)
-        cases = self._make_cases(rows)
-        verdicts = {
-            verdict.pair_id: verdict for verdict in self._pair_verdicts(cases, self._case_odds(cases))
-        }
+        verdicts = {pair.pair_id: pair for pair in self._pair_verdicts(*self._judge_rows(rows))}
         if not n or not verdicts:
             yield from verdicts.values()
             return
@@ -360,28 +342,23 @@ class FittedEngine:
         pair = np.array([of_name.get(name, -1) for name in run_places.names], np.intp)[run_places.pair]
         rows = np.flatnonzero(pair >= 0)
         scales = np.where(np.isfinite(values[rows]), values[rows], np.nan)
-        medians, _, _ = summarise_groups(
-            run_places.target[rows] * len(pairs) + pair[rows], scales, 2 * len(pairs)
-        )
+        matrix = run_places.target[rows] * len(pairs) + pair[rows]
+        medians, _, _ = summarise_groups(matrix, scales, 2 * len(pairs))
         sides = medians.reshape(2, len(pairs), -1)
         for number, metrics in enumerate(named.metric):
             names = [self.metrics[metric] for metric in metrics]
-            side_medians = [
-                [v if isfinite(v) else None for v in side] for side in sides[:, number, metrics].tolist()
-            ]
+            measured = sides[:, number, metrics].tolist()
+            side_medians = [[v if isfinite(v) else None for v in side] for side in measured]
             fields = zip(names, *side_medians, named.contribution[number].tolist(), strict=True)
             yield tuple(Attribution(name, str(units[name]), *numbers) for name, *numbers in fields)
 
-    def _make_cases(self, rows: Rows) -> Cases:
+    def _judge_rows(self, rows: Rows) -> tuple[Cases, Floats]:
         with model_answering(self.model):
-            return Cases.from_rows(rows, self.projection, plain=self.judges.components is None)
-
-    def _case_odds(self, cases: Cases) -> Floats:
-        with model_answering(self.model):
-            return self.judges.log_odds(cases, np.ones(len(cases.y), bool))
+            cases = Cases.from_rows(rows, self.projection, plain=self.judges.components is None)
+            return cases, self.judges.log_odds(cases, np.ones(len(cases.y), bool))
 
 
-def count_by_group(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
+def count_by_group(group: NDArray[Any], y: Labels) -> pd.DataFrame:
     """Return the numbers of ``abnormal`` and of all ``rows``, indexed by group, ascending.
 
     `group` and `y` (1 for an abnormal row, else 0) have shape (n_rows,).

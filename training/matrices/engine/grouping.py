@@ -10,25 +10,22 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from data.errors import InputError
-from data.matrices.tables import SIDES, MatrixTables
+from data.matrices.tables import Floats, MatrixTables, Whole
 from features.matrices.forms import (
     FLOOR,
     PAIRS,
-    GroupSums,
     MatrixPairs,
     MetricStatistics,
     Rows,
-    abnormal_flags,
+    fill_gaps,
+    pair_labels,
+    shrunk_means,
+    sum_by_group,
     training_statistics,
 )
 from features.matrices.projection import Projection
 
-Floats = NDArray[np.float64]
-
-KINDS = ("none", "given", "automatic")
 #: Name of the only group where runs are not grouped.
 ALL = "all"
 #: Number of dimensions for clustering test cases.
@@ -54,16 +51,14 @@ class Grouping:
 
     @classmethod
     def from_tables(cls, kind: str, tables: MatrixTables, metrics: list[str], seed: int) -> Grouping:
-        """Return groups learned from training tables; raise InputError if `kind` is not one of `KINDS`.
+        """Return groups of the kind "none", "given" or "automatic", learned from training tables.
 
-        Only "automatic" groups are learned: test cases are clustered (k-means) by the `metrics` of their
+        Only automatic groups are learned: test cases are clustered (k-means) by the `metrics` of their
         baselines. The number of clusters, which may be one, is the one that best predicts how much the normal
         pairs of other test cases differ.
         """
         from sklearn.cluster import KMeans
 
-        if kind not in KINDS:
-            raise InputError(f'grouping="{kind}"; expected one of: {", ".join(KINDS)}')
         if kind != "automatic":
             return cls(kind)
         scales = training_statistics(_with_groups(tables, ALL), metrics)
@@ -91,10 +86,8 @@ class Grouping:
         if self.scales is None or self.projection is None or self.centres is None:
             return _with_groups(tables, ALL)
         normal, pairs = _baseline_medians(tables, self.scales)
-        offsets = (
-            self.projection.project_rows(_rows_of_values(normal, self.scales))[:, None, :] - self.centres
-        )
-        nearest = (offsets**2).sum(axis=2).argmin(axis=1)
+        projected = self.projection.project_rows(_rows_of_values(normal, self.scales))
+        nearest = ((projected[:, None, :] - self.centres) ** 2).sum(axis=2).argmin(axis=1)
         names = pd.Series([f"automatic {place + 1}" for place in nearest], pairs, dtype="str")
         return _with_groups(tables, names.reindex(tables.runs["pair_id"]).to_numpy())
 
@@ -105,32 +98,24 @@ def _with_groups(tables: MatrixTables, group: object) -> MatrixTables:
 
 def _baseline_medians(tables: MatrixTables, scales: MetricStatistics) -> tuple[Floats, pd.Index]:
     """Return the scaled median of each pair's baseline (its target, if it has none), and the pairs."""
-    runs = tables.runs
-    values = runs[list(scales.metrics)].to_numpy(np.float64)
-    scaled = scales.scale_values(np.where(np.isfinite(values), values, scales.middles))
-    has_baseline = (runs["side"] == SIDES[0]).groupby(runs["pair_id"]).transform("any")
-    chosen = ((runs["side"] == SIDES[0]) | ~has_baseline).to_numpy(bool)
-    middles = pd.DataFrame(scaled[chosen]).groupby(runs["pair_id"].to_numpy()[chosen], sort=False).median()
+    scaled, sides = scales.scale_values(fill_gaps(tables, scales)), tables.pair_sides
+    chosen = ~sides.target | (sides.count_runs()[sides.pair, 0] == 0)
+    pairs = tables.runs["pair_id"].to_numpy()[chosen]
+    middles = pd.DataFrame(scaled[chosen]).groupby(pairs, sort=False).median()
     return middles.to_numpy(), middles.index
 
 
 def _normal_differences(
     tables: MatrixTables, scales: MetricStatistics, cases: pd.Index
-) -> tuple[Floats, NDArray[np.intp]]:
+) -> tuple[Floats, Whole]:
     """Return squared scaled median differences of normal pairs, and each pair's index in `cases`."""
-    runs = tables.runs
-    targets = runs["pair_id"].where(runs["side"] == SIDES[1])
-    abnormal = pd.Series(abnormal_flags(runs)).groupby(targets.to_numpy()).max()
-    normal = tables.select_runs(runs["pair_id"].isin(abnormal.index[abnormal == 0]).to_numpy(bool))
-    values = normal.runs[list(scales.metrics)].to_numpy(np.float64)
-    matrices = MatrixPairs.from_tables(
-        normal, scales.scale_values(np.where(np.isfinite(values), values, np.nan))
-    )
+    normal = tables.select_runs((pair_labels(tables) == 0)[tables.pair_sides.pair])
+    matrices = MatrixPairs.from_tables(normal, scales.scale_metrics(normal))
     case = cases.get_indexer(matrices.about["workload"]).astype(np.intp)
     return np.nan_to_num(matrices.median_difference**2), case
 
 
-def _mean_loss(squared: Floats, case: NDArray[np.intp], group_of_case: NDArray[np.intp]) -> float:
+def _mean_loss(squared: Floats, case: Whole, group_of_case: Whole) -> float:
     """Return the mean negative log-likelihood of held-out test cases by groups; 0 without normal pairs."""
     if not len(case):
         return 0.0
@@ -138,8 +123,8 @@ def _mean_loss(squared: Floats, case: NDArray[np.intp], group_of_case: NDArray[n
     for number in range(PARTS):
         train, test = squared[part != number], squared[part == number]
         groups = int(group_of_case.max()) + 1
-        sums = GroupSums.from_values(train, np.ones_like(train), group[part != number], groups)
-        expected = sums.shrunk_means(PAIRS)[group[part == number]] + FLOOR**2
+        sums = sum_by_group(train, np.ones_like(train), group[part != number], groups)
+        expected = shrunk_means(sums, PAIRS)[group[part == number]] + FLOOR**2
         losses.append(np.log(expected) + np.minimum(test / expected, WILD))
     return float(np.concatenate(losses).mean())
 

@@ -11,16 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.matrices.tables import SIDES
+from data.matrices.tables import SIDES, Flags, Floats, Labels, Whole
 from features.matrices.forms import Rows
 from features.matrices.projection import Projection
 from training.estimators.catalogue import Model, Params
 from training.evaluation.thresholds import GuaranteedRate, ScoredCases, guarantee_rates
 from training.matrices.engine.models import log_odds
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Whole = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class Cases:
 
     x: Floats
     plain: Floats | None
-    y: NDArray[np.int64]
+    y: Labels
     run: NDArray[Any]
     pair: NDArray[Any]
     workload: NDArray[Any]
@@ -76,7 +72,7 @@ class Cases:
         x, about = projection.project_rows(rows), rows.about
         return cls(
             x,
-            projection.standardise_rows(rows) if plain else None,
+            projection.first_components(None).project_rows(rows) if plain else None,
             np.nan_to_num(rows.y).astype(np.int64),
             run=about["run_id"].to_numpy(object),
             pair=about["pair_id"].to_numpy(object),
@@ -159,7 +155,7 @@ class GroupClassifiers:
         return odds
 
 
-def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
+def fit_classifier(model: Model, params: Params, x: Floats, y: Labels, seed: int) -> Any:
     """Return one classifier fitted to `x`, (n_rows, n_columns), and labels `y`, (n_rows,), after resampling.
 
     `model` is its entry in the catalogue. `params` are its hyperparameters, and those of resampling:
@@ -184,7 +180,7 @@ def fit_classifier(model: Model, params: Params, x: Floats, y: NDArray[np.int64]
         return classifier.fit(x[rows], y[rows])
 
 
-def resample_rows(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:
+def resample_rows(y: Labels, sampler: str, rate: float, seed: int) -> Whole:
     """Return the indices of the rows to learn from, ascending (matrix paper, section 4.4).
 
     "under" drops random rows of the more frequent class of `y`, "over" repeats random rows of the rarer one,

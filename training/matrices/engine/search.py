@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from data.matrices.tables import Flags, Floats, Labels, Whole
 from training.estimators.catalogue import Model, suggest_params
 from training.evaluation.metrics import average_precision
 from training.evaluation.search import Search, tpe_sampler
 from training.evaluation.thresholds import GuaranteedRate, best_cut
 from training.matrices.engine.judges import SAMPLERS, Alarms, Cases, GroupClassifiers
 from training.matrices.engine.models import CATALOGUE
-from training.matrices.engine.shape import NONE, CausedCases
+from training.matrices.engine.shape import NONE, split_by_causes
 from training.matrices.schemes import Cell, Scheme
 
 if TYPE_CHECKING:
     from optuna import Trial
 
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: Training cases are split 2:1 by whole test cases.
 PARTS = 3
@@ -36,6 +34,8 @@ LEARNED = 20_000
 #: Up to this number of rows, the weight of a group's own classifier is searched; with more, it decides alone.
 SHARED = 2_000
 SHARES = (0.0, 0.5, 1.0)
+#: A trial's parameters and score, and if there was one, which rows were held out, and their log-odds.
+Trialled: TypeAlias = tuple[dict[str, Any], float, tuple[Flags, Floats] | None]
 #: The numbers of components that are tried fall by this factor from the largest allowed to `FEWEST`.
 HALF, FEWEST = 0.5, 4
 RATES = (0.05, 1.0)
@@ -147,7 +147,7 @@ class SearchInput:
         names |= {"own"} if self.scheme.tuned else set()
         return frozenset(names - set(self.fixed))
 
-    def fit_classifiers(self, params: Mapping[str, Any], chosen: NDArray[np.bool_]) -> GroupClassifiers:
+    def fit_classifiers(self, params: Mapping[str, Any], chosen: Flags) -> GroupClassifiers:
         """Return classifiers fitted to the cases in the mask `chosen`, shape (n_rows,)."""
         groups, seed = self.groups, self.seed
         return GroupClassifiers.fit(self.model, params, self.cases, chosen=chosen, groups=groups, seed=seed)
@@ -175,14 +175,10 @@ class SearchInput:
             **self.start_params,
             "components": self.component_counts[0] if self.component_counts else None,
             "rate": EVEN,
+            "cost_ratio": even,
         }
-        model_params = self.model.start if self.scheme.tuned else {}
         names = (self.searched_names - {"own"}) | ({"rate"} if "sampler" in self.searched_names else set())
-        return {
-            **{name: params[name] for name in names},
-            **model_params,
-            **({"cost_ratio": even} if "cost_ratio" in self.searched_names else {}),
-        }
+        return {name: params[name] for name in names} | (self.model.start if self.scheme.tuned else {})
 
 
 def search_params(question: SearchInput, trials: int) -> SearchResult:
@@ -204,16 +200,15 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
     if parts is None:
         return SearchResult(start, Calibration(), Calibration(), float("nan"))
     turns = range(PARTS if len(cases.y) <= TURNS else 1)
-    best = Trialled(start, float("nan"))
+    best: Trialled = (start, float("nan"), None)
     if question.searched_names and trials > 0:
         best = _best_trial(question, parts, turns, trials)
-    params, score = best.params, best.score
+    params, score, found = best
     if not question.scheme.balance:
         return SearchResult(params, Calibration(), Calibration(), score)
     last = range(PARTS if len(cases.y) <= CALIBRATED else 1)
     as_in_search = last == turns and len(cases.y) <= LEARNED and not question.model.in_search
-    held_out = best.held_out if as_in_search else None
-    tested, odds = held_out or _held_out(question, params, parts, last)
+    tested, odds = (found if as_in_search else None) or _held_out(question, params, parts, last)
     of_rows = Calibration.from_log_odds(cases.y[tested], odds)
     pairs = _odds_of_pairs(cases, tested, odds)
     every = pd.concat([pairs, *_without_causes(question, params, parts)])
@@ -228,7 +223,7 @@ def search_params(question: SearchInput, trials: int) -> SearchResult:
     return SearchResult(params, of_rows, of_pairs, score, promised)
 
 
-def mean_pair_odds(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
+def mean_pair_odds(cases: Cases, chosen: Flags, odds: Floats) -> tuple[Floats, Labels]:
     """Return each pair's mean log-odds of its target rows, and 1 if one of these is abnormal, else 0.
 
     `chosen` (a mask) has shape (n_rows,), `odds` (n_chosen,); only chosen rows count. Both results have shape
@@ -241,7 +236,7 @@ def mean_pair_odds(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tup
     return np.bincount(pair, odds[rows], len(names)) / sizes, labels.astype(np.int64)
 
 
-def _odds_of_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> pd.DataFrame:
+def _odds_of_pairs(cases: Cases, chosen: Flags, odds: Floats) -> pd.DataFrame:
     """Return ``pair, workload, odds, y`` of the chosen pairs; `odds` has the shape (n_chosen,)."""
     of_pairs, labels = mean_pair_odds(cases, chosen, odds)
     target = chosen & cases.target
@@ -249,21 +244,19 @@ def _odds_of_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> pd.
     return pairs.drop_duplicates("pair").assign(odds=of_pairs, y=labels)
 
 
-def _without_causes(
-    question: SearchInput, params: Mapping[str, Any], parts: NDArray[np.intp]
-) -> Iterator[pd.DataFrame]:
+def _without_causes(question: SearchInput, params: Mapping[str, Any], parts: Whole) -> Iterator[pd.DataFrame]:
     """Yield the log-odds of pairs held out with their causes; with many rows, of the first part only."""
     cases = question.cases
     if not question.causes or not question.scheme.tuned:
         return
     cause = np.array([question.causes.get(pair, NONE) for pair in cases.pair], object)
-    splits = CausedCases(cases.workload, cause, cases.y == 1).split_cases(parts, question.seed)
-    for split in splits if len(cases.y) <= CALIBRATED else splits[:1]:
-        judges = question.fit_classifiers(params, split.train)
-        yield _odds_of_pairs(cases, split.test, judges.log_odds(cases, split.test))
+    splits = split_by_causes(cases.workload, cause, cases.y == 1, parts, question.seed)
+    for train, test in splits if len(cases.y) <= CALIBRATED else splits[:1]:
+        judges = question.fit_classifiers(params, train)
+        yield _odds_of_pairs(cases, test, judges.log_odds(cases, test))
 
 
-def split_in_thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
+def split_in_thirds(cases: Cases, seed: int) -> Whole | None:
     """Return the part (0, 1 or 2) of each row, shape (n_rows,); None unless all parts have both labels.
 
     All rows of a test case are in the same part; labels and groups are spread about equally over the parts.
@@ -288,18 +281,7 @@ def split_in_thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
     return thirds_of if has_both_labels else None
 
 
-@dataclass(frozen=True)
-class Trialled:
-    """A trial: its parameters, its score, which rows were held out, and their log-odds."""
-
-    params: dict[str, Any]
-    score: float
-    held_out: tuple[NDArray[np.bool_], Floats] | None = None
-
-
-def _best_trial(
-    question: SearchInput, parts: NDArray[np.intp], turns: Collection[int], trials: int
-) -> Trialled:
+def _best_trial(question: SearchInput, parts: Whole, turns: Collection[int], trials: int) -> Trialled:
     from optuna.pruners import MedianPruner
 
     first = [question.first_params()]
@@ -321,7 +303,7 @@ def _best_trial(
             trial.report(score, turn)
             if turn != max(turns) and trial.should_prune():
                 return None
-        tried[trial.number] = Trialled(params, score, (tested, odds[tested]))
+        tried[trial.number] = params, score, (tested, odds[tested])
         return score
 
     pruner = MedianPruner(n_startup_trials=1, n_warmup_steps=0)
@@ -339,10 +321,10 @@ def _trial_score(y: Labels, odds: Floats, *, balance: bool) -> float:
 def _held_out(
     question: SearchInput,
     params: Mapping[str, Any],
-    parts: NDArray[np.intp],
+    parts: Whole,
     turns: Collection[int],
-    some: NDArray[np.bool_] | None = None,
-) -> tuple[NDArray[np.bool_], Floats]:
+    some: Flags | None = None,
+) -> tuple[Flags, Floats]:
     """Return which rows were held out, and their log-odds; learn from the rest, or from `some` of it."""
     cases, odds = question.cases, np.zeros(len(parts))
     for third in turns:

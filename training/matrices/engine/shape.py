@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.tables import MatrixTables
+from data.matrices.tables import Flags, MatrixTables, Whole
 from features.matrices.forms import (
     FORMS,
     NOISE_FORMS,
@@ -21,68 +21,49 @@ from features.matrices.forms import (
     concat_rows,
     training_statistics,
 )
-from features.matrices.projection import Projection
 from training.matrices.engine.grouping import Grouping
-from training.matrices.engine.judges import Cases
-
-Flags = NDArray[np.bool_]
-Whole = NDArray[np.intp]
 
 #: The cause of normal cases, and of those whose cause is unknown.
 NONE = ""
 
 
-@dataclass(frozen=True)
-class CaseSplit:
-    """Flags of training cases and test cases, shape (n_cases,) each."""
+def split_by_causes(
+    workload: NDArray[Any], cause: NDArray[Any], abnormal: Flags, part: Whole, seed: int
+) -> list[tuple[Flags, Flags]]:
+    """Return masks of training cases and of test cases that share neither a cause nor a test case.
 
-    train: Flags
-    test: Flags
+    Arrays and masks have shape (n_cases,); an unknown cause is empty. Each cause is dealt to one part. A test
+    case goes to the part of its causes where they share one, else to the part that `part` has for it. A part
+    is tested on the normal cases of its test cases, and on those of their abnormal cases whose cause is in
+    the part, too. Parts without both labels are left out; the list is empty where fewer than two remain.
+    """
+    parts = int(part.max(initial=0)) + 1
+    part_of = _parts_of_causes(cause[abnormal & (cause != NONE)], parts, seed)
+    cause_part = np.array([part_of.get(str(name), -1) for name in cause], np.intp)
+    case = np.unique(workload.astype(str), return_inverse=True)[1]
+    has_cause, n_cases = cause_part >= 0, int(case.max(initial=-1)) + 1
+    first, last = np.full(n_cases, np.iinfo(np.intp).max), np.full(n_cases, -1)
+    np.minimum.at(first, case[has_cause], cause_part[has_cause])
+    np.maximum.at(last, case[has_cause], cause_part[has_cause])
+    case_part = np.where((first == last)[case], last[case], part)
+    splits = []
+    for number in range(parts):
+        test = (case_part == number) & np.where(abnormal, cause_part == number, True)
+        train = (case_part != number) & (cause_part != number)
+        if all(len(np.unique(abnormal[rows])) > 1 for rows in (test, train)):
+            splits.append((train, test))
+    return splits if len(splits) > 1 else []
 
 
-@dataclass(frozen=True)
-class CausedCases:
-    """Test case, cause and label of each case, shape (n_cases,) each; an unknown cause is empty."""
-
-    workload: NDArray[Any]
-    cause: NDArray[Any]
-    abnormal: Flags
-
-    def split_cases(self, part: Whole, seed: int) -> list[CaseSplit]:
-        """Return training and test masks that share neither a cause nor a test case.
-
-        Each cause is dealt to one part. A test case goes to the part of its causes where they share one, else
-        to the part that `part`, shape (n_cases,), has for it. A part is tested on the normal cases of its
-        test cases, and on those of their abnormal cases whose cause is in the part, too. Parts without both
-        labels are left out; the list is empty where fewer than two remain.
-        """
-        parts = int(part.max(initial=0)) + 1
-        part_of = self._parts_of_causes(parts, seed)
-        cause_part = np.array([part_of.get(str(cause), -1) for cause in self.cause], np.intp)
-        workload = np.unique(self.workload.astype(str), return_inverse=True)[1]
-        has_cause, workloads = cause_part >= 0, int(workload.max(initial=-1)) + 1
-        first, last = np.full(workloads, np.iinfo(np.intp).max), np.full(workloads, -1)
-        np.minimum.at(first, workload[has_cause], cause_part[has_cause])
-        np.maximum.at(last, workload[has_cause], cause_part[has_cause])
-        case_part = np.where((first == last)[workload], last[workload], part)
-        splits = []
-        for number in range(parts):
-            test = (case_part == number) & np.where(self.abnormal, cause_part == number, True)
-            train = (case_part != number) & (cause_part != number)
-            if all(len(np.unique(self.abnormal[rows])) > 1 for rows in (test, train)):
-                splits.append(CaseSplit(train, test))
-        return splits if len(splits) > 1 else []
-
-    def _parts_of_causes(self, parts: int, seed: int) -> dict[str, int]:
-        """Return the part of each cause; the most frequent causes are dealt first."""
-        has_cause = self.abnormal & (self.cause != NONE)
-        names, counts = np.unique(self.cause[has_cause].astype(str), return_counts=True)
-        shuffled = np.random.default_rng(seed).permutation(len(names))
-        sizes, part_of = np.zeros(parts), {}
-        for place in shuffled[np.argsort(-counts[shuffled], kind="stable")]:
-            part_of[str(names[place])] = int(sizes.argmin())
-            sizes[sizes.argmin()] += counts[place]
-        return part_of
+def _parts_of_causes(causes: NDArray[Any], parts: int, seed: int) -> dict[str, int]:
+    """Return the part of each of `causes`, one per case; the most frequent are dealt first."""
+    names, counts = np.unique(causes.astype(str), return_counts=True)
+    shuffled = np.random.default_rng(seed).permutation(len(names))
+    sizes, part_of = np.zeros(parts), {}
+    for place in shuffled[np.argsort(-counts[shuffled], kind="stable")]:
+        part_of[str(names[place])] = int(sizes.argmin())
+        sizes[sizes.argmin()] += counts[place]
+    return part_of
 
 
 def pair_causes(tables: MatrixTables) -> dict[str, str]:
@@ -124,9 +105,8 @@ class RowSettings:
             of_matrix = runs.groupby(["pair_id", "side"])["abnormal"].transform("max")
             labelled = runs.assign(abnormal=runs["abnormal"].fillna(of_matrix))
             tables = MatrixTables(labelled, tables.causes, tables.metrics)
-        metrics = (
-            tables.summary_metrics if self.metrics == "summary" else tables.raw_metrics
-        ) or tables.raw_metrics
+        metrics = tables.summary_metrics if self.metrics == "summary" else []
+        metrics = metrics or tables.raw_metrics
         grouping = Grouping.from_tables(self.grouping, tables, metrics, self.seed)
         grouped = grouping.assign_groups(tables)
         learned = training_statistics(grouped, metrics)
@@ -170,15 +150,6 @@ class TrainingRows:
     causes: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class PreparedCases:
-    """Training cases, with the rows and the projection that they were made from."""
-
-    shaped: TrainingRows
-    projection: Projection
-    cases: Cases
-
-
 def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tables: MatrixTables) -> Rows:
     """Return the feature rows of the pairs in `tables` that have a baseline and a target.
 
@@ -190,13 +161,8 @@ def make_test_rows(form: str, scales: MetricStatistics, grouping: Grouping, tabl
 
 def with_both_sides(tables: MatrixTables) -> MatrixTables:
     """Return the tables with only those pairs that have runs of both sides; `tables` itself if all have."""
-    run_places = tables.pair_sides
-    pair, pairs = run_places.pair, len(run_places.names)
-    baseline, target = (
-        np.bincount(pair[side], minlength=pairs) > 0 for side in (~run_places.target, run_places.target)
-    )
-    whole = baseline & target
-    return tables if whole.all() else tables.select_runs(whole[pair])
+    has_both = np.asarray(tables.pair_sides.count_runs().all(axis=1))
+    return tables if has_both.all() else tables.select_runs(has_both[tables.pair_sides.pair])
 
 
 def drop_invalid_runs(tables: MatrixTables) -> MatrixTables:

@@ -68,41 +68,6 @@ class EngineCard(StoredCard):
     seed: int
     risk_guarantee: AlarmGuarantee | None = None
 
-    @classmethod
-    def from_engine(
-        cls,
-        engine: FittedEngine,
-        cell: Cell,
-        metrics: pd.DataFrame,
-        groups: tuple[str, ...],
-        *,
-        missing: float,
-        digest: str,
-        seed: int,
-        alarms: Alarms | None = None,
-    ) -> EngineCard:
-        """Describe a fitted engine; `metrics` as in `MatrixTables`, `alarms` the requested guarantee."""
-        rows = metrics.astype(object).where(metrics.notna(), None)
-        risk_guarantee, guarantee = None, engine.search_result.alarms
-        if guarantee is not None and alarms is not None:
-            risk_guarantee = AlarmGuarantee(
-                guarantee.share, alarms.confidence, guarantee.cut is not None, guarantee.measured
-            )
-        return cls(
-            entry=cell.entry_name,
-            model=cell.model,
-            scheme=asdict(cell.scheme),
-            metrics=tuple(KnownMetric(**row) for row in rows[list(METRIC_DTYPES)].to_dict("records")),
-            groups=groups,
-            own=tuple(sorted(engine.judges.of_groups)),
-            threshold=engine.threshold,
-            params=dict(engine.search_result.params),
-            missing=missing,
-            data_digest=digest,
-            seed=seed,
-            risk_guarantee=risk_guarantee,
-        )
-
     @cached_property
     def known_metrics(self) -> pd.DataFrame:
         """The metrics as a table with the columns ``metric, unit, signed, note``."""
@@ -152,21 +117,33 @@ class EngineRecipe:
     digest: str
     alarms: Alarms | None = None
 
-    def train(self, tables: MatrixTables, engine: FittedEngine | None = None) -> TrainedEngine:
+    def train(
+        self, tables: MatrixTables, engine: FittedEngine | None = None, groups: tuple[str, ...] = ()
+    ) -> TrainedEngine:
         """Return the engine, validity tree and card trained on `tables`, whose flags are the labels.
 
-        `engine`, if given, was fitted to these tables with these settings. Raises InputError if a name is
-        unknown, or the remaining runs are all normal or all abnormal.
+        `engine`, if given, was fitted with these settings to these tables, or to more, of `groups`. Raises
+        InputError if a name is unknown, or the remaining runs are all normal or all abnormal.
         """
         engine = engine or Engine(self.cell, self.trials, self.seed, alarms=self.alarms).fit(tables)
-        card = EngineCard.from_engine(
-            engine,
-            self.cell,
-            tables.metrics.assign(signed=may_be_negative(tables)),
-            tuple(sorted(tables.runs["group"].unique())),
+        metrics = tables.metrics.assign(signed=may_be_negative(tables))[list(METRIC_DTYPES)]
+        known = metrics.astype(object).where(metrics.notna(), None).to_dict("records")
+        risk_guarantee, guarantee = None, engine.search_result.alarms
+        if guarantee is not None and self.alarms is not None:
+            kept, measured = guarantee.cut is not None, guarantee.measured
+            risk_guarantee = AlarmGuarantee(guarantee.share, self.alarms.confidence, kept, measured)
+        card = EngineCard(
+            entry=self.cell.entry_name,
+            model=self.cell.model,
+            scheme=asdict(self.cell.scheme),
+            metrics=tuple(KnownMetric(**row) for row in known),
+            groups=groups or tuple(sorted(tables.runs["group"].unique())),
+            own=tuple(sorted(engine.judges.of_groups)),
+            threshold=engine.threshold,
+            params=dict(engine.search_result.params),
             missing=self.missing,
-            digest=self.digest,
+            data_digest=self.digest,
             seed=self.seed,
-            alarms=self.alarms,
+            risk_guarantee=risk_guarantee,
         )
         return TrainedEngine(engine, ValidityTree.fit(tables, self.seed) if self.validity else None, card)

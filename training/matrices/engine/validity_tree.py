@@ -11,12 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.tables import SIDES, MatrixTables, PairSides
+from data.matrices.tables import SIDES, Floats, Labels, MatrixTables, PairSides, Whole
 from data.matrices.validity import LARGEST
 from features.matrices.forms import FLOOR, MetricStatistics, training_statistics
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.intp]
 
 #: Least number of runs of a group to estimate a metric's noise by their median deviation; else all runs are
 #: used.
@@ -152,10 +149,10 @@ def run_deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
 
 def _pairs_by_size(run_places: PairSides) -> Iterator[tuple[Whole, Whole]]:
     """Yield the rows of both sides, shape (n_pairs, n_runs) each, for pairs with equal numbers of runs."""
-    place, n_matrices = run_places.matrix_index, len(SIDES) * len(run_places.names)
-    order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=n_matrices)
+    order, counts = np.argsort(run_places.matrix_index, kind="stable"), run_places.count_runs()
+    sizes = counts.ravel()
     starts = np.cumsum(sizes) - sizes
-    _, kind = np.unique(sizes.reshape(-1, len(SIDES)), axis=0, return_inverse=True)
+    _, kind = np.unique(counts, axis=0, return_inverse=True)
     for number in range(int(kind.max(initial=-1)) + 1):
         sides = 2 * np.flatnonzero(kind == number)[:, None] + np.arange(len(SIDES))
         baseline, target_rows = (
@@ -200,12 +197,12 @@ def _metric_noise(deviation: Floats, scales: MetricStatistics, groups: pd.Series
     return np.maximum(noise / MEDIAN_DEVIATION, FLOOR)
 
 
-def _best_tree(x: Floats, invalid: NDArray[np.int64], workload: NDArray[Any], seed: int) -> Any:
+def _best_tree(x: Floats, invalid: Labels, workload: NDArray[Any], seed: int) -> Any:
     from sklearn.metrics import balanced_accuracy_score
     from sklearn.model_selection import GroupKFold
     from sklearn.tree import DecisionTreeClassifier
 
-    def fit_tree(depth: int, weight: str | None, chosen: NDArray[np.intp]) -> Any:
+    def fit_tree(depth: int, weight: str | None, chosen: Whole) -> Any:
         tree = DecisionTreeClassifier(
             max_depth=depth, min_samples_leaf=LEAF, class_weight=weight, random_state=seed
         )
@@ -227,7 +224,7 @@ def _best_tree(x: Floats, invalid: NDArray[np.int64], workload: NDArray[Any], se
     return fit_tree(*settings[int(np.argmax(accuracies))], every)
 
 
-def _predict_by_depth(tree: Any, rows: NDArray[np.float32]) -> NDArray[np.intp]:
+def _predict_by_depth(tree: Any, rows: NDArray[np.float32]) -> Whole:
     """Return the class of each row if the fitted `tree` ended at each of `DEPTHS`, (n_depths, n_rows)."""
     paths = tree.decision_path(rows, check_input=False)
     first, length = paths.indptr[:-1], np.diff(paths.indptr)
