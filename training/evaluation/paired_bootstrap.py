@@ -59,10 +59,9 @@ def paired_difference(
 ) -> Difference:
     """Return the candidate's balanced accuracy minus the champion's, with a percentile interval.
 
-    The result has ``observed, low, high, confidence``. Whole `groups`, shape (n_rows,), are drawn with
-    replacement. Both models are scored on the same draws; draws with only one label are left out (IndexError
-    if all are). `failed` are the labels, `candidate` and `present` the verdicts of the candidate and of the
-    champion, all of shape (n_rows,), True is fail.
+    Whole `groups`, shape (n_rows,), are drawn with replacement. Both models are scored on the same draws;
+    draws with only one label are left out (IndexError if all are). `failed` are the labels, `candidate` and
+    `present` the verdicts of the candidate and of the champion, all of shape (n_rows,), True is fail.
     """
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])
@@ -82,8 +81,7 @@ def paired_gain(
     """Return the champion's mean error minus the candidate's, with a percentile interval.
 
     `candidate` and `present` (the champion's), shape (n_rows,), at least one row, are sizes of relative
-    errors on the same rows; whole `groups` are drawn with replacement. Positive: the candidate is better. The
-    result has ``observed, low, high, confidence``.
+    errors on the same rows; whole `groups` are drawn with replacement. Positive: the candidate is better.
     """
     columns = np.stack([present - candidate, np.ones(len(present))])
     _, draws = _draw_groups(columns, groups, how)

@@ -61,12 +61,9 @@ def open_state(name: str, project: Path, tell: Callable[[str], object]) -> Itera
 
     `name` is ``workspace`` (the present files of `project`), a revision of git, an experiment of DVC or a
     registered version (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on
-    the progress. The state has ``name, commit`` (empty for the workspace), ``params`` (params.yaml by dotted
-    name), ``families`` (by name; each has ``data, champions, out_of_fold, figures``), ``root`` (the directory
-    with its files), ``notes``, and ``chosen``, the parameters of a registered version. If out-of-fold
-    predictions of a registered version are missing, OSError is raised; those missing in another state are
-    only named in ``notes``. InputError if the state does not exist, has nothing evaluated, or is a version
-    without files; ImportError if it needs DVC or MLflow, which is not installed.
+    the progress. If out-of-fold predictions of a registered version are missing, OSError is raised; those
+    missing in another state are only named in ``notes``. InputError if the state does not exist, has nothing
+    evaluated, or is a version without files; ImportError if it needs DVC or MLflow, which is not installed.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
@@ -137,9 +134,8 @@ def _list_missing(missing: Sequence[str], place: str) -> str:
 
 
 def _prediction_readers() -> dict[str, PredictionReaders]:
-    return {
-        family: source() for family in FAMILIES if (source := family_plugin(family).out_of_fold) is not None
-    }
+    sources = {family: family_plugin(family).out_of_fold for family in FAMILIES}
+    return {family: source() for family, source in sources.items() if source is not None}
 
 
 def _copy_path(files: Any, path: str, root: Path) -> bool:
@@ -199,9 +195,8 @@ def params_of(path: Path) -> dict[str, Any]:
 def _dotted_names(section: Mapping[str, Any], above: str) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in section.items():
-        flat |= (
-            _dotted_names(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
-        )
+        key = f"{above}{name}"
+        flat |= _dotted_names(value, f"{key}.") if isinstance(value, dict) else {key: value}
     return flat
 
 
@@ -286,13 +281,12 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
     ``entries`` of the same name, on their common cases, `after` minus `before`.
     """
     how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
-    common = [family for family in FAMILIES if family in before.families and family in after.families]
+    old, new = before.families, after.families
+    common = [family for family in FAMILIES if family in old and family in new]
     if not common:
         lists = (f"{state.name} has {', '.join(state.families)}" for state in (before, after))
         raise InputError(f"nothing can be compared: {'; '.join(lists)}")
-    families = tuple(
-        _compare_family(name, before.families[name], after.families[name], how) for name in common
-    )
+    families = tuple(_compare_family(name, old[name], new[name], how) for name in common)
     # without the parameters of families that are not compared
     left_out = {*FAMILIES} - {*common}
     params = changed_values(before.params, after.params)
@@ -328,9 +322,7 @@ def _compare_family(
         for what, entry in after.champions.items()
         if what in before.champions
     ]
-    entries = [
-        replace(compare_entries(old[key], newer, how), flipped=()) for key, newer in new.items() if key in old
-    ]
+    paired = (compare_entries(old[key], newer, how) for key, newer in new.items() if key in old)
     # a registered version has a single entry
     unpaired = sorted({*old} ^ {*new}) if min(len(old), len(new)) > 1 else []
     figures = changed_values(before.figures, after.figures) if before.figures and after.figures else ()
@@ -338,7 +330,7 @@ def _compare_family(
         family,
         changed_values(before.data, after.data),
         tuple(best),
-        tuple(entries),
+        tuple(replace(entry, flipped=()) for entry in paired),
         tuple(f"{what}: {entry}" for what, entry in unpaired),
         figures,
         bool(old and new),
