@@ -17,8 +17,8 @@ from pydantic import FiniteFloat
 
 from data.deferred import special
 from data.errors import InputError
+from training.estimators.answering import Floats
 
-Floats = NDArray[np.float64]
 #: Least number of comparisons for an estimate.
 FEWEST = 100
 #: Number of training rows that are stored; beyond it, rows are drawn at random.
@@ -64,9 +64,9 @@ class TrainingScores:
         In the labels `y`, 1 is fail.
         """
         rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
-        group = np.unique(groups, return_inverse=True)[1]
-        columns = (tuple(values[rows].tolist()) for values in (probability, y == 1, group))
-        return cls(*columns, min_effect_size)
+        place = np.unique(groups, return_inverse=True)[1]
+        scores, failed, group = (tuple(values[rows].tolist()) for values in (probability, y == 1, place))
+        return cls(scores, failed, group, min_effect_size)
 
     @cached_property
     def rows(self) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:

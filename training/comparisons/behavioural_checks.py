@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from data.comparisons.posted import named_sides
 from data.comparisons.request import Comparison, Configuration
-from data.comparisons.sides import Sides
+from data.comparisons.sides import Floats, Sides
 
-Floats = NDArray[np.float64]
 #: Earlier runs of a configuration, the oldest first.
 Runs = tuple[Floats, ...]
 Better = Literal["lower", "higher"]

@@ -18,7 +18,7 @@ from data.errors import InputError
 from data.tables.files import replacing
 from data.tables.specs import read_table
 from training.comparisons.family import Examples, Family, FeatureTable
-from training.estimators.answering import CalibrationMap
+from training.estimators.answering import CalibrationMap, Floats
 from training.evaluation.calibration import calibration_error, learn_calibration
 from training.evaluation.metrics import DIGITS
 from training.evaluation.search import SearchOutcome
@@ -39,8 +39,6 @@ from training.evaluation.thresholds import (
     thresholds_for,
     verdicts_with_minimum,
 )
-
-Floats = NDArray[np.float64]
 
 
 def examples_of(family: Family, table: FeatureTable) -> Examples:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.comparisons.sides import Floats
 from data.parallel import Compute, side_by_side
 from data.tables.files import write_json, write_tables
 from training.comparisons.decision import (
@@ -21,7 +22,15 @@ from training.comparisons.decision import (
     review_curve,
     summarise_split,
 )
-from training.comparisons.family import Examples, Family, FeatureTable, Part, all_parts, stratified_parts
+from training.comparisons.family import (
+    Examples,
+    Family,
+    FeatureTable,
+    Flags,
+    Part,
+    all_parts,
+    stratified_parts,
+)
 from training.comparisons.label_review import read_training_data
 from training.comparisons.train import Fit, fit_and_predict
 from training.comparisons.tune import Classified
@@ -29,9 +38,6 @@ from training.estimators.catalogue import CATALOGUE, TIE_BREAK_ORDER, build_pipe
 from training.evaluation.figures import dvc_verdict_figures
 from training.evaluation.metrics import average_precision, summarise_entries
 from training.evaluation.search import read_tuned, require_parts
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 #: Number of bootstrap draws.
 DRAWS = 400

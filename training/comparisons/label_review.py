@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.labels.consensus import decided_labels, disputed_comparisons
+from data.comparisons.sides import Floats, Ints
 from data.tables.files import digest_of
 from data.tables.specs import read_table
 from training.comparisons.family import Examples, FeatureTable, concat_examples
@@ -24,8 +25,6 @@ from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probab
 from training.evaluation.calibration import learn_sigmoid, log_odds
 from training.evaluation.thresholds import best_cut
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 #: The model for few labels: trees with at least 4 rows per leaf, and classes of equal weight.
 FEW = ("extra-trees", {**CATALOGUE["extra-trees"].start, "leaf": 4, "weights": "balanced", "cost_ratio": 1.0})
 #: Function that fits a model to labelled rows.

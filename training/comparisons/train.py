@@ -19,13 +19,12 @@ from training.comparisons.family import Examples, Family, FeatureTable
 from training.comparisons.label_review import read_training_data
 from training.comparisons.stored import TEXTS, Card, ReadyModel, StoredExamples, TrainedModel
 from training.comparisons.tune import Classified
-from training.estimators.answering import MonotoneConstraints
+from training.estimators.answering import Floats, MonotoneConstraints
 from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability, without_sampler
 from training.estimators.out_of_distribution import TrainingDistribution, score_held_out_rows
 from training.evaluation.search import read_tuned
 from training.registry.stored import deciles_of_features
 
-Floats = NDArray[np.float64]
 #: Largest number of examples stored with a model.
 MOST = 2000
 #: Number of rows to compute the importance of features from.

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.estimators.answering import Floats, Preparation, Unit
+from training.estimators.compiled_pipeline import Single, Whole
 
-Single = NDArray[np.float32]
-Whole = NDArray[np.intp]
 #: Largest number of nodes in a part: their decisions fit in one byte.
 _NODES = 8
 #: A part is a subtree this many levels above the deepest leaves, with the nodes on the way to it.

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from data.tables.arrays import ArraySpec
+from training.estimators.answering import Floats
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 #: A pattern of missing features, and the rows that have it.
 Alike = tuple[Bools, "NDArray[np.intp] | slice"]

@@ -19,9 +19,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from training.estimators.answering import Floats
 from training.estimators.preparation import check_rows, check_training_rows
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from training.estimators.answering import Floats
 from training.estimators.preparation import Labelled, check_rows, check_training_rows
 
-Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
 Codes = NDArray[np.uint8]
 #: Number of cells in the grid for class-dependent cuts.
@@ -49,7 +49,7 @@ def frequency_cuts(rows: Labelled, levels: int) -> Floats:
         for place in np.flatnonzero(~alike):
             column = values[:, place]
             last = _last_of_equal(column)
-            chosen = last[_equal_weight_bounds(last + 1.0, total, levels)]
+            chosen = last[_equal_weight_bounds((last + 1).astype(np.float64), total, levels)]
             cuts[start + place, : len(chosen)] = _cut_between(column[chosen], column[chosen + 1])
     return cuts
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from training.estimators.answering import CalibrationKind, CalibrationMap
+from training.estimators.answering import CalibrationKind, CalibrationMap, Floats
 
-Floats = NDArray[np.float64]
 #: A map of log-odds to log-odds.
 Line = Callable[[Floats], Floats]
 

@@ -133,15 +133,12 @@ def summarise_folds(folds: Sequence[float] | Floats, pooled: float | None) -> di
     `folds` has shape (n_folds,) and the unit of `pooled`. ``mean`` and ``std`` are None without folds, or if
     a fold is NaN; ``pooled`` is None if it is NaN or None.
     """
-    figures = {
-        "mean": float(np.mean(folds)) if len(folds) else None,
-        "std": float(np.std(folds)) if len(folds) else None,
-        "pooled": pooled,
-    }
-    return {
-        name: None if value is None or np.isnan(value) else round(float(value), DIGITS)
-        for name, value in figures.items()
-    }
+    mean, std = (np.mean(folds), np.std(folds)) if len(folds) else (np.nan, np.nan)
+
+    def rounded(value: Any) -> float | None:
+        return None if value is None or np.isnan(value) else round(float(value), DIGITS)
+
+    return {"mean": rounded(mean), "std": rounded(std), "pooled": rounded(pooled)}
 
 
 def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:

@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.params import Promote
+from training.estimators.answering import Floats
 
 Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -227,18 +227,12 @@ def compare_entries(
             verdict = rows[f"verdict{side}"].to_numpy(np.str_)
             rows[f"verdict{side}"] = verdict
             rows[f"wrong{side}"] = (verdict == "fail") != (rows["status"] == "fail")
-    return EntryComparison(
-        after.what,
-        before.entry,
-        after.entry,
-        len(rows),
-        len(before.rows) - len(rows),
-        len(after.rows) - len(rows),
-        tuple(rows["case"][rows[f"{truth}_before"] != rows[truth]]),
-        _count_regrouped(rows),
-        tuple(_score_changes(rows, numbers, how)) if len(rows) else (),
-        tuple(_flipped_cases(rows, "predicted" if numbers else "probability", truth)),
-    )
+    names = after.what, before.entry, after.entry
+    only = len(before.rows) - len(rows), len(after.rows) - len(rows)
+    relabelled = tuple(rows["case"][rows[f"{truth}_before"] != rows[truth]])
+    scores = tuple(_score_changes(rows, numbers, how)) if len(rows) else ()
+    flipped = tuple(_flipped_cases(rows, "predicted" if numbers else "probability", truth))
+    return EntryComparison(*names, len(rows), *only, relabelled, _count_regrouped(rows), scores, flipped)
 
 
 def _join_cases(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

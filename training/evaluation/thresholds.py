@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from data.errors import InputError
+from training.estimators.answering import Floats
 
-Floats = NDArray[np.float64]
 #: Error rates that can be guaranteed, in addition to those of the parameters.
 SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 #: Number of random splits of the groups, and share of the groups that choose the threshold; the others act as

@@ -305,12 +305,11 @@ def served_version(uri: str) -> Version | None:
     ``champion`` or the version number of the installed perfjudge. InputError if `uri` is another kind of
     address, or the registry cannot be read; ImportError as in `find_version`.
     """
-    addresses = {
-        address: version
-        for version in shipped_champions()
-        for address in (f"models:/{version.name}@{CHAMPION}", version.uri)
-    }
-    return find_version(uri) or addresses.get(uri)
+
+    def has_address(version: Version) -> bool:
+        return uri in {f"models:/{version.name}@{CHAMPION}", version.uri}
+
+    return find_version(uri) or next(filter(has_address, shipped_champions()), None)
 
 
 @cache

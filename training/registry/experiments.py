@@ -290,16 +290,11 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
     # without the parameters of families that are not compared
     left_out = {*FAMILIES} - {*common}
     params = changed_values(before.params, after.params)
+    kept = (change for change in params if change.name.partition(".")[0] not in left_out)
     chosen = changed_values(before.chosen, after.chosen) if before.chosen and after.chosen else ()
-    return ExperimentsDifference(
-        before.name,
-        after.name,
-        (before.commit, after.commit),
-        (*(change for change in params if change.name.partition(".")[0] not in left_out), *chosen),
-        families,
-        tuple(_comparison_notes(before, after, families)),
-        how,
-    )
+    names, commits = (before.name, after.name), (before.commit, after.commit)
+    notes = tuple(_comparison_notes(before, after, families))
+    return ExperimentsDifference(*names, commits, (*kept, *chosen), families, notes, how)
 
 
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
@@ -323,18 +318,13 @@ def _compare_family(
         if what in before.champions
     ]
     paired = (compare_entries(old[key], newer, how) for key, newer in new.items() if key in old)
+    entries = tuple(replace(entry, flipped=()) for entry in paired)
     # a registered version has a single entry
     unpaired = sorted({*old} ^ {*new}) if min(len(old), len(new)) > 1 else []
+    only = tuple(f"{what}: {entry}" for what, entry in unpaired)
+    data = changed_values(before.data, after.data)
     figures = changed_values(before.figures, after.figures) if before.figures and after.figures else ()
-    return FamilyDifference(
-        family,
-        changed_values(before.data, after.data),
-        tuple(best),
-        tuple(replace(entry, flipped=()) for entry in paired),
-        tuple(f"{what}: {entry}" for what, entry in unpaired),
-        figures,
-        bool(old and new),
-    )
+    return FamilyDifference(family, data, tuple(best), entries, only, figures, bool(old and new))
 
 
 def _comparison_notes(
