@@ -84,14 +84,12 @@ def _of_label(ready: ReadyModel, rows: Floats, members: NDArray[np.intp], room: 
 
 
 def _feature_importance(ready: ReadyModel, rows: Floats, seed: int) -> Floats:
-    """Return the mean absolute contribution of every feature, as shares of their sum."""
     drawn = np.random.default_rng(seed).permutation(len(rows))[:_WEIGHED]
     size = np.abs(ready.predict_and_explain(rows[drawn])[1]).mean(axis=0)
     return size / size.sum() if size.sum() > 0 else np.full(len(size), 1 / len(size))
 
 
 def _label_annotators(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return the annotators of each label of each comparison, and its latest time."""
     who = next(name for name in _WHO if name in labels)
     named = labels.assign(who=labels[who].fillna("").astype(str), at=labels.get("labelled_at", pd.NaT))
     grouped = named.groupby(["comparison_id", "status"]).agg(

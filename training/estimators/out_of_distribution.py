@@ -37,13 +37,10 @@ _NEVER = 0.1
 FOLDS = 5
 _FEATURES = ArraySpec("f", ("features",))
 SPECS = {
-    "centre": _FEATURES,
-    "scale": _FEATURES,
-    "mean": _FEATURES,
+    **dict.fromkeys(("centre", "scale", "mean"), _FEATURES),
     "precision": ArraySpec("f", ("features", "features")),
     "patterns": ArraySpec("b", ("patterns", "features")),
-    "low": _FEATURES,
-    "high": _FEATURES,
+    **dict.fromkeys(("low", "high"), _FEATURES),
     "limit": ArraySpec("f", (), finite=False),
 }
 

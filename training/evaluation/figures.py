@@ -306,7 +306,6 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
 
 
 def _empty_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
-    """Return a figure with axes that have a title and the labels `x` and `y`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4.5))

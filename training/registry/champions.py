@@ -332,7 +332,6 @@ def shipped_champions() -> tuple[Version, ...]:
 
 @cache
 def _shipped_tags() -> dict[str, dict[str, str]]:
-    """Return the tags of the champions inside the installed wheel, by registered name."""
     index = SHIPPED / "champions.json"
     return json.loads(index.read_bytes()) if index.is_file() else {}
 

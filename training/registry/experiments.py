@@ -201,7 +201,6 @@ def _dotted_names(section: Mapping[str, Any], above: str) -> dict[str, Any]:
 
 
 def _state_of_version(name: str, project: Path, root: Path) -> ProjectState:
-    """Return the state of a registered version from MLflow, with the parameters of its commit."""
     version = find_version(name)
     if version is None:
         raise InputError("no such version is registered", place=f'"{name}"')
@@ -336,25 +335,18 @@ def _comparison_notes(
         if left_out:
             yield f"{', '.join(left_out)} cannot be compared: missing in {other.name}"
     if incomplete := [difference.family for difference in families if not difference.compared]:
-        yield (
-            f"{', '.join(incomplete)}: predictions of one state are missing; parameters, data and the"
-            " figures of summary.json are compared, without intervals and flipped verdicts"
-        )
+        compared = "parameters, data and the figures of summary.json are compared"
+        missing = f"{', '.join(incomplete)}: predictions of one state are missing"
+        yield f"{missing}; {compared}, without intervals and flipped verdicts"
     for best in [champion for difference in families for champion in difference.champions]:
         if best.only_before or best.only_after:
-            yield (
-                f"{best.what}: {best.common} cases are in both and are compared, {best.only_before} are only"
-                f" in the first, {best.only_after} only in the second"
-            )
+            only = f"{best.only_before} are only in the first, {best.only_after} only in the second"
+            yield f"{best.what}: {best.common} cases are in both and are compared, {only}"
         if best.relabelled:
-            yield (
-                f"{best.what}: {len(best.relabelled)} cases are labelled otherwise in the second; both are"
-                " scored by these labels"
-            )
+            changed = f"{len(best.relabelled)} cases are labelled otherwise in the second"
+            yield f"{best.what}: {changed}; both are scored by these labels"
         if best.common and best.other_folds is None:
             yield f"{best.what}: the folds of the cases are not known for one of the states"
         if best.other_folds:
-            yield (
-                f"{best.what}: {best.other_folds} of {best.common} cases are in another fold, and were judged"
-                " by models trained on other cases"
-            )
+            moved = f"{best.other_folds} of {best.common} cases are in another fold"
+            yield f"{best.what}: {moved}, and were judged by models trained on other cases"

@@ -269,7 +269,6 @@ def _sync_tags(store: Any, name: str) -> None:
 
 
 def _write_role(store: Any, entry: Any, role: str, bearer: str) -> None:
-    """Write the role of a version to its tags, and to the tags and the description of its run."""
     store.set_model_version_tag(entry.name, entry.version, ROLE_TAG, role)
     shown = f"[{entry.name} v{{0}}](#/models/{entry.name}/versions/{{0}})"
     if role.startswith("former "):
