@@ -102,15 +102,13 @@ def sides_of(cases: Sequence[Case]) -> Sides:
 
 
 def _as_comparison(case: Case) -> Comparison:
-    configurations = [
-        Configuration.model_construct(
-            threads=threads,
-            baseline=before.tolist(),
-            target=after.tolist(),
-            history=[run.tolist() for run in history],
+    def as_configuration(threads: int, before: Floats, after: Floats, runs: Runs) -> Configuration:
+        baseline, target, history = before.tolist(), after.tolist(), [run.tolist() for run in runs]
+        return Configuration.model_construct(
+            threads=threads, baseline=baseline, target=target, history=history
         )
-        for threads, (before, after, history) in enumerate(case.configurations, start=1)
-    ]
+
+    configurations = [as_configuration(number, *sides) for number, sides in enumerate(case.configurations, 1)]
     return Comparison.model_construct(
         comparison_id=case.description, operation="", better=case.better, configurations=configurations
     )

@@ -188,9 +188,9 @@ def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]
         needed = f"{how.n_folds} folds need at least {how.n_folds}"
         raise InputError(f"{fewest} comparisons have the rarer label; {needed}", place="stratified split")
     folds = RepeatedStratifiedKFold(n_splits=how.n_folds, n_repeats=how.n_repeats, random_state=seed)
+    divided = enumerate(folds.split(examples.x, examples.y))
     return [
-        Part("stratified", train, test, *divmod(number, how.n_folds))
-        for number, (train, test) in enumerate(folds.split(examples.x, examples.y))
+        Part("stratified", train, test, *divmod(number, how.n_folds)) for number, (train, test) in divided
     ]
 
 

@@ -212,9 +212,8 @@ class Card(StoredCard):
     def require_scores(self) -> TrainingScores:
         """Return the out-of-fold probabilities of the training rows; InputError if the card has none."""
         if self.training_scores is None:
-            raise InputError(
-                "base_rate: the model was trained without the scores for another base rate; train it again"
-            )
+            problem = "the model was trained without the scores for another base rate; train it again"
+            raise InputError(f"base_rate: {problem}")
         return self.training_scores
 
     def at_base_rate(self, rate: float, usual: Floats | None = None) -> Card:
@@ -237,15 +236,13 @@ class Card(StoredCard):
         def moved(cut: float) -> float:
             return float(shift_odds(np.array(cut), factor / self.odds_factor))
 
-        def moved_levels(levels: tuple[GuaranteedRate, ...]) -> tuple[GuaranteedRate, ...]:
-            return tuple(
-                level if level.cut is None else replace(level, cut=moved(level.cut)) for level in levels
-            )
+        def moved_level(level: GuaranteedRate) -> GuaranteedRate:
+            return level if level.cut is None else replace(level, cut=moved(level.cut))
 
         guarantee, threshold, cuts = self.risk_guarantee, moved(self.threshold), self.decision_thresholds
         if guarantee is not None:
-            misses = moved_levels(guarantee.max_false_negative_rate)
-            alarms = moved_levels(guarantee.max_false_positive_rate)
+            misses = tuple(map(moved_level, guarantee.max_false_negative_rate))
+            alarms = tuple(map(moved_level, guarantee.max_false_positive_rate))
             guarantee = replace(guarantee, max_false_negative_rate=misses, max_false_positive_rate=alarms)
         if self.policy.max_review_rate is not None and usual is not None:
             each = np.arange(len(usual)).astype(np.str_)

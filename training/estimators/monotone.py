@@ -131,13 +131,11 @@ class OneSidedNeighbours(ProbabilityClassifier):
         self.classes_ = rows.classes
         self.axes_ = axes_of(rows.x, self.directions)
         draw = np.random.default_rng(self.seed)
-        of_class = [np.flatnonzero(rows.y == label) for label in (0, 1)]
-        chosen = np.concatenate(
-            [
-                numbers if len(numbers) <= MOST else np.sort(draw.choice(numbers, MOST, replace=False))
-                for numbers in of_class
-            ]
-        )
+
+        def at_most(numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+            return numbers if len(numbers) <= MOST else np.sort(draw.choice(numbers, MOST, replace=False))
+
+        chosen = np.concatenate([at_most(np.flatnonzero(rows.y == label)) for label in (0, 1)])
         self.points_, self.fails_ = rows.x[chosen] @ self.axes_, rows.y[chosen] == 1
         return self
 

@@ -180,12 +180,12 @@ def _dvc_figures(  # noqa: PLR0917 - two callers in this module
     pooled = {score: entries[champion][score]["pooled"] for score in scores}
     summary = {name: round(value, DIGITS) for name, value in pooled.items() if value is not None}
     parts = {entry: rows[rows["entry"] == entry] for entry in leading_entries(metrics, split, rank)}
-    plots = {
-        name: pd.concat({entry: table(part) for entry, part in parts.items()}, names=["entry"])
-        .reset_index("entry")
-        .reset_index(drop=True)
-        for name, table in tables.items()
-    }
+
+    def join_entries(table: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+        by_entry = pd.concat({entry: table(part) for entry, part in parts.items()}, names=["entry"])
+        return by_entry.reset_index("entry").reset_index(drop=True)
+
+    plots = {name: join_entries(table) for name, table in tables.items()}
     return DvcFigures({"champion": champion, **summary}, plots)
 
 
