@@ -221,9 +221,9 @@ def summarise_split(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -
         rows = verdicts[(verdicts["split"] == split) & (verdicts["entry"] == entry)]
         failed = (rows["status"] == "fail").to_numpy(np.int64)
         error = calibration_error(failed, rows["probability"].to_numpy(np.float64))
-        summary[str(entry)] = {"calibration_error": round(error, DIGITS)} | {
-            str(kind): pool_rates(part).to_dict("records") for kind, part in counts.groupby("kind", sort=True)
-        }
+        by_kind = counts.groupby("kind", sort=True)
+        rates = {str(kind): pool_rates(part).to_dict("records") for kind, part in by_kind}
+        summary[str(entry)] = {"calibration_error": round(error, DIGITS), **rates}
     return summary
 
 

@@ -189,9 +189,7 @@ def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]
         raise InputError(f"{fewest} comparisons have the rarer label; {needed}", place="stratified split")
     folds = RepeatedStratifiedKFold(n_splits=how.n_folds, n_repeats=how.n_repeats, random_state=seed)
     divided = enumerate(folds.split(examples.x, examples.y))
-    return [
-        Part("stratified", train, test, *divmod(number, how.n_folds)) for number, (train, test) in divided
-    ]
+    return [Part("stratified", train, test, *divmod(place, how.n_folds)) for place, (train, test) in divided]
 
 
 def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:

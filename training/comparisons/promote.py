@@ -64,9 +64,8 @@ def champion_functions(family: Family, metrics: dict[str, Any]) -> ChallengerTes
     verdicts = read_written_table(family.paths.evaluated / "oof.parquet")
     outs = StageOutputs(family, table, changes, verdicts, metrics)
     compare, track = partial(_compare_champion, outs), partial(track_models, outs)
-    return ChallengerTest(
-        TrainedModel.read, compare, track, partial(first_violation, seed=family.params.seed)
-    )
+    refused = partial(first_violation, seed=family.params.seed)
+    return ChallengerTest(TrainedModel.read, compare, track, refused)
 
 
 def first_violation(directory: Path, seed: int) -> str:
