@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.params import Promote
-from training.estimators.answering import Floats
+from training.evaluation.metrics import Floats
 
 Flags = NDArray[np.bool_]
 
