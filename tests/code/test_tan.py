@@ -81,17 +81,6 @@ def test_the_tree_equals_those_of_pyagrum_and_pgmpy():
     assert run_perfjudge(given).edges == run_pyagrum(given).edges == run_pgmpy(given, 5).edges
 
 
-def test_weights_act_like_repeated_rows_everywhere():
-    x, y = chained(200, 5)
-    x += np.random.default_rng(1).normal(0, 0.2, x.shape)
-    weights = np.random.default_rng(2).integers(0, 4, 200)
-    weighed = TAN().fit(x, y, sample_weight=weights)
-    copied = TAN().fit(x.repeat(weights, axis=0), y.repeat(weights))
-    np.testing.assert_array_equal(weighed.cuts_, copied.cuts_)
-    np.testing.assert_array_equal(weighed.parents_, copied.parents_)
-    np.testing.assert_allclose(weighed.log_tables_, copied.log_tables_, rtol=1e-12)
-
-
 def test_costs_shift_only_the_prior_log_odds():
     x, y = chained(300, 5)
     plain, dear = TAN(4).fit(x, y), TAN(4, class_weight={0: 1.0, 1: 10.0}).fit(x, y)
@@ -119,7 +108,7 @@ def test_hundreds_of_features_do_not_underflow():
 
 
 def rows_of(column, y):
-    return Labelled(np.asarray(column, float)[:, None], np.unique(y), np.asarray(y), None)
+    return Labelled(np.asarray(column, float)[:, None], np.unique(y), np.asarray(y))
 
 
 def test_only_features_with_many_values_share_levels():
@@ -166,7 +155,7 @@ def test_a_constant_feature_does_not_change_probabilities():
 
 
 GOOD = [[0.0], [1.0]], [0, 1]
-ONE_CLASS = "TAN needs at least 2 classes, but the rows with weight hold 1 class: 1"
+ONE_CLASS = "TAN needs at least 2 classes, but the rows hold 1 class: 1"
 
 
 @pytest.mark.parametrize(

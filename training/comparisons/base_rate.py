@@ -17,8 +17,8 @@ from pydantic import FiniteFloat
 
 from data.deferred import special
 from data.errors import InputError
+from training.estimators.answering import Floats
 
-Floats = NDArray[np.float64]
 #: Least number of comparisons for an estimate.
 FEWEST = 100
 #: Number of training rows that are stored; beyond it, rows are drawn at random.
@@ -64,13 +64,9 @@ class TrainingScores:
         In the labels `y`, 1 is fail.
         """
         rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
-        group = np.unique(groups, return_inverse=True)[1]
-        return cls(
-            tuple(probability[rows].tolist()),
-            tuple((y[rows] == 1).tolist()),
-            tuple(group[rows].tolist()),
-            min_effect_size,
-        )
+        place = np.unique(groups, return_inverse=True)[1]
+        scores, failed, group = (tuple(values[rows].tolist()) for values in (probability, y == 1, place))
+        return cls(scores, failed, group, min_effect_size)
 
     @cached_property
     def rows(self) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
@@ -118,24 +114,18 @@ def estimate_base_rate(training: TrainingScores, scores: Floats, threshold: floa
     """Return the share of fails among unlabelled rows, with its 95 % interval and checks of the estimate.
 
     `scores`, shape (n_rows,), are calibrated probabilities of ``fail`` as in `training`, 0 below the minimum
-    effect size; ``fail`` is the better guess from `threshold` on. The result has ``rate``, the likeliest
-    share, never 0 or 1; its interval ``low`` to ``high``, whose ends may be; ``n_comparisons``;
-    ``black_box``, the share by black-box shift estimation; ``distance`` of the scores from the nearest
-    mixture of the training scores, and ``max_distance``, its largest value by chance. InputError for fewer
-    than 100 (`FEWEST`) scores, or if `training` has one label only.
+    effect size; ``fail`` is the better guess from `threshold` on. The likeliest share ``rate`` is never 0 or
+    1; the ends of its interval may be. InputError for fewer than 100 (`FEWEST`) scores, or if `training` has
+    one label only.
     """
     if len(set(training.failed)) == 1:
         raise InputError("base_rate: the model has training scores of one label only; expected a number")
     if len(scores) < FEWEST:
-        raise InputError(
-            f"base_rate: an estimate needs at least {FEWEST} comparisons that can be judged, here are "
-            f"{len(scores)}; expected more comparisons, or a number"
-        )
+        needed = f"an estimate needs at least {FEWEST} comparisons that can be judged, here are {len(scores)}"
+        raise InputError(f"base_rate: {needed}; expected more comparisons, or a number")
     mixture = _Mixture.from_scores(training, scores, threshold)
-    rate = mixture.likeliest_rate()
-    return BaseRate(
-        rate, *mixture.interval(rate), len(scores), mixture.black_box_rate(), *mixture.distance(rate)
-    )
+    rate, black_box = mixture.likeliest_rate(), mixture.black_box_rate()
+    return BaseRate(rate, *mixture.interval(rate), len(scores), black_box, *mixture.distance(rate))
 
 
 @dataclass(frozen=True)
@@ -228,9 +218,8 @@ def _nearest_distance(shapes: Floats, counts: NDArray[np.int64]) -> Floats:
 
     `shapes`: (n_draws, 2, n_bins), counts of passes and fails; `counts`: (n_draws, n_bins).
     """
-    passes, fails = np.moveaxis(
-        shapes.cumsum(axis=2) / np.maximum(shapes.sum(axis=2, keepdims=True), 1), 1, 0
-    )
+    shares = shapes.cumsum(axis=2) / np.maximum(shapes.sum(axis=2, keepdims=True), 1)
+    passes, fails = np.moveaxis(shares, 1, 0)
     stream = counts.cumsum(axis=1) / counts.sum(axis=1, keepdims=True)
     low, high = np.zeros(len(stream)), np.ones(len(stream))
 

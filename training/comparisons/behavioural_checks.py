@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from data.comparisons.posted import named_sides
 from data.comparisons.request import Comparison, Configuration
-from data.comparisons.sides import Sides
+from data.comparisons.sides import Floats, Sides
 
-Floats = NDArray[np.float64]
 #: Earlier runs of a configuration, the oldest first.
 Runs = tuple[Floats, ...]
 Better = Literal["lower", "higher"]
@@ -47,17 +46,14 @@ class Case:
 
     def change_all_samples(self, change: Callable[[Floats], Floats], description: str) -> Case:
         """Return a copy with `change` applied to all samples."""
-        configurations = tuple(
-            (change(b), change(t), tuple(map(change, h))) for b, t, h in self.configurations
-        )
-        return replace(self, description=description, configurations=configurations)
+        changed = ((change(b), change(t), tuple(map(change, h))) for b, t, h in self.configurations)
+        return replace(self, description=description, configurations=tuple(changed))
 
     def worsen_targets(self, share: float) -> Case:
         """Return a copy with targets that are worse by `share`."""
         factor = 1 + share if self.better == "lower" else 1 / (1 + share)
-        return self.change_targets(
-            lambda samples: samples * factor, f"{100 * share:g} % worse, {self.description}"
-        )
+        description = f"{100 * share:g} % worse, {self.description}"
+        return self.change_targets(lambda samples: samples * factor, description)
 
 
 @dataclass(frozen=True)
@@ -71,34 +67,23 @@ class BehaviouralCheck:
     cases: tuple[Case, ...]
 
 
-@dataclass(frozen=True)
-class Violation:
-    """A check that a model violates, and the first case where it does."""
-
-    rule: str
-    case: str
-    probability: float
-
-    def __str__(self) -> str:
-        return f'it breaks the rule "{self.rule}": {self.probability:.3f} for {self.case}'
-
-
 def find_violations(
     judge: Callable[[Sides], Floats], threshold: float, rules: Sequence[BehaviouralCheck]
-) -> Iterator[Violation]:
-    """Yield a violation for each check that a model violates, in the order of `rules`.
+) -> Iterator[str]:
+    """Yield a sentence for each check that a model violates, in the order of `rules`.
 
-    A violation has the name of the check (``rule``), and the description (``case``) and the ``probability``
-    of the check's first wrong case. `judge` takes the samples of the cases of all checks, and returns the
-    model's probabilities of ``fail``, shape (n_cases,); it is called once. `threshold` is the probability
-    from which the verdict is ``fail``. ValueError, at the first iteration, if `rules` is empty.
+    It has the name of the check, and the probability and the description of the check's first wrong case.
+    `judge` takes the samples of the cases of all checks, and returns the model's probabilities of ``fail``,
+    shape (n_cases,); it is called once. `threshold` is the probability from which the verdict is ``fail``.
+    ValueError, at the first iteration, if `rules` is empty.
     """
     probability = judge(sides_of([case for rule in rules for case in rule.cases]))
     stops = np.cumsum([len(rule.cases) for rule in rules])
     for rule, probabilities in zip(rules, np.split(probability, stops[:-1]), strict=True):
         wrong = np.flatnonzero(~rule.holds(probabilities, threshold))
         if len(wrong):
-            yield Violation(rule.name, rule.cases[wrong[0]].description, float(probabilities[wrong[0]]))
+            case = rule.cases[wrong[0]].description
+            yield f'it breaks the rule "{rule.name}": {probabilities[wrong[0]]:.3f} for {case}'
 
 
 def build_checks(seed: int) -> tuple[BehaviouralCheck, ...]:
@@ -117,15 +102,13 @@ def sides_of(cases: Sequence[Case]) -> Sides:
 
 
 def _as_comparison(case: Case) -> Comparison:
-    configurations = [
-        Configuration.model_construct(
-            threads=threads,
-            baseline=before.tolist(),
-            target=after.tolist(),
-            history=[run.tolist() for run in history],
+    def as_configuration(threads: int, before: Floats, after: Floats, runs: Runs) -> Configuration:
+        baseline, target, history = before.tolist(), after.tolist(), [run.tolist() for run in runs]
+        return Configuration.model_construct(
+            threads=threads, baseline=baseline, target=target, history=history
         )
-        for threads, (before, after, history) in enumerate(case.configurations, start=1)
-    ]
+
+    configurations = [as_configuration(number, *sides) for number, sides in enumerate(case.configurations, 1)]
     return Comparison.model_construct(
         comparison_id=case.description, operation="", better=case.better, configurations=configurations
     )
@@ -166,9 +149,8 @@ def draw_unchanged(
 def _draw_unchanged_cases(
     draw: np.random.Generator, noises: Sequence[float], histories: Sequence[int]
 ) -> Iterator[Case]:
-    for number, (noise, size, better, history) in enumerate(
-        product(noises, (3, 5, 10, 30), _DIRECTIONS, histories)
-    ):
+    settings = product(noises, (3, 5, 10, 30), _DIRECTIONS, histories)
+    for number, (noise, size, better, history) in enumerate(settings):
         level = _MAGNITUDES[number % len(_MAGNITUDES)]
         yield draw_unchanged(
             draw, noise, size, level=level, better=better, configurations=1 + number % 3, history=history
@@ -199,23 +181,16 @@ def _never_less(chain: int) -> Holds:
     ).ravel()
 
 
-def _equal_in_groups(count: int) -> Holds:
-    """Return a check that each `count` consecutive cases have the same probability."""
-
-    def all_equal(probability: Floats, _: float) -> NDArray[np.bool_]:
-        by_group = probability.reshape(-1, count)
-        return np.asarray(np.abs(by_group - by_group[:, :1]) <= SAME).ravel()
-
-    return all_equal
+def _equal_in_fours(probability: Floats, _: float) -> NDArray[np.bool_]:
+    """Return whether each case has the probability of the first of its four consecutive cases."""
+    by_group = probability.reshape(-1, 4)
+    return np.asarray(np.abs(by_group - by_group[:, :1]) <= SAME).ravel()
 
 
 def _plain_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     tight = tuple(_centre_runs(case) for case in _draw_unchanged_cases(draw, (0.003,), (0, 8)))
-    yield BehaviouralCheck(
-        "twice as slow with tight samples is at least 0.99",
-        _at_least(0.99),
-        tuple(c.worsen_targets(1) for c in tight),
-    )
+    twice = tuple(case.worsen_targets(1) for case in tight)
+    yield BehaviouralCheck("twice as slow with tight samples is at least 0.99", _at_least(0.99), twice)
     small = tuple(case.worsen_targets(share) for case in tight for share in (0.2, 0.1, 0.07))
     yield BehaviouralCheck("20, 10 and 7 % worse with 0.3 % noise are at least 0.95", _at_least(0.95), small)
     same = tuple(
@@ -247,24 +222,17 @@ def _invariance_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:
     cases: list[Case] = []
     for case in _draw_unchanged_cases(draw, (0.01, 0.1), (0, 8)):
         worsened = case.worsen_targets(0.08)
+        change, name = worsened.change_all_samples, worsened.description
+        reverse = change(lambda samples: samples[::-1].copy(), f"samples in reverse order, {name}")
+        scaled = change(lambda samples: samples * 1024.0, f"another unit, {name}")
         copied = replace(
             worsened,
-            description=f"a copied configuration, {worsened.description}",
+            description=f"a copied configuration, {name}",
             configurations=(*worsened.configurations, worsened.configurations[0]),
         )
-        cases += [
-            worsened,
-            worsened.change_all_samples(
-                lambda samples: samples[::-1].copy(), f"samples in reverse order, {worsened.description}"
-            ),
-            worsened.change_all_samples(
-                lambda samples: samples * 1024.0, f"another unit, {worsened.description}"
-            ),
-            copied,
-        ]
-    yield BehaviouralCheck(
-        "order of samples, unit and copied configurations change nothing", _equal_in_groups(4), tuple(cases)
-    )
+        cases += [worsened, reverse, scaled, copied]
+    rule = "order of samples, unit and copied configurations change nothing"
+    yield BehaviouralCheck(rule, _equal_in_fours, tuple(cases))
 
 
 def _verdict_checks(draw: np.random.Generator) -> Iterator[BehaviouralCheck]:

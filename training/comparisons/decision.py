@@ -18,7 +18,7 @@ from data.errors import InputError
 from data.tables.files import replacing
 from data.tables.specs import read_table
 from training.comparisons.family import Examples, Family, FeatureTable
-from training.estimators.answering import CalibrationMap
+from training.estimators.answering import CalibrationMap, Floats
 from training.evaluation.calibration import calibration_error, learn_calibration
 from training.evaluation.metrics import DIGITS
 from training.evaluation.search import SearchOutcome
@@ -39,8 +39,6 @@ from training.evaluation.thresholds import (
     thresholds_for,
     verdicts_with_minimum,
 )
-
-Floats = NDArray[np.float64]
 
 
 def examples_of(family: Family, table: FeatureTable) -> Examples:
@@ -102,14 +100,10 @@ def learn_decision(
 
     `probability`, shape (n_rows,), are predictions for the training rows `examples`, not calibrated. From
     `threshold` on, also not calibrated, ``fail`` is the better guess. `how` has the limits on error and
-    review rates, or costs, that set the thresholds ``cuts``: ``low`` of ``unsure`` and ``high`` of ``fail``.
-    If a limit on false negatives (positives) cannot be guaranteed, ``pass`` (``fail``) is never given. A
-    limit on false positives sets ``high`` even with one on reviews. `seed` is that of random splits.
-
-    Further fields: ``calibration``, not trained by rows below the minimum effect size, unless all are;
-    ``beneath``, the factor, at most 1, that multiplies their calibrated probabilities; ``threshold``,
-    calibrated; ``guarantee``, thresholds by guaranteed error rate; ``policy``, the limits or costs of `how`;
-    ``sending``, the thresholds for each review rate of `SENT`.
+    review rates, or costs, that set the thresholds ``cuts``. If a limit on false negatives (positives) cannot
+    be guaranteed, ``pass`` (``fail``) is never given. A limit on false positives sets ``cuts.high`` even with
+    one on reviews. `seed` is that of random splits. The calibration is not trained by rows below the minimum
+    effect size, unless all are.
     """
     y, groups, below = examples.y, examples.groups, ~examples.needs_model
     used = np.full(len(below), True) if below.all() else ~below
@@ -119,15 +113,13 @@ def learn_decision(
     beneath = min(1.0, float((y[below].sum() + 1) / (expected + 1)))
     adjusted = discount_below(calibration.map_probability(probability), below, beneath)
     costs = None if how.costs is None else VerdictCosts(**how.costs.model_dump())
-    policy = DecisionPolicy(
-        how.max_false_negative_rate, how.max_false_positive_rate, how.max_review_rate, costs
-    )
+    limits = how.max_false_negative_rate, how.max_false_positive_rate, how.max_review_rate
+    policy = DecisionPolicy(*limits, costs)
     cut, guarantee = float(calibration.map_probability(threshold)), _guarantee(examples, adjusted, how, seed)
     usual = OrdinaryCases(np.where(below, 0.0, adjusted), groups)
     sending = tuple(limit_reviews(cut, usual, share, cheapest=0.0) for share in SENT)
-    return Decision(
-        calibration, beneath, cut, guarantee, policy, thresholds_for(guarantee, cut, policy, usual), sending
-    )
+    cuts = thresholds_for(guarantee, cut, policy, usual)
+    return Decision(calibration, beneath, cut, guarantee, policy, cuts, sending)
 
 
 def _guarantee(examples: Examples, adjusted: Floats, how: Decide, seed: int) -> RiskGuarantee:
@@ -146,14 +138,9 @@ def _guarantee(examples: Examples, adjusted: Floats, how: Decide, seed: int) -> 
     misses = guaranteed(adjusted, fails, how.max_false_negative_rate)
     passing = np.where(examples.needs_model, 1 - adjusted, 1.0)
     alarms = guaranteed(passing, examples.y == 0, how.max_false_positive_rate)
-    return RiskGuarantee(
-        how.confidence,
-        int(fails.sum()),
-        len(np.unique(groups[fails])),
-        tuple(misses),
-        tuple(level.for_opposite_class() for level in alarms),
-        GUARANTEE,
-    )
+    opposite = tuple(level.for_opposite_class() for level in alarms)
+    n_fails, n_groups = int(fails.sum()), len(np.unique(groups[fails]))
+    return RiskGuarantee(how.confidence, n_fails, n_groups, tuple(misses), opposite, GUARANTEE)
 
 
 def write_out_of_fold(directory: Path, results: Iterable[SearchOutcome[Any]]) -> None:
@@ -215,16 +202,10 @@ def count_outcomes(
     failed, rows = y == 1, []
     for kind, share, made, cuts, beneath in cells:
         verdict = verdicts_with_minimum(cuts, adjusted, below, unsure_below=beneath)
-        counts = (
-            len(y),
-            failed.sum(),
-            (failed & (verdict == "pass")).sum(),
-            (~failed).sum(),
-            (~failed & (verdict == "fail")).sum(),
-            (verdict == "unsure").sum(),
-        )
-        counted = zip(COUNTED, map(int, counts), strict=True)
-        rows.append({"kind": kind, "share": share, "made": made, **dict(counted)})
+        misses, alarms = failed & (verdict == "pass"), ~failed & (verdict == "fail")
+        sums = (int(flags.sum()) for flags in (failed, misses, ~failed, alarms, verdict == "unsure"))
+        counts = dict(zip(COUNTED, (len(y), *sums), strict=True))
+        rows.append({"kind": kind, "share": share, "made": made, **counts})
     return pd.DataFrame(rows)
 
 
@@ -237,15 +218,12 @@ def summarise_split(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -
     """
     summary: dict[str, Any] = {}
     for entry, counts in counted[counted["split"] == split].groupby("entry", sort=True):
-        rows = verdicts[
-            (verdicts["split"] == split) & (verdicts["kind"] == "model") & (verdicts["entry"] == entry)
-        ]
+        rows = verdicts[(verdicts["split"] == split) & (verdicts["entry"] == entry)]
         failed = (rows["status"] == "fail").to_numpy(np.int64)
         error = calibration_error(failed, rows["probability"].to_numpy(np.float64))
-        kinds = {
-            str(kind): pool_rates(part).to_dict("records") for kind, part in counts.groupby("kind", sort=True)
-        }
-        summary[str(entry)] = {"calibration_error": round(error, DIGITS), **kinds}
+        by_kind = counts.groupby("kind", sort=True)
+        rates = {str(kind): pool_rates(part).to_dict("records") for kind, part in by_kind}
+        summary[str(entry)] = {"calibration_error": round(error, DIGITS), **rates}
     return summary
 
 
@@ -258,9 +236,8 @@ def review_curve(by_entry: dict[str, Any]) -> pd.DataFrame:
     empty.
     """
     tables = [pd.DataFrame(rows["sent"]).assign(entry=entry) for entry, rows in by_entry.items()]
-    return pd.concat(tables, ignore_index=True)[
-        ["entry", "unsure", "false_negative_rate", "false_positive_rate"]
-    ]
+    columns = ["entry", "unsure", "false_negative_rate", "false_positive_rate"]
+    return pd.concat(tables, ignore_index=True)[columns]
 
 
 def pool_rates(counted: pd.DataFrame) -> pd.DataFrame:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.comparisons.sides import Floats
 from data.parallel import Compute, side_by_side
 from data.tables.files import write_json, write_tables
 from training.comparisons.decision import (
@@ -21,7 +22,15 @@ from training.comparisons.decision import (
     review_curve,
     summarise_split,
 )
-from training.comparisons.family import Examples, Family, FeatureTable, Part, all_parts, stratified_parts
+from training.comparisons.family import (
+    Examples,
+    Family,
+    FeatureTable,
+    Flags,
+    Part,
+    all_parts,
+    stratified_parts,
+)
 from training.comparisons.label_review import read_training_data
 from training.comparisons.train import Fit, fit_and_predict
 from training.comparisons.tune import Classified
@@ -29,9 +38,6 @@ from training.estimators.catalogue import CATALOGUE, TIE_BREAK_ORDER, build_pipe
 from training.evaluation.figures import dvc_verdict_figures
 from training.evaluation.metrics import average_precision, summarise_entries
 from training.evaluation.search import read_tuned, require_parts
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 #: Number of bootstrap draws.
 DRAWS = 400
@@ -74,11 +80,12 @@ def tie_break(
     weights = counts[:, group].astype(np.float64)
     # draws with only one label are left out
     usable = [weight for weight in weights if weight[failed].sum() and weight[~failed].sum()]
-    drawn = {
-        name: np.array([_model_score(failed, predicted[name], weight) for weight in usable]) for name in names
-    }
-    tail = (1 - CONFIDENCE) / 2
-    return next(name for name in names if np.quantile(drawn[best] - drawn[name], tail) <= 0)
+
+    def drawn_scores(name: str) -> Floats:
+        return np.array([_model_score(failed, predicted[name], weight) for weight in usable])
+
+    highest, tail = drawn_scores(best), (1 - CONFIDENCE) / 2
+    return next(name for name in names if np.quantile(highest - drawn_scores(name), tail) <= 0)
 
 
 def _model_score(failed: Flags, predicted: FoldPredictions, weight: Floats) -> float:
@@ -157,12 +164,10 @@ def evaluate(family: Family) -> None:
     accuracies = accuracy_curves(table.examples, folds, seed, family.params.compute)
     write_tables(family.paths.evaluated, {"oof": verdicts, "risk_guarantees": counted, "curves": accuracies})
     content = metrics_content(family, table, verdicts)
-    content["risk_guarantees"] = {
-        split: summarise_split(verdicts, counted, split) for split in ("grouped", "stratified")
-    }
-    write_json(family.paths.metrics, content)
+    guarantees = {split: summarise_split(verdicts, counted, split) for split in content["splits"]}
+    write_json(family.paths.metrics, content | {"risk_guarantees": guarantees})
     shown = dvc_verdict_figures(content, "grouped", verdicts)
-    shown.plots["sent"] = review_curve(content["risk_guarantees"]["grouped"])
+    shown.plots["sent"] = review_curve(guarantees["grouped"])
     shown.write(family.paths)
 
 
@@ -185,17 +190,10 @@ def out_of_fold(
     require_parts(family.paths.tuned, tuned, [part.name for part in folds])
     training_data = read_training_data(family.features_file, table, examples)
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
-    fits = [
-        Fit(
-            name,
-            chosen,
-            training_data.rows_to_fit(examples.select_rows(part.train)),
-            examples.x[part.test],
-            seed,
-            table.constraints,
-        )
-        for part, name, chosen in cells
-    ]
+    fits = []
+    for part, name, chosen in cells:
+        train = training_data.rows_to_fit(examples.select_rows(part.train))
+        fits.append(Fit(name, chosen, train, examples.x[part.test], seed, table.constraints))
     probabilities = side_by_side(fit_and_predict, fits, family.params.compute, f"evaluate {family.name}")
     inner_predictions = read_out_of_fold(family.paths.tuned, [(part.name, name) for part, name, _ in cells])
     rows, counted = [], []
@@ -245,7 +243,6 @@ def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame)
     `summarise_entries`); ``champion``, the name of the model that `tie_break` chooses on the split "grouped".
     """
     section, how = family.section, family.section.evaluate
-    by_operation = summarise_entries(verdicts, "grouped")
     repeated = f"{how.n_repeats} repetitions of " if how.n_repeats > 1 else ""
     return {
         "family": family.name,
@@ -263,7 +260,7 @@ def metrics_content(family: Family, table: FeatureTable, verdicts: pd.DataFrame)
             "grouped": {
                 "scheme": f"{how.n_grouped_folds} folds of whole operations",
                 "folds": how.n_grouped_folds,
-                "entries": by_operation,
+                "entries": summarise_entries(verdicts, "grouped"),
             },
             "stratified": {
                 "scheme": f"{repeated}{how.n_folds} random stratified folds, as in seed 000",

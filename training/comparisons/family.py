@@ -125,11 +125,9 @@ class FeatureTable:
     @property
     def examples(self) -> Examples:
         """The vectors with their labels and groups."""
-        return Examples(
-            self.frame[list(self.columns)].to_numpy(np.float64),
-            np.asarray(self.frame["status"] == "fail", np.int64),
-            self.frame["fold_group"].to_numpy(np.str_),
-        )
+        x, groups = self.frame[list(self.columns)], self.frame["fold_group"]
+        failed = np.asarray(self.frame["status"] == "fail", np.int64)
+        return Examples(x.to_numpy(np.float64), failed, groups.to_numpy(np.str_))
 
     @property
     def constraints(self) -> MonotoneConstraints | None:
@@ -187,15 +185,11 @@ def stratified_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]
 
     fewest = int(np.bincount(examples.y, minlength=2).min())
     if fewest < how.n_folds:
-        raise InputError(
-            f"{fewest} comparisons have the rarer label; {how.n_folds} folds need at least {how.n_folds}",
-            place="stratified split",
-        )
+        needed = f"{how.n_folds} folds need at least {how.n_folds}"
+        raise InputError(f"{fewest} comparisons have the rarer label; {needed}", place="stratified split")
     folds = RepeatedStratifiedKFold(n_splits=how.n_folds, n_repeats=how.n_repeats, random_state=seed)
-    return [
-        Part("stratified", train, test, *divmod(number, how.n_folds))
-        for number, (train, test) in enumerate(folds.split(examples.x, examples.y))
-    ]
+    divided = enumerate(folds.split(examples.x, examples.y))
+    return [Part("stratified", train, test, *divmod(place, how.n_folds)) for place, (train, test) in divided]
 
 
 def grouped_parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
@@ -220,17 +214,14 @@ def group_folds(examples: Examples, folds: int, seed: int, place: str) -> list[t
     for label, word in ((1, "fails"), (0, "passes")):
         groups = len(np.unique(examples.groups[examples.y == label]))
         if groups < folds:
-            raise InputError(
-                f"{word} come from {groups} operations; {folds} folds need at least {folds}", place=place
-            )
+            problem = f"{word} come from {groups} operations; {folds} folds need at least {folds}"
+            raise InputError(problem, place=place)
     kfold = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=seed)
     divided = list(kfold.split(examples.x, examples.y, examples.groups))
     for _, test in divided:
         if len(np.unique(examples.y[test])) < len((0, 1)):
-            raise InputError(
-                f"a fold of whole operations got only one kind of label; use fewer than {folds} folds",
-                place=place,
-            )
+            problem = f"a fold of whole operations got only one kind of label; use fewer than {folds} folds"
+            raise InputError(problem, place=place)
     return divided
 
 
@@ -396,9 +387,7 @@ class Family:
 def bound() -> Family:
     """Return the family comparisons with the parameters in params.yaml of the working directory.
 
-    Its fields are ``params``, ``columns`` (the features of models), ``paths``, and ``rules``, a function that
-    returns the fixed rules' verdicts: a column (True is fail) per rule. InputError if that file is missing or
-    invalid.
+    InputError if that file is missing or invalid.
     """
     params, paths = load(Comparisons), FamilyPaths(Family.name)
     columns = model_columns(params.section.featurize.feature_set)

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.labels.consensus import decided_labels, disputed_comparisons
+from data.comparisons.sides import Floats, Ints
 from data.tables.files import digest_of
 from data.tables.specs import read_table
 from training.comparisons.family import Examples, FeatureTable, concat_examples
@@ -24,8 +25,6 @@ from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probab
 from training.evaluation.calibration import learn_sigmoid, log_odds
 from training.evaluation.thresholds import best_cut
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 #: The model for few labels: trees with at least 4 rows per leaf, and classes of equal weight.
 FEW = ("extra-trees", {**CATALOGUE["extra-trees"].start, "leaf": 4, "weights": "balanced", "cost_ratio": 1.0})
 #: Function that fits a model to labelled rows.
@@ -62,11 +61,8 @@ class Learnable:
 
     def rows_to_fit(self, labelled: Examples) -> Examples:
         """Return the rows to fit to if only `labelled` of the user's rows may be used; these come last."""
-        return (
-            labelled.training_rows
-            if self.start is None
-            else concat_examples(self.start, labelled.training_rows)
-        )
+        rows = labelled.training_rows
+        return rows if self.start is None else concat_examples(self.start, rows)
 
 
 @dataclass(frozen=True)
@@ -237,11 +233,10 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
     that verdict is the label (the threshold of confident learning, one per fold). `verdicts` are out-of-fold,
     one row per ``entry`` and ``comparison_id``, with ``fold, verdict, status, probability``. The entry
     `champion` gives the probabilities; of all entries, those that contradict the label are counted. `labels`
-    is the table of all annotators' labels. An item has ``comparison_id``, the label ``status``, its
-    annotators ``labelled_by`` (only the one who settled it, if any; "unknown" if no name is given), the
-    ``probability`` of fail, the ``doubt`` (see `label_doubts`; 0 where that is negative or NaN) and the texts
-    ``reason``. The second part is ordered as in `disputed_comparisons`; comparisons without the champion's
-    verdict are not in the result.
+    is the table of all annotators' labels. In the result, ``labelled_by`` is only the annotator who settled
+    the label, if any ("unknown" without a name); ``doubt`` is that of `label_doubts`, 0 where that is
+    negative or NaN. The second part is ordered as in `disputed_comparisons`; comparisons without the
+    champion's verdict are not in the result.
     """
     champion_rows = verdicts[verdicts["entry"] == champion].set_index("comparison_id")
     doubt = pd.Series(label_doubts(champion_rows), champion_rows.index)
@@ -259,13 +254,12 @@ def suspected_labels(verdicts: pd.DataFrame, champion: str, labels: pd.DataFrame
     for key in [*doubted, *divided.index[~divided.index.isin(doubted)]]:
         row, reasons = champion_rows.loc[key], list[str]()
         if key in doubted:
-            reasons.append(
-                f"the champion, trained without this comparison, predicts a fail probability of "
-                f"{row['probability']:.3f}"
-            )
-            reasons.append(
-                f"{against.loc[key, 'sum']} of {against.loc[key, 'size']} models contradict the label"
-            )
+            opinion = "the champion, trained without this comparison, predicts a fail probability of"
+            count, models = against.loc[key]
+            reasons += [
+                f"{opinion} {row['probability']:.3f}",
+                f"{count} of {models} models contradict the label",
+            ]
         if key in divided.index:
             reasons += [f"{divided.loc[key, f'voted_{word}']} voted {word}" for word in ("fail", "pass")]
         probability, excess = float(row["probability"]), max(0.0, float(doubt[key]))
@@ -309,11 +303,6 @@ class Pool:
     start: Examples | None = None  # the extra training data
 
     @property
-    def unlabelled_rows(self) -> Ints:
-        """The unlabelled rows, ascending."""
-        return np.flatnonzero(self.y == UNLABELLED)
-
-    @property
     def training_data(self) -> Learnable:
         """The labelled rows, and the extra training data."""
         rows = np.flatnonzero(self.y != UNLABELLED)
@@ -331,7 +320,7 @@ def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
     information; until a fail is labelled, labelled passes of the operation count, too. Fewer than `n` rows
     are returned if fewer are unlabelled.
     """
-    data, free = pool.training_data, pool.unlabelled_rows
+    data, free = pool.training_data, np.flatnonzero(pool.y == UNLABELLED)
     model = fit_model(data, seed) if (data.user_labels.y == 1).any() else None
     if model is not None and len(free):
         odds = log_odds(fail_probability(model, pool.x[free]))

@@ -24,7 +24,6 @@ from training.comparisons.decision import read_changes
 from training.comparisons.family import Family, FeatureTable
 from training.comparisons.stored import FILE as EXAMPLES
 from training.comparisons.stored import Card, ReadyModel, TrainedModel
-from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE, fail_probability
 from training.estimators.compiled_pipeline import FILE as FROZEN
 from training.evaluation.figures import verdict_figures
@@ -33,12 +32,16 @@ from training.evaluation.paired_bootstrap import (
     BootstrapSettings,
     OutOfFoldPredictions,
     by_entry,
-    paired_difference,
 )
-from training.evaluation.search import read_tuned
 from training.evaluation.thresholds import zero_below_min_effect
 from training.plugins import PredictionReaders
-from training.registry.challenger_test import Candidate, ChallengerTest, Compared, promote_candidate
+from training.registry.challenger_test import (
+    Candidate,
+    ChallengerTest,
+    Compared,
+    compare_by_verdicts,
+    promote_candidate,
+)
 from training.registry.champions import Tracked, client, import_mlflow
 from training.registry.runs import Logbook, TrackedRun, scores_by_name, trials_of
 from training.registry.stored import TRUSTED_TYPES
@@ -53,20 +56,16 @@ _KEPT = ("comparison_id", "verdict", "status", "probability", "threshold", "fold
 def champion_functions(family: Family, metrics: dict[str, Any]) -> ChallengerTest:
     """Return the functions that compare the best model of metrics.json with the registered champion.
 
-    They are ``read`` (a model from a directory), ``compare`` (the best model with the champion in a
-    directory), ``track`` (`track_models`, given tags) and ``refused`` (`first_violation`, given a directory).
     `metrics` is the content of metrics.json. InputError if a file of the stage featurize is missing or does
     not fit; FileNotFoundError without oof.parquet.
     """
     table = family.read_features()
     changes = read_changes(family.stage_file("changes"), table)
-    outs = StageOutputs(
-        family, table, changes, read_written_table(family.paths.evaluated / "oof.parquet"), metrics
-    )
-    check_behaviour = partial(first_violation, seed=family.params.seed)
-    return ChallengerTest(
-        TrainedModel.read, partial(_compare_champion, outs), partial(track_models, outs), check_behaviour
-    )
+    verdicts = read_written_table(family.paths.evaluated / "oof.parquet")
+    outs = StageOutputs(family, table, changes, verdicts, metrics)
+    compare, track = partial(_compare_champion, outs), partial(track_models, outs)
+    refused = partial(first_violation, seed=family.params.seed)
+    return ChallengerTest(TrainedModel.read, compare, track, refused)
 
 
 def first_violation(directory: Path, seed: int) -> str:
@@ -79,9 +78,7 @@ def first_violation(directory: Path, seed: int) -> str:
     model = ReadyModel.read(directory)
     if EVIDENCE not in model.card.features:
         return ""
-    return next(
-        map(str, find_violations(model.predict_uncleaned, model.card.threshold, build_checks(seed))), ""
-    )
+    return next(find_violations(model.predict_uncleaned, model.card.threshold, build_checks(seed)), "")
 
 
 @dataclass(frozen=True)
@@ -100,12 +97,12 @@ class StageOutputs:
         return rows[(rows["entry"] == model) & (rows["split"] == "grouped")]
 
 
-def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
+def _compare_champion(outs: StageOutputs, directory: Path) -> Compared | str | None:
     """Compare the candidate's verdicts with the champion's, none by a model trained on the comparison.
 
     The champion's training comparisons have stored out-of-fold verdicts; it predicts the others.
     """
-    how, frame = outs.family.section.promote, outs.table.frame
+    frame = outs.table.frame
     model, stored = ReadyModel.read(directory), read_written_table(directory / "extra_files" / VERDICTS)
     missing = [name for name in model.card.features if name not in frame.columns]
     if missing:
@@ -114,35 +111,27 @@ def _compare_champion(outs: StageOutputs, directory: Path) -> Compared:
     probability = zero_below_min_effect(probability, outs.changes, model.card.min_effect_size)
     direct = np.where(probability >= model.card.threshold, "fail", "pass")
     out_of_fold = stored.set_index("comparison_id")["verdict"].reindex(frame["comparison_id"])
-    verdicts = outs.grouped_verdicts(outs.metrics["champion"]).set_index("comparison_id")["verdict"]
-    difference = paired_difference(
-        frame["status"].to_numpy() == "fail",
-        np.asarray(verdicts.reindex(frame["comparison_id"]).to_numpy() == "fail"),
-        np.asarray(np.where(out_of_fold.isna(), direct, out_of_fold.to_numpy(object)) == "fail"),
-        frame["fold_group"].to_numpy(np.str_),
-        BootstrapSettings.from_params(how, outs.family.params.seed),
-    )
-    return Compared(difference, "the same folds", "balanced accuracy")
+    keys = frame[["comparison_id", "fold_group"]].rename(columns={"fold_group": "group"})
+    candidate = outs.grouped_verdicts(outs.metrics["champion"]).merge(keys, on="comparison_id")
+    champion = keys.assign(verdict=np.where(out_of_fold.isna(), direct, out_of_fold.to_numpy(object)))
+    how = BootstrapSettings.from_params(outs.family.section.promote, outs.family.params.seed)
+    return compare_by_verdicts(["comparison_id"], how, "the same folds")(candidate, champion)
 
 
 def track_models(outs: StageOutputs, tags: dict[str, str]) -> Tracked:
     """Log the models in MLflow, and return ``run_id, model_uri, model_id`` of the best, which is logged last.
 
-    Before it, the others with searched parameters are logged, from worst to best, except those that MLflow
-    already has, with their files, for the same digest ``tags["evidence"]``, which becomes a tag of their
-    runs; other `tags` are ignored. Interrupted runs are marked as killed.
+    Before it, the others are logged, from worst to best, except those that MLflow already has, with their
+    files, for the same digest ``tags["evidence"]``, which becomes a tag of their runs; other `tags` are
+    ignored. Interrupted runs are marked as killed.
     """
     family, best = outs.family, outs.metrics["champion"]
     book = Logbook(family.name, outs.metrics["data"], family.features_file, tags["evidence"])
     files_of = import_mlflow().artifacts.list_artifacts
-    logged = {
-        name
-        for name, entry in book.logged_tags().items()
-        if "model_uri" in entry and files_of(artifact_uri=entry["model_uri"])
-    }
-    searched = read_tuned(family.paths.tuned, Classified)["all"]
+    tags_by_name = book.logged_tags().items()
+    logged = {name for name, entry in tags_by_name if files_of(artifact_uri=entry["model_uri"])}
     for name in reversed(rank_models(outs.metrics["splits"]["grouped"]["entries"])):
-        if name in searched and name not in logged and name != best:
+        if name not in logged and name != best:
             _track_model(book, outs, name)
     return _track_model(book, outs, best)
 
@@ -166,10 +155,8 @@ def _tracked_run(outs: StageOutputs, card: Card, grouped: pd.DataFrame) -> Track
             **scores_by_name(splits, name, "grouped"),
             "calibration_error": guarantees[name]["calibration_error"],
             "unsure": chosen["unsure"],
-            **{
-                f"{rate}_beside_unsure": chosen[rate]
-                for rate in ("false_negative_rate", "false_positive_rate")
-            },
+            "false_negative_rate_beside_unsure": chosen["false_negative_rate"],
+            "false_positive_rate_beside_unsure": chosen["false_positive_rate"],
         },
         {
             **card.params,
@@ -247,18 +234,9 @@ def _stored_predictions(directory: Path, run: str, root: Path) -> OutOfFoldPredi
 
 
 def out_of_fold_source() -> PredictionReaders:
-    """Return the readers of out-of-fold predictions in the split "grouped", with their files.
-
-    ``read`` takes the project's directory and the content of metrics.json, and returns the predictions of
-    each entry, the champion first; ``read_stored`` takes the directory of a registered version, the name of
-    its run and the project's directory. ``files`` are oof.parquet, features.parquet and the directory of
-    interim tables.
-    """
-    return PredictionReaders(
-        (_OOF.as_posix(), _VECTORS.as_posix(), _PLACES.interim.as_posix()),
-        _read_predictions,
-        _stored_predictions,
-    )
+    """Return the readers of out-of-fold predictions in the split "grouped", with their files."""
+    files = tuple(path.as_posix() for path in (_OOF, _VECTORS, _PLACES.interim))
+    return PredictionReaders(files, _read_predictions, _stored_predictions)
 
 
 def promote(family: Family) -> None:

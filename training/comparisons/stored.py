@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -67,9 +67,9 @@ FILE, VERSION = "examples.npz", 2
 _CARRIED = 0.95
 #: The two labels, in the order of the results of `Precedents.nearest`.
 LABELS = ("pass", "fail")
-_TEXTS = ("identifiers", "benchmarks", "operations", "statuses", "labelled_by", "labelled_at")
+TEXTS = ("identifiers", "benchmarks", "operations", "statuses", "labelled_by", "labelled_at")
 _SPECS = {
-    **dict.fromkeys(_TEXTS, ArraySpec("U", ("examples",))),
+    **dict.fromkeys(TEXTS, ArraySpec("U", ("examples",))),
     "rows": ArraySpec("f", ("examples", "features"), finite=False),
     "weights": ArraySpec("f", ("features",)),
     "prior": ArraySpec("f", (2,)),
@@ -116,9 +116,7 @@ class StoredExamples:
         require_width(directory, features, len(content["weights"]))
         if sorted(content["statuses"].tolist(), key=LABELS.index) != content["statuses"].tolist():
             raise InputError("holds fail before pass", file=path, place='array "statuses"')
-        distribution = TrainingDistribution(
-            **{field.name: content.pop(field.name) for field in fields(TrainingDistribution)}
-        )
+        distribution = TrainingDistribution(**{name: content.pop(name) for name in out_of_distribution.SPECS})
         return cls(**content, distribution=distribution)
 
     def find_nearest(self, vectors: Floats) -> tuple[NDArray[np.intp], Floats]:
@@ -134,15 +132,14 @@ class StoredExamples:
         for label, part in enumerate(self._label_slices):
             if part.stop > part.start and len(positions):
                 index[:, label] = squared[:, part].argmin(axis=1) + part.start
-                distance[:, label] = np.sqrt(
-                    ((positions - self._example_positions[index[:, label]]) ** 2).sum(axis=1)
-                )
+                offset = positions - self._example_positions[index[:, label]]
+                distance[:, label] = np.sqrt((offset**2).sum(axis=1))
         return index, distance
 
     @cached_property
     def example_records(self) -> list[tuple[str, str, str, str, str, str]]:
         """The id, benchmark, operation and label of every example, its annotators and its time."""
-        texts = [getattr(self, name).tolist() for name in _TEXTS]
+        texts = [getattr(self, name).tolist() for name in TEXTS]
         return [*zip(*texts, strict=True)]
 
     @cached_property
@@ -166,10 +163,8 @@ class StoredExamples:
 
     def _scaled_positions(self, rows: Floats) -> Floats:
         carrying = self._main_features
-        return np.asarray(
-            self.distribution.squashed_deviations(rows[:, carrying], carrying)
-            * np.sqrt(self.weights[carrying])
-        )
+        deviations = self.distribution.squashed_deviations(rows[:, carrying], carrying)
+        return np.asarray(deviations * np.sqrt(self.weights[carrying]))
 
 
 @dataclass(frozen=True)
@@ -217,9 +212,8 @@ class Card(StoredCard):
     def require_scores(self) -> TrainingScores:
         """Return the out-of-fold probabilities of the training rows; InputError if the card has none."""
         if self.training_scores is None:
-            raise InputError(
-                "base_rate: the model was trained without the scores for another base rate; train it again"
-            )
+            problem = "the model was trained without the scores for another base rate; train it again"
+            raise InputError(f"base_rate: {problem}")
         return self.training_scores
 
     def at_base_rate(self, rate: float, usual: Floats | None = None) -> Card:
@@ -242,18 +236,14 @@ class Card(StoredCard):
         def moved(cut: float) -> float:
             return float(shift_odds(np.array(cut), factor / self.odds_factor))
 
-        def moved_levels(levels: tuple[GuaranteedRate, ...]) -> tuple[GuaranteedRate, ...]:
-            return tuple(
-                level if level.cut is None else replace(level, cut=moved(level.cut)) for level in levels
-            )
+        def moved_level(level: GuaranteedRate) -> GuaranteedRate:
+            return level if level.cut is None else replace(level, cut=moved(level.cut))
 
         guarantee, threshold, cuts = self.risk_guarantee, moved(self.threshold), self.decision_thresholds
         if guarantee is not None:
-            guarantee = replace(
-                guarantee,
-                max_false_negative_rate=moved_levels(guarantee.max_false_negative_rate),
-                max_false_positive_rate=moved_levels(guarantee.max_false_positive_rate),
-            )
+            misses = tuple(map(moved_level, guarantee.max_false_negative_rate))
+            alarms = tuple(map(moved_level, guarantee.max_false_positive_rate))
+            guarantee = replace(guarantee, max_false_negative_rate=misses, max_false_positive_rate=alarms)
         if self.policy.max_review_rate is not None and usual is not None:
             each = np.arange(len(usual)).astype(np.str_)
             cases = OrdinaryCases(shift_odds(usual, factor), each)
@@ -314,12 +304,8 @@ class ReadyModel:
     def from_trained(cls, model: TrainedModel) -> ReadyModel:
         """Return a trained model in its fastest form, without labelled comparisons."""
         pipeline = model.model
-        return cls(
-            compiled_pipeline.compile_pipeline(pipeline)
-            or compile_boosted(pipeline)
-            or FittedPipeline(pipeline),
-            model.card,
-        )
+        compiled = compiled_pipeline.compile_pipeline(pipeline) or compile_boosted(pipeline)
+        return cls(compiled or FittedPipeline(pipeline), model.card)
 
     @classmethod
     def read(cls, directory: Path) -> ReadyModel:

@@ -17,15 +17,14 @@ from training.comparisons.base_rate import TrainingScores
 from training.comparisons.decision import examples_of, learn_decision, read_out_of_fold
 from training.comparisons.family import Examples, Family, FeatureTable
 from training.comparisons.label_review import read_training_data
-from training.comparisons.stored import Card, ReadyModel, StoredExamples, TrainedModel
+from training.comparisons.stored import TEXTS, Card, ReadyModel, StoredExamples, TrainedModel
 from training.comparisons.tune import Classified
-from training.estimators.answering import MonotoneConstraints
+from training.estimators.answering import Floats, MonotoneConstraints
 from training.estimators.catalogue import CATALOGUE, build_pipeline, fail_probability, without_sampler
 from training.estimators.out_of_distribution import TrainingDistribution, score_held_out_rows
 from training.evaluation.search import read_tuned
 from training.registry.stored import deciles_of_features
 
-Floats = NDArray[np.float64]
 #: Largest number of examples stored with a model.
 MOST = 2000
 #: Number of rows to compute the importance of features from.
@@ -51,19 +50,16 @@ def write_examples(
     chosen = _choose_examples(ready, examples.x, examples.y)
     annotators = _label_annotators(read_written_table(labels))
     named = table.frame.iloc[chosen].merge(annotators, "left", ["comparison_id", "status"])
-    names = ("comparison_id", "benchmark", "operation", "status", "labelled_by", "labelled_at")
+    columns = ("comparison_id", "benchmark", "operation", "status", "labelled_by", "labelled_at")
     # how much medians worsened in passes where one did
     passed = table.frame.loc[table.frame["status"] == "pass", "medians_min"].to_numpy(np.float64)
     worsened = passed[passed < 0] ** 2
-    identifiers, benchmarks, operations, statuses, people, dates = (
-        named[name].fillna("").to_numpy(np.str_) for name in names
-    )
     StoredExamples(
-        *(identifiers, benchmarks, operations, statuses, people, dates),
-        examples.x[chosen].astype(np.float32),
-        _feature_importance(ready, examples.x, model.card.seed),
-        np.quantile(worsened, [0.5, 0.95]) if len(worsened) else np.zeros(2),
-        TrainingDistribution.from_rows(seen.x, seen.groups),
+        **dict(zip(TEXTS, (named[name].fillna("").to_numpy(np.str_) for name in columns), strict=True)),
+        rows=examples.x[chosen].astype(np.float32),
+        weights=_feature_importance(ready, examples.x, model.card.seed),
+        prior=np.quantile(worsened, [0.5, 0.95]) if len(worsened) else np.zeros(2),
+        distribution=TrainingDistribution.from_rows(seen.x, seen.groups),
     ).write(directory)
 
 
@@ -73,36 +69,29 @@ def _choose_examples(ready: ReadyModel, rows: Floats, failed: NDArray[np.int64])
     labels = [different[failed[different] == label] for label in (0, 1)]
     few = min(len(members) for members in labels)
     rooms = [max(MOST // 2, MOST - few) if len(members) > few else min(few, MOST // 2) for members in labels]
-    return np.concatenate(
-        [_of_label(ready, rows, members, room) for members, room in zip(labels, rooms, strict=True)]
-    )
+    chosen = [_of_label(ready, rows, members, room) for members, room in zip(labels, rooms, strict=True)]
+    return np.concatenate(chosen)
 
 
 def _of_label(ready: ReadyModel, rows: Floats, members: NDArray[np.intp], room: int) -> NDArray[np.intp]:
     """Choose `room` rows: half of them nearest to the threshold, the rest at random."""
     if len(members) <= room:
         return members
-    order = members[
-        np.argsort(np.abs(ready.predict_probability(rows[members]) - ready.card.threshold), kind="stable")
-    ]
+    distance = np.abs(ready.predict_probability(rows[members]) - ready.card.threshold)
+    order = members[np.argsort(distance, kind="stable")]
     others = np.random.default_rng(ready.card.seed).permutation(order[room // 2 :])
     return np.sort(np.concatenate([order[: room // 2], others[: room - room // 2]]))
 
 
 def _feature_importance(ready: ReadyModel, rows: Floats, seed: int) -> Floats:
-    """Return the mean absolute contribution of every feature, as shares of their sum."""
     drawn = np.random.default_rng(seed).permutation(len(rows))[:_WEIGHED]
     size = np.abs(ready.predict_and_explain(rows[drawn])[1]).mean(axis=0)
     return size / size.sum() if size.sum() > 0 else np.full(len(size), 1 / len(size))
 
 
 def _label_annotators(labels: pd.DataFrame) -> pd.DataFrame:
-    """Return the annotators of each label of each comparison, and its latest time."""
     who = next(name for name in _WHO if name in labels)
-    named = labels.assign(
-        who=labels[who].fillna("").astype(str),
-        at=labels.get("labelled_at", pd.NaT),
-    )
+    named = labels.assign(who=labels[who].fillna("").astype(str), at=labels.get("labelled_at", pd.NaT))
     grouped = named.groupby(["comparison_id", "status"]).agg(
         labelled_by=("who", lambda names: ", ".join(sorted({*names} - {""}))), last=("at", "max")
     )
@@ -153,9 +142,8 @@ def train(family: Family) -> None:
     fits = [
         Fit(name, chosen, learnt, examples.x[:0], seed, table.constraints) for name, chosen in tuned.items()
     ]
-    pipelines = side_by_side(
-        fit_pipeline, fits, replace(family.params.compute, jobs=1), f"train {family.name}"
-    )
+    compute = replace(family.params.compute, jobs=1)
+    pipelines = side_by_side(fit_pipeline, fits, compute, f"train {family.name}")
     how = family.section.decide
     run_spread = float(read_table(family.stage_file("runs"), {"spread": "float64"})["spread"].iloc[0])
     usual = deciles_of_features(table.columns, examples.x[examples.needs_model])

@@ -49,6 +49,7 @@ from training.evaluation.thresholds import best_cut
 
 if TYPE_CHECKING:
     from optuna import Trial
+    from optuna.samplers import BaseSampler
 
 #: Models whose searches take longest.
 _SLOWEST = ("random-forest", "extra-trees", "xgboost", "decision-tree")
@@ -100,14 +101,12 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     model, examples = CATALOGUE[task.model], task.data.user_labels
     some = examples.drop_passes(task.how.max_rows, task.seed)
     folds = folds_of(some, task)
-    how = Search(
-        "maximize",
-        task.how.n_trials,
-        [model.start],
-        lambda number: tpe_sampler(_trial_seed(task, number), STARTUP),
-        MedianPruner(n_startup_trials=STARTUP),
-        task.log,
-    )
+
+    def sampler(number: int) -> BaseSampler:
+        return tpe_sampler(_trial_seed(task, number), STARTUP)
+
+    pruner = MedianPruner(n_startup_trials=STARTUP)
+    how = Search("maximize", task.how.n_trials, [model.start], sampler, pruner, task.log)
     # parameters come from the catalogue; checking them takes as long as some fits
     with config_context(skip_parameter_validation=True):
         study = how.run(lambda trial: _trial_score(trial, task, some, folds))
@@ -121,9 +120,8 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
         folds = folds_of(examples, task)
     probability = np.zeros(len(examples.y))
     for fold in folds:
-        probability[fold.rows] = fold.fit_and_predict(
-            build_pipeline(model, params, fold.y, task.seed, task.constraints)
-        )
+        unfitted = build_pipeline(model, params, fold.y, task.seed, task.constraints)
+        probability[fold.rows] = fold.fit_and_predict(unfitted)
     if task.data.only_user_labels:
         chosen = best_cut(examples.y, np.where(examples.needs_model, probability, 0.0)).threshold
     else:
@@ -134,9 +132,8 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
         fitted = fit_rows_of(task.data.all_rows)
         chosen = label_review.choose_threshold(task.data, fitted, fit_rows_of, task.seed)
     tuned = Classified(params, float(study.best_value), chosen)
-    return SearchOutcome(
-        task.part, task.model, tuned, [_trial_row(task, trial) for trial in study.trials], probability
-    )
+    trials = [_trial_row(task, trial) for trial in study.trials]
+    return SearchOutcome(task.part, task.model, tuned, trials, probability)
 
 
 @dataclass(frozen=True)
@@ -157,9 +154,8 @@ class InnerFold:
 def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Return ``task.how.n_folds`` inner folds of whole groups of `examples`, stratified by label.
 
-    A fold has its training rows ``x, y`` (those of `Learnable.rows_to_fit`, with the extra training data),
-    its test rows ``test``, which may be below the minimum effect size, and the row numbers of the test rows
-    in `examples`, ``rows``. Vectors are imputed and scaled as the model of `task` needs, as learned from the
+    Training rows are those of `Learnable.rows_to_fit`, with the extra training data; test rows may be below
+    the minimum effect size. Vectors are imputed and scaled as the model of `task` needs, as learned from the
     fold's training rows. InputError if a label has fewer groups than folds, or the test rows of a fold have a
     single label.
     """
@@ -182,9 +178,8 @@ def _trial_score(trial: Trial, task: SearchTask, examples: Examples, folds: list
             unfitted = strict_pipeline(model, params, fold.y, task.seed, task.constraints)
         except InfeasibleError:
             return None
-        probability[fold.rows] = np.where(
-            examples.needs_model[fold.rows], fold.fit_and_predict(unfitted), 0.0
-        )
+        needed = examples.needs_model[fold.rows]
+        probability[fold.rows] = np.where(needed, fold.fit_and_predict(unfitted), 0.0)
         seen = np.flatnonzero(~np.isnan(probability))
         value = _worth(examples.y[seen], probability[seen])
         trial.report(value, step)
@@ -222,16 +217,10 @@ def _trial_seed(task: SearchTask, number: int) -> int:
 
 
 def _trial_row(task: SearchTask, trial: Any) -> TrialRow:
-    complete = trial.state.name == "COMPLETE"
-    return TrialRow(
-        task.part,
-        task.model,
-        trial.number,
-        trial.state.name.lower(),
-        float(trial.value) if complete else None,
-        json.dumps(trial.params, sort_keys=True),
-        json.dumps([value for _, value in sorted(trial.intermediate_values.items())]),
-    )
+    state, steps = trial.state.name.lower(), sorted(trial.intermediate_values.items())
+    value = float(trial.value) if state == "complete" else None
+    params, reported = json.dumps(trial.params, sort_keys=True), json.dumps([score for _, score in steps])
+    return TrialRow(task.part, task.model, trial.number, state, value, params, reported)
 
 
 def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:

@@ -181,9 +181,8 @@ class Preparation:
 
     def prepare_columns(self, columns: Floats) -> Floats:
         """Return the classifier's input, shape (n_rows, n_features): without gaps, and standardised."""
-        return np.asarray(
-            (fill_gaps(columns, self.fill, self.slope, int(self.evidence)) - self.mean) / self.scale
-        )
+        filled = fill_gaps(columns, self.fill, self.slope, int(self.evidence))
+        return np.asarray((filled - self.mean) / self.scale)
 
     def raise_prepared(self, probability: Floats, prepared: Floats) -> Floats:
         """Return `probability`, shape (n_rows,), raised where the evidence in `prepared` leaves no doubt."""
@@ -193,11 +192,9 @@ class Preparation:
 
     def raise_calibrated(self, calibrated: Floats, columns: Floats) -> Floats:
         """Raise `calibrated` probabilities, shape (n_rows,), where the evidence leaves no doubt."""
-        return (
-            calibrated
-            if self.evidence < 0
-            else self.raise_prepared(calibrated, self.prepare_columns(columns))
-        )
+        if self.evidence < 0:
+            return calibrated
+        return self.raise_prepared(calibrated, self.prepare_columns(columns))
 
     def predict_probability(self, columns: Floats) -> Floats:
         """Return the probability of ``fail``, shape (n_rows,)."""

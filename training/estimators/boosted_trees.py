@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.estimators.answering import Floats, Preparation, Unit
+from training.estimators.compiled_pipeline import Single, Whole
 
-Single = NDArray[np.float32]
-Whole = NDArray[np.intp]
 #: Largest number of nodes in a part: their decisions fit in one byte.
 _NODES = 8
 #: A part is a subtree this many levels above the deepest leaves, with the nodes on the way to it.
@@ -95,9 +94,8 @@ class Attributions:
         bits = np.packbits(left, axis=2, bitorder="little")[:, self.parts, 0]
         amounts = self.table[np.arange(len(self.parts)), bits]
         cells = np.arange(len(rows))[:, None] * rows.shape[1] + self.owners
-        return np.asarray(
-            np.bincount(cells.ravel(), amounts.ravel(), rows.size).reshape(rows.shape), np.float64
-        )
+        sums = np.bincount(cells.ravel(), amounts.ravel(), rows.size)
+        return np.asarray(sums.reshape(rows.shape), np.float64)
 
     def _of_many(self, rows: Single) -> Floats:
         """Return the result of `_of_few` to the last digit: values are added in the same order."""
@@ -206,9 +204,8 @@ class Boosted(Preparation):
         """
         del reference
         prepared = self.prepare_columns(columns)
-        return self.raise_with_contributions(
-            self.classifier_probability(prepared), self._shapley_contributions(prepared), prepared
-        )
+        probability = self.classifier_probability(prepared)
+        return self.raise_with_contributions(probability, self._shapley_contributions(prepared), prepared)
 
     def classifier_probability(self, prepared: Floats) -> Floats:
         """Return the probability of ``fail`` by all trees, shape (n_rows,)."""

@@ -275,12 +275,6 @@ class ClassCounts:
     passed: int
     failed: int
 
-    @classmethod
-    def from_labels(cls, y: NDArray[np.int64]) -> ClassCounts:
-        """Return the numbers of zeros (passed) and ones (failed) in `y`, shape (n_rows,)."""
-        failed = int(y.sum())
-        return cls(len(y) - failed, failed)
-
     def after_resampling(self, sampler: str, rate: float) -> ClassCounts:
         """Return the counts after resampling to `rate`, the smaller class as a share of the larger.
 
@@ -326,7 +320,7 @@ def strict_pipeline(
 
     from training.estimators.preparation import EvidenceClassifier, EvidenceScaler, GapFiller
 
-    counts, steps = ClassCounts.from_labels(y), []
+    counts, steps = ClassCounts(*np.bincount(y, minlength=2).tolist()), []
     if params["sampler"] != "none":
         resampled = counts.after_resampling(params["sampler"], params["rate"])
         steps = [("sample", _build_sampler(params["sampler"], counts, resampled, seed))]
@@ -335,18 +329,15 @@ def strict_pipeline(
         raise InfeasibleError(f"k={params['k']} exceeds the number of comparisons")
     balanced = params.get("weights") == "balanced"
     weights = counts.balancing_weights(params["cost_ratio"]) if balanced else None
+    directions = None if constraints is None else constraints.directions
+    classify = model.build(params, seed, weights, directions=directions)
     if constraints is None:
         impute, scale = SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
-        classify = model.build(params, seed, weights)
     else:
-        impute, scale = (
-            GapFiller(constraints.directions, constraints.evidence),
-            EvidenceScaler(constraints.evidence),
-        )
-        classify = model.build(params, seed, weights, directions=constraints.directions)
-        classify = (
-            classify if constraints.evidence is None else EvidenceClassifier(classify, constraints.evidence)
-        )
+        impute = GapFiller(constraints.directions, constraints.evidence)
+        scale = EvidenceScaler(constraints.evidence)
+        if constraints.evidence is not None:
+            classify = EvidenceClassifier(classify, constraints.evidence)
     return Pipeline([("impute", impute), ("scale", scale), *steps, ("classify", classify)])
 
 

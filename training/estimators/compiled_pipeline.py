@@ -55,12 +55,9 @@ class Tree(NamedTuple):
 
         `value`, shape (n_nodes,), is the prediction of each node.
         """
-        return cls(
-            np.where(tree.children_left == LEAF, LEAF, tree.feature + first),
-            tree.threshold,
-            np.column_stack([tree.children_right, tree.children_left]),
-            value,
-        )
+        feature = np.where(tree.children_left == LEAF, LEAF, tree.feature + first)
+        children = np.column_stack([tree.children_right, tree.children_left])
+        return cls(feature, tree.threshold, children, value)
 
 
 def join_trees(trees: Sequence[Tree]) -> dict[str, Any]:
@@ -71,15 +68,12 @@ def join_trees(trees: Sequence[Tree]) -> dict[str, Any]:
     """
     sizes = np.array([len(tree.feature) for tree in trees])
     roots = np.cumsum(sizes) - sizes
-    below = [
-        np.where(tree.children < 0, LEAF, tree.children + root)
-        for tree, root in zip(trees, roots, strict=True)
-    ]
+    children = zip((tree.children for tree in trees), roots, strict=True)
     return {
         "roots": roots,
         "feature": np.concatenate([tree.feature for tree in trees]),
         "threshold": np.concatenate([tree.threshold for tree in trees]),
-        "children": np.concatenate(below),
+        "children": np.concatenate([np.where(below < 0, LEAF, below + root) for below, root in children]),
         "value": np.concatenate([tree.value for tree in trees]),
     }
 
@@ -106,15 +100,12 @@ class Forest:
     def check_nodes(self, features: int) -> None:
         """Raise ValueError unless a walk with `features` columns stays inside the arrays and ends."""
         nodes = len(self.feature)
-        _raise_if_wrong(
-            "roots", self.roots, (self.roots < 0) | (self.roots >= nodes), f"is not one of the {nodes} nodes"
-        )
+        no_node = f"is not one of the {nodes} nodes"
+        _raise_if_wrong("roots", self.roots, (self.roots < 0) | (self.roots >= nodes), no_node)
         outside = (self.feature < LEAF) | (self.feature >= features)
         _raise_if_wrong("feature", self.feature, outside, f"is not one of the {features} features")
         inner = (self.feature != LEAF)[:, None]
-        _raise_if_wrong(
-            "children", self.children, inner & (self.children >= nodes), f"is not one of the {nodes} nodes"
-        )
+        _raise_if_wrong("children", self.children, inner & (self.children >= nodes), no_node)
         before = inner & (self.children <= np.arange(nodes)[:, None])
         _raise_if_wrong("children", self.children, before, "is not after its parent")
 
@@ -252,17 +243,15 @@ class NearVotes:
         from scipy.special import expit
 
         rows = (x @ self.axes).astype(np.float32)
-        passes, fails = (
-            np.ascontiguousarray(self.points[self.fails == label].T, np.float32) for label in (0, 1)
-        )
+        points = (self.points[self.fails == label].T for label in (0, 1))
+        passes, fails = (np.ascontiguousarray(part, np.float32) for part in points)
         odds = np.empty(len(rows))
         for start in range(0, len(rows), _NEAR_ROWS):
             part = slice(start, start + _NEAR_ROWS)
             # a pass is far where the row is worse, a fail where the row is better
-            odds[part] = self._density_log_odds(
-                self._one_sided_distance(passes, rows[part], 1),
-                self._one_sided_distance(fails, rows[part], -1),
-            )
+            from_passes = self._one_sided_distance(passes, rows[part], 1)
+            from_fails = self._one_sided_distance(fails, rows[part], -1)
+            odds[part] = self._density_log_odds(from_passes, from_fails)
         return np.asarray(expit(odds))
 
     def _one_sided_distance(self, points: Single, rows: Single, sign: int) -> Single:

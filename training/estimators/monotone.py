@@ -35,16 +35,16 @@ class SignedLogistic(ProbabilityClassifier):
         self.directions = directions
         self.class_weight = class_weight
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
         """Minimise the penalised loss under the sign constraints (L-BFGS-B: Byrd et al. 1995).
 
-        `X`: shape (n_rows, n_features). `y` and `sample_weight`: shape (n_rows,). ValueError if a value is
-        not finite or `y` has a single class.
+        `X`: shape (n_rows, n_features). `y`: shape (n_rows,). ValueError if a value is not finite, or
+        `y` has a single class.
         """
-        rows = check_training_rows(self, X, y, sample_weight)
+        rows = check_training_rows(self, X, y)
         self.classes_ = rows.classes
         costs = self.class_weight or {}
-        weights = rows.weights_or_ones() * np.array([costs.get(label, 1.0) for label in rows.classes])[rows.y]
+        weights = np.array([costs.get(label, 1.0) for label in rows.classes])[rows.y]
         x, sign = np.column_stack([rows.x, np.ones(len(rows.x))]), 2.0 * rows.y - 1
 
         def penalised_loss(beta: Floats) -> tuple[float, Floats]:
@@ -127,17 +127,15 @@ class OneSidedNeighbours(ProbabilityClassifier):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
         """Learn the axes, and store the rows of `X`, shape (n_rows, n_features); `y`: (n_rows,)."""
-        rows = check_training_rows(self, X, y, None)
+        rows = check_training_rows(self, X, y)
         self.classes_ = rows.classes
         self.axes_ = axes_of(rows.x, self.directions)
         draw = np.random.default_rng(self.seed)
-        of_class = [np.flatnonzero(rows.y == label) for label in (0, 1)]
-        chosen = np.concatenate(
-            [
-                numbers if len(numbers) <= MOST else np.sort(draw.choice(numbers, MOST, replace=False))
-                for numbers in of_class
-            ]
-        )
+
+        def at_most(numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+            return numbers if len(numbers) <= MOST else np.sort(draw.choice(numbers, MOST, replace=False))
+
+        chosen = np.concatenate([at_most(np.flatnonzero(rows.y == label)) for label in (0, 1)])
         self.points_, self.fails_ = rows.x[chosen] @ self.axes_, rows.y[chosen] == 1
         return self
 

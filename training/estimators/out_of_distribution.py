@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from data.tables.arrays import ArraySpec
+from training.estimators.answering import Floats
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 #: A pattern of missing features, and the rows that have it.
 Alike = tuple[Bools, "NDArray[np.intp] | slice"]
@@ -37,13 +37,10 @@ _NEVER = 0.1
 FOLDS = 5
 _FEATURES = ArraySpec("f", ("features",))
 SPECS = {
-    "centre": _FEATURES,
-    "scale": _FEATURES,
-    "mean": _FEATURES,
+    **dict.fromkeys(("centre", "scale", "mean"), _FEATURES),
     "precision": ArraySpec("f", ("features", "features")),
     "patterns": ArraySpec("b", ("patterns", "features")),
-    "low": _FEATURES,
-    "high": _FEATURES,
+    **dict.fromkeys(("low", "high"), _FEATURES),
     "limit": ArraySpec("f", (), finite=False),
 }
 
@@ -83,9 +80,8 @@ class TrainingDistribution:
         `rows`: shape (n_rows, n_features), NaN where missing. `groups`: shape (n_rows,); whole groups are
         held out to find the limit, which is infinite with too few groups.
         """
-        held_out = [
-            cls._describe_rows(rows[~test]).training_distance(rows[test]) for test in fold_flags(groups)
-        ]
+        folds = fold_flags(groups)
+        held_out = [cls._describe_rows(rows[~test]).training_distance(rows[test]) for test in folds]
         distances = np.sort(np.concatenate([*held_out, np.zeros(0)]))
         # the distance that at most the share of such rows exceeds; of few rows, the largest
         rank = int(np.ceil((len(distances) + 1) * (1 - LEVEL)))
@@ -104,9 +100,8 @@ class TrainingDistribution:
         squashed = np.where(finite, _squash_values((np.where(finite, rows, 0.0) - centre) / scale), 0.0)
         mean = squashed.sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
         precision = np.where(np.outer(present, present), _shrunken_precision(squashed, finite, mean), 0.0)
-        return cls(
-            centre, scale, mean, precision, _maximal_patterns(~finite), ends[0], ends[4], np.array(limit)
-        )
+        patterns = _maximal_patterns(~finite)
+        return cls(centre, scale, mean, precision, patterns, ends[0], ends[4], np.array(limit))
 
     def squashed_deviations(
         self, rows: Floats, columns: Sequence[int] | NDArray[np.intp] | slice = slice(None)
@@ -116,10 +111,8 @@ class TrainingDistribution:
         `columns` are the indices of the features in `rows`, shape (..., n_places); default: all.
         """
         with np.errstate(invalid="ignore"):
-            deviations = (
-                _squash_values((rows - self.centre[columns]) / self.scale[columns]) - self.mean[columns]
-            )
-        return np.where(np.isnan(rows), 0.0, deviations)
+            squashed = _squash_values((rows - self.centre[columns]) / self.scale[columns])
+            return np.where(np.isnan(rows), 0.0, squashed - self.mean[columns])
 
     def training_distance(self, rows: Floats) -> Floats:
         """Return the root mean square distance of each row from the training rows, shape (n_rows,)."""

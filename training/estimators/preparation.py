@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import validate_data
 
 from training.estimators.answering import Floats, fill_gaps, raise_by_evidence
 
@@ -20,51 +19,25 @@ from training.estimators.answering import Floats, fill_gaps, raise_by_evidence
 class Labelled:
     """Rows that a classifier can be fitted to."""
 
-    #: Shape (n_rows, n_features): Finite, ``float32`` or ``float64``; rows that weigh nothing are left out.
-    x: Floats
+    x: Floats  # shape (n_rows, n_features): Finite, ``float32`` or ``float64``
     classes: NDArray[Any]  # shape (n_classes,): At least two, sorted
     y: NDArray[np.intp]  # shape (n_rows,): Places in `classes`
-    weights: Floats | None  # shape (n_rows,) or None: Above zero; None where all weigh one
-
-    def weights_or_ones(self) -> Floats:
-        """Return the weights, shape (n_rows,), ones where none were given."""
-        return np.ones(len(self.y)) if self.weights is None else self.weights
 
 
-def check_training_rows(
-    estimator: BaseEstimator, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-) -> Labelled:
-    """Return the checked arguments of ``fit`` without rows of weight 0, as ``x, classes, y, weights``.
+def check_training_rows(estimator: BaseEstimator, x: ArrayLike, y: ArrayLike) -> Labelled:
+    """Return the checked arguments of ``fit`` with the fields ``x, classes, y``.
 
-    The result has these as fields: ``classes`` are those of the remaining rows, sorted; ``y`` has indices
-    into them. `sample_weight` has one weight per row, or is one number for all; ``weights`` is None if
-    `sample_weight` is None. Sets the features' names and number on `estimator`. ValueError if a value is not
-    finite (even in a row of weight 0), shapes differ, a weight is negative, all weights are 0, the target is
-    continuous, or the remaining rows have a single class.
+    ``classes`` are sorted; ``y`` has indices into them. Sets the features' names and number on `estimator`.
+    ValueError if a value is not finite, shapes differ, the target is continuous, or has a single class.
     """
     rows, target = validate_data(estimator, x, y, dtype=[np.float64, np.float32], ensure_all_finite=False)
     check_classification_targets(target)
     _refuse_gaps(estimator, rows)
-    weights: Floats | None = None
-    if sample_weight is not None:
-        raw_weights = np.full(len(rows), sample_weight) if isinstance(sample_weight, Real) else sample_weight
-        weights = np.asarray(
-            check_array(raw_weights, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
-        )
-        if weights.shape != (len(rows),):
-            raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(len(rows),)}")
-        if (weights < 0).any() or not weights.any():
-            raise ValueError("sample_weight: expected no negative weight, and one above zero at least")
-        if not weights.all():
-            positive = weights > 0
-            rows, target, weights = rows[positive], target[positive], weights[positive]
     classes, class_numbers = np.unique(target, return_inverse=True)
     if len(classes) == 1:
         name = type(estimator).__name__
-        raise ValueError(
-            f"{name} needs at least 2 classes, but the rows with weight hold 1 class: {classes[0]}"
-        )
-    return Labelled(rows, classes, class_numbers, weights)
+        raise ValueError(f"{name} needs at least 2 classes, but the rows hold 1 class: {classes[0]}")
+    return Labelled(rows, classes, class_numbers)
 
 
 def check_rows(estimator: BaseEstimator, x: ArrayLike) -> Floats:

@@ -19,9 +19,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from training.estimators.answering import Floats
 from training.estimators.preparation import check_rows, check_training_rows
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -76,18 +75,12 @@ class Pairs:
         chosen = np.linspace(0, n - 1, limit).astype(np.intp)
         twice = np.concatenate([chosen, n + chosen])
         ridge = self.ridge * (self.cost[twice].sum() / self.cost.sum())
-        return replace(
-            self,
-            rows=self.rows[twice],
-            dissimilar=self.dissimilar[chosen],
-            cost=self.cost[twice],
-            ridge=ridge,
-        )
+        rows, dissimilar, cost = self.rows[twice], self.dissimilar[chosen], self.cost[twice]
+        return replace(self, rows=rows, dissimilar=dissimilar, cost=cost, ridge=ridge)
 
     def unscale_weights(self, weights: Floats) -> tuple[Floats, float]:
         """Return coefficients and intercept in the features' original units, with the sign of `coef_`."""
-        width = len(self.mean)
-        n = len(self.dissimilar)
+        n, width = len(self.dissimilar), len(self.mean)
         scores = (self.rows @ weights) * self.cost
         rise = -(scores[n:] + scores[:n])[self.dissimilar].sum()
         turned = -weights if rise < 0 else weights
@@ -302,9 +295,8 @@ def start_of(pairs: Pairs, max_starts: int) -> Floats:
     without iterations. Zeros without any direction.
     """
     pairs = pairs.evenly_spaced(SOUGHT)
-    starts = [
-        sized for direction in _start_directions(pairs) if (sized := _best_size(pairs, direction)) is not None
-    ]
+    sized = (_best_size(pairs, direction) for direction in _start_directions(pairs))
+    starts = [start for start in sized if start is not None]
     if not starts:
         return np.zeros(pairs.rows.shape[1])
     if max_starts < len(starts):
@@ -324,10 +316,11 @@ def _best_size(pairs: Pairs, direction: Floats) -> Floats | None:
     size = float(np.sqrt(pairs.cost @ scores**2 / pairs.cost.sum()))
     if not size > 0:
         return None
-    factor = max(
-        _SIZES, key=lambda wanted: pairs.log_likelihood(direction * wanted / size, scores * wanted / size)
-    )
-    return direction * (factor / size)
+
+    def log_likelihood(wanted: float) -> float:
+        return pairs.log_likelihood(direction * wanted / size, scores * wanted / size)
+
+    return direction * (max(_SIZES, key=log_likelihood) / size)
 
 
 def _start_directions(pairs: Pairs) -> Iterator[Floats]:
@@ -426,12 +419,12 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
         """Fit the weights to rows of shape (n_pairs, 2 * n_own + n_shared).
 
-        The greater of the two values of `y` is dissimilar; `sample_weight` is as in `check_training_rows`.
-        ValueError if a value is not finite, there are not two classes, the columns don't pair, or a parameter
-        is out of its range; ConvergenceWarning if `max_iter` was reached.
+        The greater of the two values of `y` is dissimilar. ValueError if a value is not finite, there are not
+        two classes, the columns don't pair, or a parameter is out of its range; ConvergenceWarning if
+        `max_iter` was reached.
         """
         if self.solver not in {"em", "direct"}:
             raise ValueError(f'SimilarityLogistic: solver={self.solver!r} is neither "em" nor "direct"')
@@ -439,31 +432,23 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
             raise ValueError(f"SimilarityLogistic: ridge={self.ridge!r} is below 0")
         if self.starts < 1:
             raise ValueError(f"SimilarityLogistic: starts={self.starts!r} is below 1")
-        rows = check_training_rows(self, X, y, sample_weight)
+        rows = check_training_rows(self, X, y)
         if (kind := type_of_target(y)) != "binary":
             raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
         self.classes_ = rows.classes
         columns = rows.x.shape[1]
         self.n_shared_ = columns % 2 if self.shared == "rest" else int(self.shared)
         if not 0 <= self.n_shared_ <= columns or (columns - self.n_shared_) % 2:
-            raise ValueError(
-                f"SimilarityLogistic: n_features = {columns} less shared={self.shared!r} cannot be divided"
-                " into baseline and target"
-            )
+            own = f"n_features = {columns} less shared={self.shared!r}"
+            raise ValueError(f"SimilarityLogistic: {own} cannot be divided into baseline and target")
         self.n_own_ = (columns - self.n_shared_) // 2
-        costs = compute_class_weight(
-            self.class_weight, classes=rows.classes, y=rows.classes[rows.y], sample_weight=rows.weights
-        )
-        cost = rows.weights_or_ones() * costs[rows.y]
-        pairs = Pairs.from_sides(*self._split_sides(rows.x), rows.y == 1, cost, float(self.ridge))
+        costs = compute_class_weight(self.class_weight, classes=rows.classes, y=rows.classes[rows.y])
+        pairs = Pairs.from_sides(*self._split_sides(rows.x), rows.y == 1, costs[rows.y], float(self.ridge))
         maximise_likelihood = expectation_maximisation if self.solver == "em" else direct_maximisation
         climb = maximise_likelihood(pairs, start_of(pairs, self.starts), self.tol, self.max_iter)
         if not climb.converged:
-            warnings.warn(
-                f"SimilarityLogistic: not converged after max_iter={self.max_iter} iterations",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            problem = f"SimilarityLogistic: not converged after max_iter={self.max_iter} iterations"
+            warnings.warn(problem, ConvergenceWarning, stacklevel=2)
         self.n_iter_ = max(1, climb.iterations)
         self.log_likelihoods_ = np.array(climb.history)
         weights, intercept = pairs.unscale_weights(climb.weights)
@@ -479,14 +464,13 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return the probability of similar and dissimilar, shape (n_pairs, 2)."""
-        check_is_fitted(self)
         odds = self.decision_function(X)
         return np.column_stack([expit(-odds), expit(odds)])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the more probable class of each pair, shape (n_pairs,)."""
-        check_is_fitted(self)
-        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
+        dissimilar = self.decision_function(X) > 0
+        return np.asarray(self.classes_[dissimilar.astype(int)])
 
     def _split_sides(self, x: Floats) -> tuple[Floats, Floats]:
         baseline, target, shared = np.split(x, [self.n_own_, 2 * self.n_own_], axis=1)

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from training.estimators.answering import Floats
 from training.estimators.preparation import Labelled, check_rows, check_training_rows
 
-Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
 Codes = NDArray[np.uint8]
 #: Number of cells in the grid for class-dependent cuts.
@@ -33,12 +33,10 @@ _NUMBERS = range(2, 257)
 def frequency_cuts(rows: Labelled, levels: int) -> Floats:
     """Return the cuts of every feature into levels of equal frequency, shape (n_features, levels - 1).
 
-    Frequencies are sums of the weights of `rows`, if it has any. A feature with at most `levels` distinct
-    values keeps them all. Cuts ascend, and are infinite where a feature has fewer levels. The level of a
-    value is the number of cuts below it.
+    A feature with at most `levels` distinct values keeps them all. Cuts ascend, and are infinite where a
+    feature has fewer levels. The level of a value is the number of cuts below it.
     """
-    weights = None if rows.weights is None else rows.weights[:, None]
-    total = float(rows.weights_or_ones().sum())
+    total = float(len(rows.x))
     cuts = np.full((rows.x.shape[1], levels - 1), np.inf)
     positions = _equal_weight_bounds(np.arange(1.0, len(rows.x)), total, levels)
     step = max(1, _AT_ONCE // len(rows.x))
@@ -46,12 +44,13 @@ def frequency_cuts(rows: Labelled, levels: int) -> Floats:
         part = slice(start, start + step)
         values = np.sort(rows.x[:, part], axis=0)
         # features whose values all differ, as most do, are cut at the same places
-        alike = (values[1:] != values[:-1]).all(axis=0) & (weights is None)
+        alike = (values[1:] != values[:-1]).all(axis=0)
         cuts[part, : len(positions)][alike] = _cut_between(values[positions], values[positions + 1]).T[alike]
-        for feature in start + np.flatnonzero(~alike):
-            bounds, below = _candidate_bounds(rows.x[:, feature], weights)
-            chosen = _equal_weight_bounds(below[:, 0], total, levels)
-            cuts[feature, : len(chosen)] = bounds[chosen]
+        for place in np.flatnonzero(~alike):
+            column = values[:, place]
+            last = _last_of_equal(column)
+            chosen = last[_equal_weight_bounds((last + 1).astype(np.float64), total, levels)]
+            cuts[start + place, : len(chosen)] = _cut_between(column[chosen], column[chosen + 1])
     return cuts
 
 
@@ -66,19 +65,21 @@ def class_cuts(rows: Labelled) -> Floats:
     ascend and are followed by infinity where a feature has fewer.
     """
     n_classes = len(rows.classes)
-    weights = np.zeros((len(rows.y), n_classes))
-    weights[np.arange(len(rows.y)), rows.y] = rows.weights_or_ones()
-    totals = weights.sum(axis=0)
+    members = np.eye(n_classes)[rows.y]
+    totals = members.sum(axis=0)
     grid = np.full((rows.x.shape[1], _CELLS - 1), np.inf)
     counts = np.zeros((len(grid), _CELLS, n_classes))
     for place, column in enumerate(rows.x.T):
-        bounds, below = _candidate_bounds(column, weights)
+        order = np.argsort(column, kind="stable")
+        values = column[order]
+        last = _last_of_equal(values)
+        below = np.cumsum(members[order], axis=0)[last]
         chosen = _equal_weight_bounds((below / totals).sum(axis=1), float(n_classes), _CELLS)
-        grid[place, : len(chosen)] = bounds[chosen]
+        bounds = last[chosen]
+        grid[place, : len(bounds)] = _cut_between(values[bounds], values[bounds + 1])
         counts[place, : len(chosen) + 1] = np.diff(below[chosen], axis=0, prepend=0.0, append=totals[None])
-    is_cut = np.concatenate(
-        [_modl_cuts(part) for part in np.array_split(counts, range(_FEATURES, len(counts), _FEATURES))]
-    )
+    parts = np.array_split(counts, range(_FEATURES, len(counts), _FEATURES))
+    is_cut = np.concatenate([_modl_cuts(part) for part in parts])
     cuts = np.sort(np.where(is_cut, grid, np.inf), axis=1)
     return np.ascontiguousarray(cuts[:, : int(is_cut.sum(axis=1).max())])
 
@@ -97,13 +98,9 @@ def encode_levels(x: Floats, cuts: Floats) -> Codes:
     return result
 
 
-def _candidate_bounds(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
-    """Return a cut between neighbouring distinct values, and the weight of each kind below each cut."""
-    order = None if weights is None else np.argsort(column, kind="stable")
-    values = np.sort(column) if order is None else column[order]
-    last = np.flatnonzero(values[1:] != values[:-1])
-    below = last[:, None] + 1.0 if weights is None else np.cumsum(weights[order], axis=0)[last]
-    return _cut_between(values[last], values[last + 1]), np.asarray(below, np.float64)
+def _last_of_equal(ascending: Floats) -> Whole:
+    """Return the index of the last of each run of equal values, except the largest."""
+    return np.flatnonzero(ascending[1:] != ascending[:-1])
 
 
 def _cut_between(low: Floats, high: Floats) -> Floats:
@@ -200,18 +197,18 @@ class TAN(ClassifierMixin, BaseEstimator):
         self.smoothing = smoothing
         self.class_weight = class_weight
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Learn cuts, tree and tables; a row that weighs 2 counts as two rows.
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
+        """Learn cuts, tree and tables.
 
-        `X`: shape (n_rows, n_features). `y` and `sample_weight`: shape (n_rows,). ValueError if a value is
-        not finite, `y` has a single class, or a parameter is out of its range.
+        `X`: shape (n_rows, n_features). `y`: shape (n_rows,). ValueError if a value is not finite, `y` has a
+        single class, or a parameter is out of its range.
         """
         whole = isinstance(self.levels, int | np.integer) and self.levels in _NUMBERS
         if not whole and self.levels != "classes":
             raise ValueError(f'TAN: levels={self.levels!r} is not "classes" or a whole number from 2 to 256')
         if not self.smoothing > 0:
             raise ValueError(f"TAN: smoothing={self.smoothing!r} is not above 0")
-        rows = check_training_rows(self, X, y, sample_weight)
+        rows = check_training_rows(self, X, y)
         self.classes_ = rows.classes
         self.cuts_ = class_cuts(rows) if self.levels == "classes" else frequency_cuts(rows, int(self.levels))
         coded = encode_levels(rows.x, self.cuts_)
@@ -222,10 +219,8 @@ class TAN(ClassifierMixin, BaseEstimator):
         sizes = np.repeat(shape.levels, shape.outer)
         sums = np.repeat(np.add.reduceat(counts, np.cumsum(sizes) - sizes, axis=1), sizes, axis=1)
         self.log_tables_ = np.log(counts) - np.log(sums)
-        costs = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=self.classes_[rows.y], sample_weight=rows.weights
-        )
-        prior = np.bincount(rows.y, rows.weights) * costs
+        costs = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[rows.y])
+        prior = np.bincount(rows.y) * costs
         self.log_prior_ = np.log(prior) - np.log(prior.sum())
         return self
 
@@ -284,8 +279,7 @@ def _cell_counts(coded: Codes, shape: _Shape, rows: Labelled) -> Floats:
     for part in _row_blocks(coded.shape, _AT_ONCE):
         cells = shape.table_cells(coded[part])
         cells += (rows.y[part] * n_cells)[:, None]
-        weights = None if rows.weights is None else np.repeat(rows.weights[part], coded.shape[1])
-        counts += np.bincount(cells.ravel(), weights, counts.size)
+        counts += np.bincount(cells.ravel(), minlength=counts.size)
     return counts.reshape(n_classes, n_cells)
 
 
@@ -303,7 +297,7 @@ def _mutual_information(coded: Codes, levels: Whole, rows: Labelled) -> Floats:
     completed, first = _completion_matrix(levels), np.cumsum(levels) - levels
     for place in range(len(rows.classes)):
         mine = np.flatnonzero(rows.y == place)
-        product = completed @ _count_cooccurrences(coded, levels, mine, rows.weights)
+        product = completed @ _count_cooccurrences(coded, levels, mine)
         counts = completed @ product.T
         np.maximum(counts, 0.0, out=counts)
         total = counts[: levels[0], : levels[0]].sum()
@@ -312,22 +306,21 @@ def _mutual_information(coded: Codes, levels: Whole, rows: Labelled) -> Floats:
         pairs = np.add.reduceat(np.add.reduceat(counts, first, axis=0), first, axis=1)
         single = np.diag(pairs)
         result += pairs - single[:, None] - single + total * np.log(total)
-    return result / rows.weights_or_ones().sum()
+    return result / len(rows.y)
 
 
-def _count_cooccurrences(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) -> Floats:
+def _count_cooccurrences(coded: Codes, levels: Whole, mine: Whole) -> Floats:
     """Count in the rows `mine` how often two levels occur together, without each feature's first level."""
     feature = np.repeat(np.arange(len(levels)), levels - 1)
     level = np.concatenate([np.arange(1, n) for n in levels]).astype(np.uint8)
     width = len(level) + 1
-    # counts are whole and below 2**24 in a block, so that single precision holds them exactly
-    kind = np.float32 if weights is None else np.float64
     product = np.zeros((width, width))
     for part in _row_blocks((len(mine), width), _ONE_HOT):
         block = mine[part]
-        hot = np.ones((len(block), width), kind)
+        # counts are below 2**24 in a block, so that single precision holds them exactly
+        hot = np.ones((len(block), width), np.float32)
         np.equal(coded[block][:, feature], level, out=hot[:, 1:], casting="unsafe")
-        product += hot.T @ (hot if weights is None else hot * weights[block, None])
+        product += hot.T @ hot
     return product
 
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from training.estimators.answering import CalibrationKind, CalibrationMap
+from training.estimators.answering import CalibrationKind, CalibrationMap, Floats
 
-Floats = NDArray[np.float64]
 #: A map of log-odds to log-odds.
 Line = Callable[[Floats], Floats]
 
@@ -51,10 +50,8 @@ def learn_calibration(y: NDArray[np.int64], probability: Floats, groups: NDArray
     fold = np.random.default_rng(0).permutation(place.max() + 1)[place] % FOLDS
     odds = log_odds(probability)
     usable = [test for test in range(FOLDS) if len(np.unique(y[fold != test])) > 1 and (fold == test).any()]
-    maps = {
-        kind: [learn(y[fold != test], odds[fold != test]) for test in usable]
-        for kind, learn in _KINDS.items()
-    }
+    training = [(y[fold != test], odds[fold != test]) for test in usable]
+    maps = {kind: [learn(*rows) for rows in training] for kind, learn in _KINDS.items()}
     plain = _row_losses(y, odds)
     best: CalibrationKind = "none"
     gained = 0.0

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from data.paths import FamilyPaths
 from data.tables.files import replacing, write_json
-from training.evaluation.metrics import confusion_counts, half_width, precision_by_recall
+from training.evaluation.metrics import confusion_counts, fail_flags, half_width, precision_by_recall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ def confusion_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
     Rows are ordered by verdict, then label, pass before fail. `verdicts` has ``status`` (the label) and
     ``verdict``; any verdict except fail counts as pass. The share is NaN for a label without cases.
     """
-    matrix = pd.DataFrame(confusion_counts(*_fail_flags(verdicts)), ["pass", "fail"], ["pass", "fail"])
+    matrix = pd.DataFrame(confusion_counts(*fail_flags(verdicts)), ["pass", "fail"], ["pass", "fail"])
     rows = matrix.rename_axis("label").melt(var_name="verdict", value_name="cases", ignore_index=False)
     share = rows["cases"] / rows.groupby(level=0)["cases"].transform("sum")
     return rows.assign(share=share).reset_index()
@@ -180,12 +180,12 @@ def _dvc_figures(  # noqa: PLR0917 - two callers in this module
     pooled = {score: entries[champion][score]["pooled"] for score in scores}
     summary = {name: round(value, DIGITS) for name, value in pooled.items() if value is not None}
     parts = {entry: rows[rows["entry"] == entry] for entry in leading_entries(metrics, split, rank)}
-    plots = {
-        name: pd.concat({entry: table(part) for entry, part in parts.items()}, names=["entry"])
-        .reset_index("entry")
-        .reset_index(drop=True)
-        for name, table in tables.items()
-    }
+
+    def join_entries(table: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+        by_entry = pd.concat({entry: table(part) for entry, part in parts.items()}, names=["entry"])
+        return by_entry.reset_index("entry").reset_index(drop=True)
+
+    plots = {name: join_entries(table) for name, table in tables.items()}
     return DvcFigures({"champion": champion, **summary}, plots)
 
 
@@ -255,7 +255,7 @@ def verdict_figures(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
 
 def _draw_confusion(verdicts: pd.DataFrame, title: str) -> Figure:
     figure, axes = _empty_figure(title, "model's verdict", "annotators' label")
-    counts = confusion_counts(*_fail_flags(verdicts))
+    counts = confusion_counts(*fail_flags(verdicts))
     axes.imshow(counts, cmap="Greys", vmax=2 * counts.max())
     for (row, column), count in np.ndenumerate(counts):
         axes.text(column, row, str(count), ha="center", va="center", fontsize=16)
@@ -266,7 +266,7 @@ def _draw_confusion(verdicts: pd.DataFrame, title: str) -> Figure:
 
 def _draw_precision_recall(verdicts: pd.DataFrame, title: str) -> Figure:
     figure, axes = _empty_figure(title, "recall (share of fails caught)", "precision (mean of the folds)")
-    failed, judged = _fail_flags(verdicts)
+    failed, judged = fail_flags(verdicts)
     axes.step(*precision_by_recall(verdicts), where="pre", color="black")
     (_, alarms), (_, caught) = confusion_counts(failed, judged)
     axes.plot(caught / failed.sum(), caught / max(caught + alarms, 1), "o", color="black", markersize=9)
@@ -278,7 +278,7 @@ def _draw_reliability(verdicts: pd.DataFrame, title: str) -> Figure:
     from sklearn.calibration import calibration_curve
 
     figure, axes = _empty_figure(title, "predicted probability of fail", "share that failed")
-    failed, _ = _fail_flags(verdicts)
+    failed, _ = fail_flags(verdicts)
     share, mean = calibration_curve(failed, verdicts["probability"], n_bins=_TENTHS, strategy="quantile")
     axes.plot([0, 1], [0, 1], "--", color="grey", label="perfect calibration")
     axes.plot(mean, share, "o-", color="black", label=f"tenths of {len(failed):,} verdicts")
@@ -305,12 +305,7 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
     return {"predicted-measured.png": figure}
 
 
-def _fail_flags(verdicts: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    return (verdicts["status"] == "fail").to_numpy(bool), (verdicts["verdict"] == "fail").to_numpy(bool)
-
-
 def _empty_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
-    """Return a figure with axes that have a title and the labels `x` and `y`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4.5))

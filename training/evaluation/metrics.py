@@ -53,8 +53,6 @@ def score_verdicts(
 ) -> Scores:
     """Return the scores of verdicts; `failed` are the labels, `judged` the verdicts, True is fail.
 
-    They are shares from 0 to 1: ``balanced_accuracy, false_negative_rate, false_positive_rate, precision`` (0
-    if nothing is judged to fail), ``recall, f1, accuracy, average_precision`` (None without probabilities).
     `probability` is that of fail, or None. All have shape (n,); ZeroDivisionError unless both labels occur.
     """
     caught = int((failed & judged).sum())
@@ -92,6 +90,11 @@ def average_precision(failed: NDArray[Any], probability: Floats, weights: Floats
     return max(0.0, float(-np.sum(np.diff(recall) * precision[::-1].copy())))
 
 
+def fail_flags(verdicts: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return where the label (``status``) is fail, and where the ``verdict`` is; both shape (n_rows,)."""
+    return (verdicts["status"] == "fail").to_numpy(bool), (verdicts["verdict"] == "fail").to_numpy(bool)
+
+
 def score_rows(verdicts: pd.DataFrame) -> Scores:
     """Return the `Scores` of rows of one entry of oof.parquet: balanced accuracy, error rates and others.
 
@@ -101,20 +104,15 @@ def score_rows(verdicts: pd.DataFrame) -> Scores:
     """
     ranked = verdicts["probability"].notna().all()
     probability = verdicts["probability"].to_numpy(np.float64) if ranked else None
-    return score_verdicts(
-        (verdicts["status"] == "fail").to_numpy(bool),
-        (verdicts["verdict"] == "fail").to_numpy(bool),
-        probability,
-    )
+    return score_verdicts(*fail_flags(verdicts), probability)
 
 
 def summarise_entry(verdicts: pd.DataFrame) -> dict[str, Any]:
     """Return the ``kind`` of one entry in one split, and by metric a dict ``mean, std, pooled``.
 
-    The metrics are ``balanced_accuracy, false_negative_rate, false_positive_rate, precision, recall, f1,
-    accuracy, average_precision``. ``mean`` and ``std`` (of the population) are over the folds of all repeats;
-    ``pooled`` is the metric of all rows together. Average precision is not pooled (None), because the
-    probabilities of the folds' models are on different scales; its ``mean, std`` are None, too, if a
+    The metrics are those of `Scores`. ``mean`` and ``std`` (of the population) are over the folds of all
+    repeats; ``pooled`` is the metric of all rows together. Average precision is not pooled (None), because
+    the probabilities of the folds' models are on different scales; its ``mean, std`` are None, too, if a
     probability is missing. `verdicts` are the rows of oof.parquet of this entry and split; ZeroDivisionError
     unless both labels occur in every fold.
     """
@@ -135,15 +133,12 @@ def summarise_folds(folds: Sequence[float] | Floats, pooled: float | None) -> di
     `folds` has shape (n_folds,) and the unit of `pooled`. ``mean`` and ``std`` are None without folds, or if
     a fold is NaN; ``pooled`` is None if it is NaN or None.
     """
-    figures = {
-        "mean": float(np.mean(folds)) if len(folds) else None,
-        "std": float(np.std(folds)) if len(folds) else None,
-        "pooled": pooled,
-    }
-    return {
-        name: None if value is None or np.isnan(value) else round(float(value), DIGITS)
-        for name, value in figures.items()
-    }
+    mean, std = (np.mean(folds), np.std(folds)) if len(folds) else (np.nan, np.nan)
+
+    def rounded(value: Any) -> float | None:
+        return None if value is None or np.isnan(value) else round(float(value), DIGITS)
+
+    return {"mean": rounded(mean), "std": rounded(std), "pooled": rounded(pooled)}
 
 
 def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
@@ -175,16 +170,12 @@ def _precision_steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
 def summarise_entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
     """Return, by entry of `verdicts` in `split`, its ``kind``, and by metric a dict ``mean, std, pooled``.
 
-    `verdicts` are rows of oof.parquet. Entries are sorted; each is as `summarise_entry` returns it: average
-    precision is not pooled (None), and its ``mean, std`` are None, too, if a probability is missing. The
+    `verdicts` are rows of oof.parquet. Entries are sorted; each is as `summarise_entry` returns it. The
     result is empty if the split has no rows; ZeroDivisionError unless each entry has both labels in every
     fold.
     """
-    rows = verdicts[verdicts["split"] == split]
-    return {
-        str(entry): summarise_entry(rows_of_entry)
-        for entry, rows_of_entry in rows.groupby("entry", sort=True)
-    }
+    by_entry = verdicts[verdicts["split"] == split].groupby("entry", sort=True)
+    return {str(entry): summarise_entry(rows) for entry, rows in by_entry}
 
 
 def rank_models(summaries: dict[str, Any]) -> list[str]:

@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.params import Promote
+from training.evaluation.metrics import Floats
 
 Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,9 @@ def paired_difference(
 ) -> Difference:
     """Return the candidate's balanced accuracy minus the champion's, with a percentile interval.
 
-    The result has ``observed, low, high, confidence``. Whole `groups`, shape (n_rows,), are drawn with
-    replacement. Both models are scored on the same draws; draws with only one label are left out (IndexError
-    if all are). `failed` are the labels, `candidate` and `present` the verdicts of the candidate and of the
-    champion, all of shape (n_rows,), True is fail.
+    Whole `groups`, shape (n_rows,), are drawn with replacement. Both models are scored on the same draws;
+    draws with only one label are left out (IndexError if all are). `failed` are the labels, `candidate` and
+    `present` the verdicts of the candidate and of the champion, all of shape (n_rows,), True is fail.
     """
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])
@@ -82,8 +81,7 @@ def paired_gain(
     """Return the champion's mean error minus the candidate's, with a percentile interval.
 
     `candidate` and `present` (the champion's), shape (n_rows,), at least one row, are sizes of relative
-    errors on the same rows; whole `groups` are drawn with replacement. Positive: the candidate is better. The
-    result has ``observed, low, high, confidence``.
+    errors on the same rows; whole `groups` are drawn with replacement. Positive: the candidate is better.
     """
     columns = np.stack([present - candidate, np.ones(len(present))])
     _, draws = _draw_groups(columns, groups, how)
@@ -229,18 +227,12 @@ def compare_entries(
             verdict = rows[f"verdict{side}"].to_numpy(np.str_)
             rows[f"verdict{side}"] = verdict
             rows[f"wrong{side}"] = (verdict == "fail") != (rows["status"] == "fail")
-    return EntryComparison(
-        after.what,
-        before.entry,
-        after.entry,
-        len(rows),
-        len(before.rows) - len(rows),
-        len(after.rows) - len(rows),
-        tuple(rows["case"][rows[f"{truth}_before"] != rows[truth]]),
-        _count_regrouped(rows),
-        tuple(_score_changes(rows, numbers, how)) if len(rows) else (),
-        tuple(_flipped_cases(rows, "predicted" if numbers else "probability", truth)),
-    )
+    names = after.what, before.entry, after.entry
+    only = len(before.rows) - len(rows), len(after.rows) - len(rows)
+    relabelled = tuple(rows["case"][rows[f"{truth}_before"] != rows[truth]])
+    scores = tuple(_score_changes(rows, numbers, how)) if len(rows) else ()
+    flipped = tuple(_flipped_cases(rows, "predicted" if numbers else "probability", truth))
+    return EntryComparison(*names, len(rows), *only, relabelled, _count_regrouped(rows), scores, flipped)
 
 
 def _join_cases(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

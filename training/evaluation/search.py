@@ -97,7 +97,6 @@ def prepare_storage(storage: str | None) -> None:
 def _open_study(storage: BaseStorage, name: str, direction: Direction) -> Study:
     import optuna
 
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna.create_study(storage=storage, study_name=name, load_if_exists=True, direction=direction)
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from data.errors import InputError
+from training.estimators.answering import Floats
 
-Floats = NDArray[np.float64]
 #: Error rates that can be guaranteed, in addition to those of the parameters.
 SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 #: Number of random splits of the groups, and share of the groups that choose the threshold; the others act as
@@ -95,13 +95,11 @@ def guarantee_rates(
 ) -> list[GuaranteedRate]:
     """Return, for each share, a threshold with at most that share of future protected cases below it.
 
-    Each result has ``share``, the threshold ``cut``, and two figures of random splits: ``measured``, the mean
-    share of held-out protected cases below a threshold that each split takes from its other cases, and
-    ``empirical_coverage``, the part of the splits where this share is at most ``share``. ``cut`` and both
-    figures are None if there are too few protected cases, or no candidate passes. The threshold is the
-    highest candidate such that it and all lower ones pass three tests: learn-then-test, the random splits of
-    whole groups, and the scatter of the number of future cases below. `confidence` is the level of each
-    guarantee, `seed` the seed of the random splits. IndexError without cases.
+    The threshold is the highest candidate such that it and all lower ones pass three tests: learn-then-test,
+    the random splits of whole groups, and the scatter of the number of future cases below. It is None if
+    there are too few protected cases, or no candidate passes. `confidence` is the level of each guarantee,
+    `seed` the seed of the random splits, in which thresholds are taken from the other cases. IndexError
+    without cases.
     """
     order = np.argsort(scored.probability, kind="stable")
     cases = ScoredCases(scored.probability[order], scored.is_protected[order], scored.groups[order])
@@ -135,9 +133,8 @@ def _rates_in_splits(cases: ScoredCases, expected: Floats, seed: int) -> Floats:
     for chosen in draws[:, group]:
         others = cases.probability[cases.is_protected & ~chosen]
         if len(others) and (cases.is_protected & chosen).any():
-            cuts = thresholds_at(
-                cases.probability, np.where(chosen, cases.probability, 0.0).cumsum(), expected
-            )
+            mass = np.where(chosen, cases.probability, 0.0).cumsum()
+            cuts = thresholds_at(cases.probability, mass, expected)
             rates.append(np.searchsorted(others, cuts) / len(others))
     return np.array(rates).reshape(-1, *expected.shape)
 
@@ -196,9 +193,8 @@ class DecisionThresholds:
 
     def decide_verdicts(self, probability: Floats) -> NDArray[np.str_]:
         """Return the verdicts, in the shape of `probability`; NaN becomes ``invalid``."""
-        verdict = np.where(
-            probability >= self.high, "fail", np.where(probability >= self.low, "unsure", "pass")
-        )
+        without_fail = np.where(probability >= self.low, "unsure", "pass")
+        verdict = np.where(probability >= self.high, "fail", without_fail)
         return np.where(np.isnan(probability), "invalid", verdict)
 
 
@@ -299,15 +295,13 @@ def thresholds_for(
     low = threshold
     if policy.max_review_rate is not None:
         if usual is None or guarantee is None:
-            raise InputError(
-                "a limit on reviews can only be set where the model is trained", place="max_review_rate"
-            )
+            problem = "a limit on reviews can only be set where the model is trained"
+            raise InputError(problem, place="max_review_rate")
         fixed = None if policy.max_false_positive_rate is None else high
         return limit_reviews(threshold, usual, policy.max_review_rate, guarantee.confidence, high=fixed)
     if policy.max_false_negative_rate is not None:
-        low = (
-            _guaranteed_rate(guarantee, "max_false_negative_rate", policy.max_false_negative_rate).cut or 0.0
-        )
+        level = _guaranteed_rate(guarantee, "max_false_negative_rate", policy.max_false_negative_rate)
+        low = level.cut or 0.0
     if low <= high:
         return DecisionThresholds(low, high)
     single = min(max(threshold, high), low)

@@ -207,10 +207,8 @@ def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version
     if refused:
         return CHALLENGER, refused
     if champion is None or not champion.has_files:
-        gone = (
-            f"the files of v{champion.version} are gone" if champion else "no champion was registered before"
-        )
-        return CHAMPION, gone
+        gone = f"the files of v{champion.version} are gone" if champion else ""
+        return CHAMPION, gone or "no champion was registered before"
     try:
         with champion.open_files() as directory:
             means.read(directory)
@@ -281,21 +279,18 @@ class CandidateLog:
 def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str) -> Compare:
     """Return a function of two tables, (candidate, champion), that compares their balanced accuracy.
 
-    On the rows that both have, by the columns `keys`, it returns an object whose ``difference`` is candidate
-    minus champion (negative: the candidate is worse) with a bootstrap interval (``observed, low, high,
-    confidence``), next to ``cases`` and ``measure`` in words; None if there are no such rows; or text that
-    names the missing label if all have the same one. Both tables have ``verdict``, the candidate's also
-    ``status`` (the label), each "fail" or not, and ``group``, whose rows are drawn together. `cases` are the
-    rows in words, such as "the same unseen pairs". The function raises IndexError if no draw has both labels.
+    It compares the rows that both have, by the columns `keys`, and returns None if there are no such rows, or
+    text that names the missing label if all have the same one. Both tables have ``verdict``, the candidate's
+    also ``status`` (the label), each "fail" or not, and ``group``, whose rows are drawn together. `cases` are
+    the rows in words, such as "the same unseen pairs". The function raises IndexError if no draw has both
+    labels.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | str | None:
         rows = candidate.merge(champion[[*keys, "verdict"]], on=list(keys), suffixes=("", "_champion"))
-        failed, mine, other = (
-            (rows[column] == "fail").to_numpy(bool) for column in ("status", "verdict", "verdict_champion")
-        )
         if rows.empty:
             return None
+        failed, mine, other = (rows[["status", "verdict", "verdict_champion"]] == "fail").to_numpy(bool).T
         if failed.all() or not failed.any():
             return f'none of {cases} is labelled "{"pass" if failed.all() else "fail"}"'
         difference = paired_difference(failed, mine, other, rows["group"].to_numpy(np.str_), how)
@@ -307,12 +302,10 @@ def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str)
 def compare_by_errors(keys: Sequence[str], how: BootstrapSettings, cases: str) -> Compare:
     """Return a function of two tables, (candidate, champion), that compares mean relative errors.
 
-    On the rows that both have, by the columns `keys`, it returns an object whose ``difference`` is the
-    champion's mean error minus the candidate's (negative: the candidate is worse) with a bootstrap interval
-    (``observed, low, high, confidence``), next to ``cases`` and ``measure`` in words; None if there are no
-    such rows. An error is the absolute value of predicted / measured - 1. Both tables have ``predicted``; the
-    candidate's also has ``measured`` and ``group``, whose rows are drawn together. `cases` are the rows in
-    words.
+    It compares the rows that both have, by the columns `keys`, and returns None if there are no such rows;
+    the difference is the champion's mean error minus the candidate's. An error is the absolute value of
+    predicted / measured - 1. Both tables have ``predicted``; the candidate's also has ``measured`` and
+    ``group``, whose rows are drawn together. `cases` are the rows in words.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | None:

@@ -305,12 +305,11 @@ def served_version(uri: str) -> Version | None:
     ``champion`` or the version number of the installed perfjudge. InputError if `uri` is another kind of
     address, or the registry cannot be read; ImportError as in `find_version`.
     """
-    addresses = {
-        address: version
-        for version in shipped_champions()
-        for address in (f"models:/{version.name}@{CHAMPION}", version.uri)
-    }
-    return find_version(uri) or addresses.get(uri)
+
+    def has_address(version: Version) -> bool:
+        return uri in {f"models:/{version.name}@{CHAMPION}", version.uri}
+
+    return find_version(uri) or next(filter(has_address, shipped_champions()), None)
 
 
 @cache
@@ -333,7 +332,6 @@ def shipped_champions() -> tuple[Version, ...]:
 
 @cache
 def _shipped_tags() -> dict[str, dict[str, str]]:
-    """Return the tags of the champions inside the installed wheel, by registered name."""
     index = SHIPPED / "champions.json"
     return json.loads(index.read_bytes()) if index.is_file() else {}
 
@@ -342,13 +340,10 @@ def _shipped_tags() -> dict[str, dict[str, str]]:
 def locate_model(name: Callable[[], str], uri: Address) -> Iterator[tuple[Path, Version]]:
     """Yield the directory of a model's files, and its version (see `resolve_address`), to read the model.
 
-    Files on a server are copied, and the copy is deleted when the ``with`` block ends. `uri` is
-    ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of ``name()``, or a
-    `Version`. Versions are looked up in the registry, then in the installed wheel. Raises InputError if the
-    model or its files do not exist or cannot be downloaded, the files have changed since registration, or the
-    registry does not answer; also in place of the exceptions of the block that an unreadable model or a
-    missing package causes (`FOREIGN`: ImportError, AttributeError, LookupError, TypeError, ValueError,
-    BadZipFile).
+    Files on a server are copied, and the copy is deleted when the ``with`` block ends. `name` and `uri` are
+    as in `resolve_address`. Raises InputError if the model or its files do not exist or cannot be downloaded,
+    the files have changed since registration, or the registry does not answer; also in place of the
+    exceptions of the block that an unreadable model or a missing package causes (`FOREIGN`).
     """
     try:
         model = resolve_address(name, uri)
@@ -393,10 +388,8 @@ def find_version(uri: str) -> Version | None:
         flow = import_mlflow()
         try:
             api = client()
-            if alias:
-                entry = api.get_model_version_by_alias(name, alias)
-            else:
-                entry = api.get_model_version(name, number)
+            by_alias = api.get_model_version_by_alias
+            entry = by_alias(name, alias) if alias else api.get_model_version(name, number)
             location = api.get_model_version_download_uri(name, entry.version)
         except flow.exceptions.MlflowException as exc:
             if exc.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):

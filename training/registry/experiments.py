@@ -61,12 +61,9 @@ def open_state(name: str, project: Path, tell: Callable[[str], object]) -> Itera
 
     `name` is ``workspace`` (the present files of `project`), a revision of git, an experiment of DVC or a
     registered version (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on
-    the progress. The state has ``name, commit`` (empty for the workspace), ``params`` (params.yaml by dotted
-    name), ``families`` (by name; each has ``data, champions, out_of_fold, figures``), ``root`` (the directory
-    with its files), ``notes``, and ``chosen``, the parameters of a registered version. If out-of-fold
-    predictions of a registered version are missing, OSError is raised; those missing in another state are
-    only named in ``notes``. InputError if the state does not exist, has nothing evaluated, or is a version
-    without files; ImportError if it needs DVC or MLflow, which is not installed.
+    the progress. If out-of-fold predictions of a registered version are missing, OSError is raised; those
+    missing in another state are only named in ``notes``. InputError if the state does not exist, has nothing
+    evaluated, or is a version without files; ImportError if it needs DVC or MLflow, which is not installed.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
@@ -137,9 +134,8 @@ def _list_missing(missing: Sequence[str], place: str) -> str:
 
 
 def _prediction_readers() -> dict[str, PredictionReaders]:
-    return {
-        family: source() for family in FAMILIES if (source := family_plugin(family).out_of_fold) is not None
-    }
+    sources = {family: family_plugin(family).out_of_fold for family in FAMILIES}
+    return {family: source() for family, source in sources.items() if source is not None}
 
 
 def _copy_path(files: Any, path: str, root: Path) -> bool:
@@ -199,14 +195,12 @@ def params_of(path: Path) -> dict[str, Any]:
 def _dotted_names(section: Mapping[str, Any], above: str) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in section.items():
-        flat |= (
-            _dotted_names(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
-        )
+        key = f"{above}{name}"
+        flat |= _dotted_names(value, f"{key}.") if isinstance(value, dict) else {key: value}
     return flat
 
 
 def _state_of_version(name: str, project: Path, root: Path) -> ProjectState:
-    """Return the state of a registered version from MLflow, with the parameters of its commit."""
     version = find_version(name)
     if version is None:
         raise InputError("no such version is registered", place=f'"{name}"')
@@ -286,26 +280,20 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
     ``entries`` of the same name, on their common cases, `after` minus `before`.
     """
     how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
-    common = [family for family in FAMILIES if family in before.families and family in after.families]
+    old, new = before.families, after.families
+    common = [family for family in FAMILIES if family in old and family in new]
     if not common:
         lists = (f"{state.name} has {', '.join(state.families)}" for state in (before, after))
         raise InputError(f"nothing can be compared: {'; '.join(lists)}")
-    families = tuple(
-        _compare_family(name, before.families[name], after.families[name], how) for name in common
-    )
+    families = tuple(_compare_family(name, old[name], new[name], how) for name in common)
     # without the parameters of families that are not compared
     left_out = {*FAMILIES} - {*common}
     params = changed_values(before.params, after.params)
+    kept = (change for change in params if change.name.partition(".")[0] not in left_out)
     chosen = changed_values(before.chosen, after.chosen) if before.chosen and after.chosen else ()
-    return ExperimentsDifference(
-        before.name,
-        after.name,
-        (before.commit, after.commit),
-        (*(change for change in params if change.name.partition(".")[0] not in left_out), *chosen),
-        families,
-        tuple(_comparison_notes(before, after, families)),
-        how,
-    )
+    names, commits = (before.name, after.name), (before.commit, after.commit)
+    notes = tuple(_comparison_notes(before, after, families))
+    return ExperimentsDifference(*names, commits, (*kept, *chosen), families, notes, how)
 
 
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
@@ -328,21 +316,14 @@ def _compare_family(
         for what, entry in after.champions.items()
         if what in before.champions
     ]
-    entries = [
-        replace(compare_entries(old[key], newer, how), flipped=()) for key, newer in new.items() if key in old
-    ]
+    paired = (compare_entries(old[key], newer, how) for key, newer in new.items() if key in old)
+    entries = tuple(replace(entry, flipped=()) for entry in paired)
     # a registered version has a single entry
     unpaired = sorted({*old} ^ {*new}) if min(len(old), len(new)) > 1 else []
+    only = tuple(f"{what}: {entry}" for what, entry in unpaired)
+    data = changed_values(before.data, after.data)
     figures = changed_values(before.figures, after.figures) if before.figures and after.figures else ()
-    return FamilyDifference(
-        family,
-        changed_values(before.data, after.data),
-        tuple(best),
-        tuple(entries),
-        tuple(f"{what}: {entry}" for what, entry in unpaired),
-        figures,
-        bool(old and new),
-    )
+    return FamilyDifference(family, data, tuple(best), entries, only, figures, bool(old and new))
 
 
 def _comparison_notes(
@@ -354,25 +335,18 @@ def _comparison_notes(
         if left_out:
             yield f"{', '.join(left_out)} cannot be compared: missing in {other.name}"
     if incomplete := [difference.family for difference in families if not difference.compared]:
-        yield (
-            f"{', '.join(incomplete)}: predictions of one state are missing; parameters, data and the"
-            " figures of summary.json are compared, without intervals and flipped verdicts"
-        )
+        compared = "parameters, data and the figures of summary.json are compared"
+        missing = f"{', '.join(incomplete)}: predictions of one state are missing"
+        yield f"{missing}; {compared}, without intervals and flipped verdicts"
     for best in [champion for difference in families for champion in difference.champions]:
         if best.only_before or best.only_after:
-            yield (
-                f"{best.what}: {best.common} cases are in both and are compared, {best.only_before} are only"
-                f" in the first, {best.only_after} only in the second"
-            )
+            only = f"{best.only_before} are only in the first, {best.only_after} only in the second"
+            yield f"{best.what}: {best.common} cases are in both and are compared, {only}"
         if best.relabelled:
-            yield (
-                f"{best.what}: {len(best.relabelled)} cases are labelled otherwise in the second; both are"
-                " scored by these labels"
-            )
+            changed = f"{len(best.relabelled)} cases are labelled otherwise in the second"
+            yield f"{best.what}: {changed}; both are scored by these labels"
         if best.common and best.other_folds is None:
             yield f"{best.what}: the folds of the cases are not known for one of the states"
         if best.other_folds:
-            yield (
-                f"{best.what}: {best.other_folds} of {best.common} cases are in another fold, and were judged"
-                " by models trained on other cases"
-            )
+            moved = f"{best.other_folds} of {best.common} cases are in another fold"
+            yield f"{best.what}: {moved}, and were judged by models trained on other cases"

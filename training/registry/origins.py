@@ -130,11 +130,9 @@ class Origin:
 def trace_version(name: str, version: str) -> Origin:
     """Return an object with the data, code, parameters, scores, role and promotion of a registered version.
 
-    The fields are ``data, code, params, metrics, role, promotion`` (None if it never was champion),
-    ``reason`` (of the challenger test) and others. `version` is a number as text, with or without "v". Raises
-    NoVersionError (an InputError) if it is not a number or does not exist, InputError if the registry does
-    not answer, ImportError without MLflow. If MLflow has no run of it (any more), the fields of the run are
-    empty.
+    `version` is a number as text, with or without "v". Raises NoVersionError (an InputError) if it is not a
+    number or does not exist, InputError if the registry does not answer, ImportError without MLflow. If
+    MLflow has no run of it (any more), the fields of the run are empty.
     """
     number = version.removeprefix("v")
     match = find_version(f"models:/{name}/{number}") if number.isdecimal() and "@" not in name else None

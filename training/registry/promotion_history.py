@@ -82,11 +82,8 @@ class ChampionRecord:
     @classmethod
     def from_version(cls, version: Version) -> ChampionRecord | None:
         """Return the latest promotion in the tags of a version; None if it was never champion."""
-        values = {
-            name.removeprefix(CROWNED): value
-            for name, value in version.tags.items()
-            if name.startswith(CROWNED)
-        }
+        tags = version.tags.items()
+        values = {name.removeprefix(CROWNED): value for name, value in tags if name.startswith(CROWNED)}
         return cls(version.version, **values) if values.keys() == {"way", "reason", "by", "at"} else None  # type: ignore[arg-type]
 
 
@@ -177,9 +174,8 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
             description=f"{tags['model']}: {tags['reason']}",
         )
         if alias == CHAMPION:
-            _make_champion(
-                store, name, ChampionRecord(str(version.version), "challenger test", tags["reason"])
-            )
+            record = ChampionRecord(str(version.version), "challenger test", tags["reason"])
+            _make_champion(store, name, record)
         else:
             _make_challenger(store, name, version.version, {"reason": tags["reason"]})
         _sync_tags(store, name)
@@ -263,18 +259,16 @@ def _sync_tags(store: Any, name: str) -> None:
         _store_record(store, name, moves[-1])
     former_champions = {bearer.version for bearer in moves}
     for version in store.search_model_versions(f"name = '{name}'"):
-        alias = next(
-            (bearer for bearer in (CHAMPION, CHALLENGER) if aliases.get(bearer) == str(version.version)), ""
-        )
+        number = str(version.version)
+        alias = next((bearer for bearer in (CHAMPION, CHALLENGER) if aliases.get(bearer) == number), "")
         last = version.tags.get(ROLE_TAG, "").removeprefix("former ")
-        former = CHAMPION if str(version.version) in former_champions else last if last == CHALLENGER else ""
+        former = CHAMPION if number in former_champions else last if last == CHALLENGER else ""
         role = alias or (f"former {former}" if former else version.tags.get(ROLE_TAG, ""))
         if role and role != version.tags.get(ROLE_TAG):
             _write_role(store, version, role, aliases.get(role.removeprefix("former "), ""))
 
 
 def _write_role(store: Any, entry: Any, role: str, bearer: str) -> None:
-    """Write the role of a version to its tags, and to the tags and the description of its run."""
     store.set_model_version_tag(entry.name, entry.version, ROLE_TAG, role)
     shown = f"[{entry.name} v{{0}}](#/models/{entry.name}/versions/{{0}})"
     if role.startswith("former "):

@@ -256,8 +256,8 @@ def headline_scores(entry: dict[str, Any]) -> dict[str, Any]:
 
     It is None if both are None.
     """
-    scores = {name: spread for name, spread in entry.items() if isinstance(spread, dict)}
     return {
         name: spread["mean"] if spread.get("pooled") is None else spread["pooled"]
-        for name, spread in scores.items()
+        for name, spread in entry.items()
+        if isinstance(spread, dict)
     }

@@ -21,10 +21,9 @@ from data.tables.files import read_json, replacing, write_json
 from training.plugins import family_plugin
 
 _SHARED = Path(__file__).with_name("trusted_types.txt").read_text("utf-8").split()
+_OF_FAMILIES = {type_name for family in FAMILIES for type_name in family_plugin(family).trusted}
 #: The types that a stored model may contain: the shared ones, and those of the families.
-TRUSTED_TYPES = tuple(
-    sorted({*_SHARED, *(type_name for family in FAMILIES for type_name in family_plugin(family).trusted)})
-)
+TRUSTED_TYPES = tuple(sorted({*_SHARED, *_OF_FAMILIES}))
 
 
 _PARTS = 10
@@ -71,8 +70,7 @@ def deciles_of_features(names: Sequence[str], values: NDArray[np.float64]) -> di
 def smooth_counts(counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
     """Return `counts`, shape (..., n_bins), plus 0.5 each, as shares that add up to 1 in the last axis."""
     raised = counts + 0.5
-    shares: NDArray[np.float64] = raised / raised.sum(axis=-1, keepdims=True)
-    return shares
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True), np.float64)
 
 
 def _decile_edges(finite: NDArray[np.float64]) -> NDArray[np.float64]:

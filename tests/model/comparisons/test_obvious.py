@@ -27,7 +27,7 @@ def model(request):
 
 
 def violations(model, seed):
-    return [*map(str, find_violations(model.predict_uncleaned, model.card.threshold, build_checks(seed)))]
+    return [*find_violations(model.predict_uncleaned, model.card.threshold, build_checks(seed))]
 
 
 @pytest.mark.parametrize("seed", [1, 20261121])
