@@ -266,8 +266,8 @@ def count_false_positives(
         measured, generator = enough[place], np.random.default_rng((seed, place, repetition))
         order = generator.permutation(len(measured.machines))
         first = order < len(order) // 2
-        halves, draw = (measured.select_rows(side) for side in (first, ~first)), generator.integers(2**31)
-        scores = exchange_performances(*halves, params.n_bootstrap, int(draw))
+        a, b, draw = measured.select_rows(first), measured.select_rows(~first), generator.integers(2**31)
+        scores = exchange_performances(a, b, params.n_bootstrap, int(draw))
         alarms += bool((adjusted_p_values(scores.b - scores.a) <= params.significance).any())
     return FalsePositives(len(positions), len(positions) * HALVINGS, alarms)
 
