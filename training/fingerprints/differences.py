@@ -99,16 +99,12 @@ def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> 
     named = columns_by_category(columns)
     changes = (shares_of(scores.b) - shares_of(scores.a)) @ sums_of(named.values(), len(columns))
     stressors, kinds = pd.Index(columns, name="stressor"), pd.Index(list(named), name="category")
+    features = _test_changes(stressors, scores.b - scores.a, a.features, b.features, least)
+    categories = _test_changes(kinds, changes, a.categories, b.categories, least)
+    stop, reasons = stops_at(a, b, params.tolerance), tuple(_unreliable_reasons(a, b, scores, params))
+    exchanged = scores.paired, scores.units
     return ProfileDifference(
-        a.application,
-        b.application,
-        scores.paired,
-        scores.units,
-        _test_changes(stressors, scores.b - scores.a, a.features, b.features, least),
-        _test_changes(kinds, changes, a.categories, b.categories, least),
-        stops_at(a, b, params.tolerance),
-        params.tolerance,
-        tuple(_unreliable_reasons(a, b, scores, params)),
+        a.application, b.application, *exchanged, features, categories, stop, params.tolerance, reasons
     )
 
 
