@@ -79,9 +79,8 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
     names = Axis("stressor", [str(name) for name in pearson.index])
     heat = Heat(pearson.to_numpy(float), "Pearson's r (\N{MINUS SIGN}1 to 1)", 0, 1, shows_values=few)
     size = (4.6, 4.0) if few else (8.4, 7.4)
-    return draw_chart(
-        Words(name, title, shows, note), [Panel([heat], names, names, square=True)], size, narrows=False
-    )
+    panel = Panel([heat], names, names, square=True)
+    return draw_chart(Words(name, title, shows, note), [panel], size, narrows=False)
 
 
 def _cluster_order(pearson: Floats) -> NDArray[np.int64]:

@@ -152,10 +152,8 @@ def profile_differences(page_data: ProfiledPage, params: Profiling) -> list[Diff
     The profiles are learned again; with the `params` of the pipeline they are identical to its profiles.
     """
     chosen, seed = compared_pairs(page_data), page_data.metrics.seed
-    learned = {
-        name: infer_profile(page_data.table.measurements_of(name), params, seed)
-        for name in sorted({name for pair in chosen for name in pair})
-    }
+    names = sorted({name for pair in chosen for name in pair})
+    learned = {name: infer_profile(page_data.table.measurements_of(name), params, seed) for name in names}
     differences = [profile_difference(learned[a], learned[b], params, seed) for a, b in chosen]
     return [
         DifferenceBars(f"difference-{place}", difference, CHANGES.get((difference.a, difference.b), ""))

@@ -99,16 +99,12 @@ def profile_difference(a: Profile, b: Profile, params: Profiling, seed: int) -> 
     named = columns_by_category(columns)
     changes = (shares_of(scores.b) - shares_of(scores.a)) @ sums_of(named.values(), len(columns))
     stressors, kinds = pd.Index(columns, name="stressor"), pd.Index(list(named), name="category")
+    features = _test_changes(stressors, scores.b - scores.a, a.features, b.features, least)
+    categories = _test_changes(kinds, changes, a.categories, b.categories, least)
+    stop, reasons = stops_at(a, b, params.tolerance), tuple(_unreliable_reasons(a, b, scores, params))
+    exchanged = scores.paired, scores.units
     return ProfileDifference(
-        a.application,
-        b.application,
-        scores.paired,
-        scores.units,
-        _test_changes(stressors, scores.b - scores.a, a.features, b.features, least),
-        _test_changes(kinds, changes, a.categories, b.categories, least),
-        stops_at(a, b, params.tolerance),
-        params.tolerance,
-        tuple(_unreliable_reasons(a, b, scores, params)),
+        a.application, b.application, *exchanged, features, categories, stop, params.tolerance, reasons
     )
 
 
@@ -266,8 +262,8 @@ def count_false_positives(
         measured, generator = enough[place], np.random.default_rng((seed, place, repetition))
         order = generator.permutation(len(measured.machines))
         first = order < len(order) // 2
-        one, other = (measured.select_rows(side) for side in (first, ~first))
-        scores = exchange_performances(one, other, params.n_bootstrap, int(generator.integers(2**31)))
+        a, b, draw = measured.select_rows(first), measured.select_rows(~first), generator.integers(2**31)
+        scores = exchange_performances(a, b, params.n_bootstrap, int(draw))
         alarms += bool((adjusted_p_values(scores.b - scores.a) <= params.significance).any())
     return FalsePositives(len(positions), len(positions) * HALVINGS, alarms)
 

@@ -30,8 +30,8 @@ RUN = ["machine", "timestamp", "repetition"]
 FINGERPRINT = "stressng"
 #: The stressor whose name the scripts of the paper read as a missing value.
 UNNAMED = "null"
-#: The paper's names for the programs that drive an application.
-APPLICATIONS = (("mysqlslap-mariadb", "mariadb"), ("mysqlslap", "mariadb"), ("redisbench", "redis"))
+#: The paper's names, by the programs that drive an application.
+APPLICATIONS = {r"^mysqlslap(-mariadb)?": "mariadb", r"^redisbench": "redis", r"^stream\Z": "stream-nadds"}
 #: Metric by benchmark, where higher is better; all others are running times.
 #: miniaero: the slowest machine of all other benchmarks (issdm-41) has the smallest value, 37 instead of 350.
 #: fio: 4 KiB blocks have larger values than 4 MiB blocks, so the unit is operations, not bytes.
@@ -126,12 +126,8 @@ def application_name(benchmark: str, test: str) -> str:
 
     It has the benchmark, perhaps renamed, and, unless equal, the test in lower case with hyphens.
     """
-    for prefix, name in APPLICATIONS:
-        if benchmark.startswith(prefix):
-            benchmark = name + benchmark.removeprefix(prefix)
-            break
-    if benchmark == "stream":
-        benchmark = "stream-nadds"
+    for pattern, name in APPLICATIONS.items():
+        benchmark = re.sub(pattern, name, benchmark)
     return benchmark if test == benchmark else f"{benchmark}-{test.lower().replace('_', '-')}"
 
 
@@ -139,5 +135,4 @@ def _read_cores(path: Path) -> dict[str, int]:
     """Return the known numbers of cores of all processors by the first label of the machine's name."""
     table = _read_columns(path, {"machine": "str", "cores": "str", "num_cpus": "str"})
     cores = pd.to_numeric(table["cores"], errors="coerce") * pd.to_numeric(table["num_cpus"], errors="coerce")
-    by_label = cores.set_axis(table["machine"].str.split(".").str[0]).dropna().astype("int64")
-    return {str(label): int(count) for label, count in by_label.items()}
+    return cores.set_axis(table["machine"].str.split(".").str[0]).dropna().astype("int64").to_dict()

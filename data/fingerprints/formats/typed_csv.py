@@ -79,11 +79,9 @@ def read_machines(path: Path) -> FingerprintTables:
     if not stressors:
         raise InputError("has no column that is a stressor of stress-ng", file=path, line=1)
     measures = {column: parse_measure(column) for column in measured if column not in stressors}
-    return FingerprintTables.from_rows(
-        _value_rows(keyed, stressors, ["stressor", "threads"], "bogo_ops_per_second"),
-        _value_rows(keyed, measures, list(ValueColumn._fields), "value"),
-        _host_rows(table, whole, path),
-    )
+    rates = _value_rows(keyed, stressors, ["stressor", "threads"], "bogo_ops_per_second")
+    values = _value_rows(keyed, measures, list(ValueColumn._fields), "value")
+    return FingerprintTables.from_rows(rates, values, _host_rows(table, whole, path))
 
 
 def parse_stressor(column: str) -> tuple[str, int] | None:
