@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from data.errors import InputError
+from data.errors import InputError, shorten
 from data.tables.problems import unknown_message
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 #: Text of perf in place of a missing count.
 UNCOUNTED = ("<not counted>", "<not supported>")
@@ -138,7 +142,7 @@ AS_WHOLE = BeforeValidator(
     lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
 )
 _UNKNOWN = "unknown_key"
-#: Maximum number of characters of a key or a value in a message.
+#: Maximum number of characters of a key that is compared with the known ones.
 _QUOTED = 100
 
 
@@ -173,27 +177,109 @@ class Section(_Known):
     model_config = ConfigDict(frozen=True)
 
 
+#: Keys that are written without quotes in a path.
+_PLAIN = re.compile(r"[\w-]+")
+#: Beginnings of pydantic's names for the types of a value that may have one of several types.
+_TYPES = ("constrained-", "list[", "literal[")
+#: The expected value by pydantic's type of an error; `_PROBLEMS` has problems instead.
+_EXPECTED = (
+    dict.fromkeys(("model_type", "dict_type", "dataclass_type"), "an object")
+    | dict.fromkeys(("list_type", "tuple_type"), "a list")
+    | dict.fromkeys(("float_type", "float_parsing"), "a number")
+    | dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number")
+    | dict.fromkeys(("bool_type", "bool_parsing"), "true or false")
+    | {
+        "string_type": "a string",
+        "string_pattern_mismatch": "a string that matches {pattern}",
+        "literal_error": "{expected}",
+        "finite_number": "a finite number",
+        "greater_than": "a number above {gt:.15g}",
+        "greater_than_equal": "a number of at least {ge:.15g}",
+        "less_than": "a number below {lt:.15g}",
+        "less_than_equal": "a number of at most {le:.15g}",
+    }
+)
+_PROBLEMS = {
+    "too_short": "is empty; expected at least one",
+    "too_long": "has more than {max_length} entries",
+    "string_too_short": "is empty",
+    "string_too_long": "has more than {max_length} characters",
+    "string_unicode": "holds half a surrogate pair",
+}
+
+
 def validation_message(exc: ValidationError, whole: str = "the file") -> str:
-    """Return the first problem of a pydantic error in one line: key with its path, value, expectation.
+    """Return the first problem of a pydantic error in one line: the key with its path, value, expectation.
 
     `whole` is the name of the whole document, for problems without a key.
     """
-    first = exc.errors(include_url=False)[0]
-    # parts that name one of several allowed types are left out
-    parts = (str(part)[:_QUOTED] for part in first["loc"])
-    place = ".".join(part for part in parts if not part.startswith(("constrained-", "list[")))
-    problem = first["msg"].removeprefix("Value error, ")
-    if first["type"] == _UNKNOWN:
-        return f"{place} {problem}"
-    # do not quote the value if a key is missing or the whole document is wrong
-    value = f"={_shorten_value(first['input'])}" if place and first["type"] != "missing" else ""
-    return f"{place or whole}{value}: {problem}"
+    return error_message(first_error(exc), whole)
 
 
-def _shorten_value(value: object) -> str:
-    if isinstance(value, list | dict) and value:
-        return "a list" if isinstance(value, list) else "an object"
-    return repr(value[:_QUOTED] if isinstance(value, str) else value)[: _QUOTED + 10]
+def first_error(exc: ValidationError) -> ErrorDetails:
+    """Return the first error; of a value that may have several types, that of the type that fits best."""
+    errors = exc.errors(include_url=False)
+    loc = errors[0]["loc"]
+    depth = next((at for at, step in enumerate(loc) if str(step).startswith(_TYPES)), len(loc))
+    by_type: dict[tuple[int | str, ...], ErrorDetails] = {}
+    for error in errors:
+        if error["loc"][:depth] == loc[:depth]:
+            by_type.setdefault(error["loc"][depth : depth + 1], error)
+
+    def fitting_part(error: ErrorDetails) -> tuple[list[int], bool]:
+        inside = error["loc"][depth + 1 :]
+        return [step if isinstance(step, int) else 0 for step in inside], not error["type"].endswith("_type")
+
+    return max(by_type.values(), key=fitting_part)
+
+
+def error_message(error: ErrorDetails, whole: str, place: str = "", expected: str | None = None) -> str:
+    """Return an error of pydantic in one line, such as ``runs[0].count="x" is not a number``.
+
+    `place` is the path of the validated part in its document; `whole` is the name of the document, for
+    problems without a path. `expected` replaces the usual words for the expected value.
+    """
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    steps = [step for step in error["loc"] if not str(step).startswith(_TYPES)]
+    if kind == "missing":
+        return f"{json_path(steps[:-1], place)} lacks {steps[-1]}".lstrip()
+    path = json_path(steps, place) or whole
+    if kind == _UNKNOWN:
+        return f"{path} {error['msg']}"
+    named = f"{path}={quote_value(value)}"
+    if steps[-1:] == ["[key]"]:
+        path = named = f"{json_path(steps[:-2], place)}: the key {quote_value(value)}"
+    # an integer that is too large for a float
+    if kind == "float_type" and type(value) is int:
+        kind = "finite_number"
+    if kind in _PROBLEMS:
+        return f"{path} {_PROBLEMS[kind].format(**context)}"
+    expected = expected or _EXPECTED.get(kind, "").format(**context).replace("'", '"')
+    if expected:
+        return f"{named} is not {expected}"
+    problem = error["msg"].removeprefix("Value error, ")
+    subject = path if isinstance(value, list | dict) else named
+    return f"{subject} {problem}" if problem.startswith("is ") else f"{subject}: {problem}"
+
+
+def json_path(steps: Iterable[int | str], place: str = "") -> str:
+    """Return the path of a value in JSON, such as ``runs[0].counts["a.b"]``, inside `place`."""
+    parts = (
+        f".{step[:_QUOTED_TEXT]}"
+        if isinstance(step, str) and _PLAIN.fullmatch(step)
+        else f"[{quote_value(step)}]"
+        for step in steps
+    )
+    return f"{place}{''.join(parts)}".removeprefix(".")
+
+
+def quote_value(value: object) -> str:
+    """Return a value as JSON for a message: shortened, and of lists and objects only the kind."""
+    if isinstance(value, list | tuple | dict):
+        return "{...}" if isinstance(value, dict) else "[...]"
+    if isinstance(value, int) and abs(value) >= 1 << _QUOTED_TEXT:
+        return "a huge number"
+    return shorten(json.dumps(value, default=str), _QUOTED_TEXT)
 
 
 _DAYS = (

@@ -18,8 +18,9 @@ from pydantic import Field, PlainValidator
 
 from data.comparisons.params import Measure
 from data.comparisons.posted import named_sides
-from data.comparisons.request import EXAMPLE, JudgeRequest, RequestPart, read_request
+from data.comparisons.request import EXAMPLE, JudgeRequest, read_request
 from data.errors import InputError, MalformedError, ModelError, RepeatedError, escape_invisible
+from data.tables.documents import JsonSection
 from data.tables.problems import Problems
 from data.tables.xml_stream import Document, WholeDocument
 from serving.comparisons import MODEL, render
@@ -210,7 +211,7 @@ _Base64 = Annotated[
 ]
 
 
-class ResultFile(RequestPart):
+class ResultFile(JsonSection):
     """A file of results, in any format of ``perfjudge compare``."""
 
     name: Annotated[str, PlainValidator(_decode_name, json_schema_input_type=_Name)] = Field(
@@ -224,7 +225,7 @@ class ResultFile(RequestPart):
 _Files = Annotated[list[ResultFile], Field(max_length=MOST_FILES)]
 
 
-class UploadedResults(RequestPart):
+class UploadedResults(JsonSection):
     """Files of results of two sides, and how to compare them."""
 
     model_config = example_config("serving.comparisons.compare")

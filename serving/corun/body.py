@@ -213,7 +213,7 @@ def _task_rows(request: StaticRequest, static: Static, notes: list[str]) -> Iter
 
     Synonyms of events are renamed. Notes are added on runs and events that are not used, and on runs that
     replace those of the model. Runs of tasks without a co-run describe a machine that the model does not
-    know; on others they would only move the quantiles of its solo times.
+    know; on others they have no effect.
     """
     events, known_tasks = static.known_tasks.counted_events, static.known_tasks.tasks_by_machine
     used = {name for corun in request.coruns for name in (corun.task, *corun.corunners)}

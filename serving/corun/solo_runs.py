@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ from data.corun.tables import CorunTables
 from data.tables.documents import MAX_COUNT
 from data.tables.problems import Problems, shorten_names
 from data.tables.specs import Rule
+from features.corun.rates import Floats, Solo
 from serving.corun.model import Static, load_static
 from serving.corun.schemas import LONGEST, SHORTEST
 from training.corun.stored import KnownTasks
@@ -57,13 +59,39 @@ def load_with_solo_runs(uri: Address, directory: Path | None) -> Static:
     return add_solo_runs(static, replace(others, tasks=tasks), str(directory))
 
 
+@dataclass(frozen=True)
+class _ExtendedTasks(KnownTasks):
+    """The tasks of a model with added solo runs, which do not change what is usual on its machines.
+
+    So the prediction for a co-run does not depend on added solo runs of other tasks.
+    """
+
+    trained: KnownTasks
+
+    @cached_property
+    def solo_medians(self) -> Solo:
+        """Medians of all solo runs; machines of the model keep the quantiles of their solo times."""
+        solo = super().solo_medians
+        solo.fixed_cost.update(self.trained.solo_medians.fixed_cost)
+        return solo
+
+    def usual_features(self, machine: str, n_corunners: int, columns: tuple[str, ...]) -> Floats:
+        """Return the medians of features over a machine's tasks, on machines of the model over its own."""
+        if machine in self.trained.tasks_by_machine:
+            return self.trained.usual_features(machine, n_corunners, columns)
+        return super().usual_features(machine, n_corunners, columns)
+
+
 def add_solo_runs(static: Static, others: CorunTables, source: str) -> Static:
     """Return a copy of `static` with the solo runs of `others`, as by `KnownTasks.with_others`.
+
+    What is usual on the machines of the model, such as quantiles of solo times, does not change.
 
     The columns of counts in `others` must be events of the model. A note, which starts with `source`, names
     events that were counted in no run of a task on a machine.
     """
-    known_tasks = static.known_tasks.with_others(others)
+    joined = static.known_tasks.with_others(others)
+    known_tasks = _ExtendedTasks(joined.tasks, joined.hosts, static.known_tasks)
     runs = pd.MultiIndex.from_frame(others.tasks[["machine", "task"]]).unique()
     lacking = known_tasks.solo_medians.rates.loc[runs].isna()
     events = lacking.columns[lacking.any()].tolist()

@@ -56,7 +56,7 @@ def show(
 def retrain(
     stages: Annotated[
         list[str] | None,
-        typer.Argument(metavar="STAGE", help="Stages such as evaluate@comparisons. Default: all."),
+        typer.Argument(metavar="STAGE", help="Stages (evaluate@comparisons) or families. Default: all."),
     ] = None,
     dry_run: Annotated[
         bool,

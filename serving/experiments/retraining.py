@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
+from data.families import FAMILIES
 from data.stage import BAD_INPUT, DURATIONS
+from data.tables.problems import unknown_message
 from serving.reports.charts import with_noun
 
 LOCK = Path("dvc.lock")
@@ -48,14 +50,33 @@ def _plan_lines(stages: Sequence[PlannedStage], seconds: float, files: Sequence[
     yield "promote and champions also write to MLflow; git's index and params.yaml stay as they are"
 
 
-def _plan_stages(root: Path, targets: Sequence[str]) -> list[PlannedStage]:
-    """Return the stages that ``dvc repro`` would run in their order, also those that `targets` need."""
+def _stage_outputs(root: Path) -> dict[str, list[str]]:
+    """Return the paths that each stage of the project writes, by the stage's name."""
+    from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
+    try:
+        with Repo(str(root)) as repo:
+            return {stage.addressing: [str(out) for out in stage.outs] for stage in repo.index.stages}
+    except DvcException as exc:
+        raise InputError(str(exc), place="dvc") from exc
+
+
+def requested_stages(targets: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the stages of `targets`: stages, families, stages of all families, or outputs."""
+    for target in targets:
+        stages = [name for name, files in outputs.items() if target in {name, *name.split("@"), *files}]
+        if not stages:
+            raise InputError(f'stage "{target}" {unknown_message(target, [*outputs, *FAMILIES])}')
+        yield from stages
+
+
+def _plan_stages(
+    root: Path, targets: Sequence[str], outputs: Mapping[str, Sequence[str]]
+) -> list[PlannedStage]:
+    """Return the stages that ``dvc repro`` would run in their order, also those that `targets` need."""
     earlier = ["--with-deps"] if targets else []
     status: Mapping[str, Any] = json.loads(_dvc_output(root, "status", "--json", *earlier, *targets))
-    with Repo(str(root)) as repo:
-        outputs = {stage.addressing: [str(out) for out in stage.outs] for stage in repo.index.stages}
     stages = []
     for name in _RUN.findall(_dvc_output(root, "repro", "--dry", "--force-downstream", *targets)):
         recorded = root / DURATIONS / name
@@ -92,12 +113,14 @@ def _dvc_output(root: Path, *command: str) -> str:
 def retrain(root: Path, targets: Sequence[str], *, dry_run: bool, as_json: bool) -> int:
     """Print the plan as text or JSON; unless `dry_run`, then run ``dvc repro`` of the stages `targets`.
 
-    Stages that `targets` need are included; `targets` empty: all stages of the project `root`. JSON has
-    ``stages`` (``name, changes, seconds, files`` of each), and in all ``seconds`` and ``files``. Returns 0,
-    or 2 if a stage failed. InputError if DVC cannot read the project, or does not know a stage;
-    ModuleNotFoundError without DVC.
+    A target is a stage, or a family or an output, which stand for their stages. Stages that `targets` need
+    are included; `targets` empty: all stages of the project `root`. JSON has ``stages`` (``name, changes,
+    seconds, files`` of each), and in all ``seconds`` and ``files``. Returns 0, or 2 if a stage failed.
+    InputError if DVC cannot read the project, or a target is unknown; ModuleNotFoundError without DVC.
     """
-    stages = _plan_stages(root, targets)
+    outputs = _stage_outputs(root)
+    targets = [*requested_stages(targets, outputs)]
+    stages = _plan_stages(root, targets, outputs)
     seconds = sum(stage.seconds or 0.0 for stage in stages)
     files = sorted({str(LOCK), *(file for stage in stages for file in stage.files)})
     if as_json:

@@ -198,12 +198,16 @@ def require_token(tokens: Tokens | None, method: str, path: str, authorization: 
     """
     if tokens is None or path in OPEN:
         return None
-    presented = _presented_token(authorization, basic=method in _BROWSED)
+    browsed = method in _BROWSED
+    presented = _presented_token(authorization, basic=browsed)
     token = None if presented is None else tokens.find_token(presented)
     if token is None:
         problem, challenge = "this needs a token: Authorization: Bearer TOKEN", f"Bearer {_REALM}"
-        if authorization:
+        if presented is not None:
             problem, challenge = "the token is not known", f'{challenge}, error="invalid_token"'
+        elif authorization:
+            also = ", or Basic with the token as password" if browsed else ""
+            problem = f"{method} does not take this Authorization; expected Bearer TOKEN{also}"
         if method in {"GET", "HEAD"}:
             # browsers then prompt for a name and a password, the token; Chromium uses only the first scheme
             challenge = f'Basic {_REALM}, charset="UTF-8", {challenge}'

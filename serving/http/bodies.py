@@ -203,7 +203,8 @@ def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
     try:
         return kind.model_validate(parse_json(body))
     except ValidationError as exc:
-        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, validation_message(exc, "the body")) from exc
+        problem = InputError(validation_message(exc, "the request"), file=NAME)
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(problem)) from exc
 
 
 def parse_json(body: bytes) -> Any:
@@ -214,6 +215,8 @@ def parse_json(body: bytes) -> Any:
     than 1,000,000 lists, objects and keys (``[``, ``{`` and ``:``, also those within strings).
     """
     limit_json_parts(body)
+    if not body.strip():
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is empty; expected JSON")
     try:
         content = json_content(body.decode("utf-8-sig"))
         if b"\\ud" in body.lower():

@@ -14,9 +14,10 @@ from time import monotonic
 from typing import Any
 
 from data.errors import InputError
+from data.families import FAMILIES
 from data.tables.files import write_json
 from serving.models import ModelRef
-from serving.plugins import Loader, Registered, all_endpoints
+from serving.plugins import Loader, Registered, all_endpoints, family_plugin
 from training.registry.champions import CHAMPION, Version, follows_alias, resolve_address, served_version
 
 LOG = logging.getLogger("perfjudge")
@@ -203,10 +204,18 @@ class HotReloadingModel:
         return current
 
     def _read_version(self, version: Version, *, whole: bool) -> AnsweringModel:
-        """Read a version; unless `whole`, only its card, if the loader can."""
-        if not whole and self.loader.card is not None:
-            return AnsweringModel(version, self.loader.card(version), None)
-        model = self.loader.load_and_test(version, self.params)
+        """Read a version; unless `whole`, only its card, if the loader can.
+
+        InputError if that fails; it names the kind of a model that another loader can read.
+        """
+        try:
+            if not whole and self.loader.card is not None:
+                return AnsweringModel(version, self.loader.card(version), None)
+            model = self.loader.load_and_test(version, self.params)
+        except InputError as exc:
+            if problem := _kind_problem(version, self.loader):
+                raise InputError(problem, file=version.uri) from exc
+            raise
         if self.version_file is not None and version.version:
             with suppress(OSError):
                 write_json(self.version_file, asdict(version))
@@ -235,6 +244,23 @@ class HotReloadingModel:
         if self._failure is not None:
             self._failure = None
             LOG.warning("%s: all is well again, %s answers", self.loader.name(), version.uri)
+
+
+def _kind_problem(version: Version, loader: Loader) -> str | None:
+    """Return that a version is of another kind of model than those of `loader`; None if no kind is known."""
+    kinds = {
+        f"{family} ({endpoint.loader.name()})": endpoint.loader
+        for family in FAMILIES
+        for endpoint in family_plugin(family).endpoints()
+        if endpoint.loader
+    }
+    expected = next((kind for kind, other in kinds.items() if other is loader), loader.name())
+    for kind, other in kinds.items():
+        if other is not loader:
+            with suppress(InputError):
+                (other.card or other.load)(version)
+                return f"is a model of {kind}; expected one of {expected}"
+    return None
 
 
 def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[str, HotReloadingModel]:

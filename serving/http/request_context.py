@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
+from starlette.routing import Match
 
 from serving.http.bodies import Answered
 from serving.models import ModelRef
@@ -90,8 +91,17 @@ def record_answer(
 
 
 def route_of(scope: Mapping[str, Any]) -> str:
-    """Return the path template of the matched route in an ASGI scope, without user data; else ``unknown``."""
-    return getattr(scope.get("route"), "path", None) or UNKNOWN
+    """Return the path template of the route for an ASGI scope, without user data; ``unknown`` without one.
+
+    The route is that which answered, else the first one that has the path, also of a request that was refused
+    before.
+    """
+    route = scope.get("route")
+    if route is None and "app" in scope:
+        # FastAPI records only its own routes, and Starlette's, such as /openapi.json, not
+        matching = (route for route in scope["app"].routes if route.matches(scope)[0] is not Match.NONE)
+        route = next(matching, None)
+    return getattr(route, "path", None) or UNKNOWN
 
 
 Level = Literal["debug", "info", "warning", "error"]

@@ -366,6 +366,10 @@ class DrainingServer(Server):
         self._publish_load()
 
 
+#: Added to the number of a second signal, which ends a server at once: its exit code, as a shell reports it.
+SIGNALLED = 128
+
+
 class SingleProcessServer(DrainingServer):
     """The only process of a server."""
 
@@ -373,7 +377,6 @@ class SingleProcessServer(DrainingServer):
         super().__init__(config)
         self.listening = listening
         self.announce = announce
-        self.ending_signal: int | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Announce the address once the server listens and handles signals."""
@@ -383,11 +386,10 @@ class SingleProcessServer(DrainingServer):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Shut down gracefully on the first signal, and at once on the second."""
         if self.should_exit:
-            signal.signal(sig, signal.SIG_DFL)
-            signal.raise_signal(sig)
+            os._exit(SIGNALLED + sig)
         stop_handshakes(self.listening)
-        # uvicorn would raise the signal again before the caller of `run` can remove its directories
-        self.should_exit, self.ending_signal = True, sig
+        # uvicorn would raise the signal again after the shutdown
+        self.should_exit = True
 
 
 LOG = logging.getLogger("perfjudge")
@@ -455,7 +457,8 @@ class Workers(Multiprocess):
         for worker in self.processes:
             while worker.exitcode is None:
                 worker.process.join(0.1)
-                if {signal.SIGINT, signal.SIGTERM}.intersection(self.signal_queue):
+                if second_signals := {signal.SIGINT, signal.SIGTERM}.intersection(self.signal_queue):
+                    self.exit_code = SIGNALLED + max(second_signals)
                     for other_worker in self.processes:
                         other_worker.process.kill()
 
@@ -487,12 +490,12 @@ BACKLOG = 2048
 def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
     """Serve HTTP until SIGTERM or Ctrl-C; a second signal ends it at once.
 
-    With several `workers`, the exit code is returned: 0, or 3 if one cannot start. With one, the signal is
-    raised again after the shutdown: SIGTERM ends the process, Ctrl-C raises KeyboardInterrupt. `port` 0 is
-    any free port; the address is printed. With `shadow`, challengers judge the same requests in a separate
-    process. InputError if an option names a missing model, a model that is loaded at the start has no usable
-    version, the address cannot be used or is reachable from other machines without tokens, or the token file
-    or another option is invalid.
+    Returns 0 after SIGTERM or Ctrl-C, with several `workers` 128 and the number of a second signal, or 3 if a
+    worker cannot start. A single process ends with that code at the second signal. `port` 0 is any free port;
+    the address is printed. With `shadow`, challengers judge the same requests in a separate process.
+    InputError if an option names a missing model, a model that is loaded at the start has no usable version,
+    the address cannot be used or is reachable from other machines without tokens, or the token file or
+    another option is invalid.
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
@@ -525,8 +528,6 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
             _uvicorn_config(settings, create_app(models, settings)), listening, announce
         )
         server.run(sockets=[listening])
-    if server.ending_signal is not None:
-        signal.raise_signal(server.ending_signal)
     return 0
 
 

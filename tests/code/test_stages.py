@@ -14,6 +14,7 @@ from data import stage as stage_module
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.tables.problems import skipped_summary
+from serving.experiments.retraining import requested_stages
 from tests.code.stages import run
 from tests.data.corun.rows import beside, solo
 from tests.data.corun.rows import small as coruns
@@ -250,3 +251,43 @@ def test_a_stage_of_dvc_records_its_duration(tmp_path, monkeypatch, demo_of):
     stage_module.run_stage("demo", lambda family: lambda: families.append(family))
     assert families == ["corun"]
     assert 0 <= float((tmp_path / stage_module.DURATIONS / "demo@corun").read_text()) < 60
+
+
+OUTPUTS = {
+    "promote@corun": [],
+    "tune@corun": ["models/tuned/corun"],
+    "tune@comparisons": ["models/tuned/comparisons"],
+    "plots": ["reports/plots"],
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "stages"),
+    [
+        ("tune@corun", ["tune@corun"]),
+        ("corun", ["promote@corun", "tune@corun"]),
+        ("tune", ["tune@corun", "tune@comparisons"]),
+        ("plots", ["plots"]),
+        ("models/tuned/corun", ["tune@corun"]),
+    ],
+)
+def test_retraining_takes_stages_families_and_outputs(target, stages):
+    assert [*requested_stages([target], OUTPUTS)] == stages
+    assert [*requested_stages(["plots", target], OUTPUTS)] == ["plots", *stages]
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("tune@corum", 'stage "tune@corum" is unknown; did you mean "tune@corun"?'),
+        ("comparison", 'stage "comparison" is unknown; did you mean "comparisons"?'),
+        (
+            "zzz",
+            'stage "zzz" is unknown; there are promote@corun, tune@corun, tune@comparisons, plots, compari',
+        ),
+    ],
+)
+def test_an_unknown_stage_to_retrain_names_the_known_ones(target, told):
+    with pytest.raises(InputError) as error:
+        [*requested_stages([target], OUTPUTS)]
+    assert str(error.value).startswith(told)

@@ -44,8 +44,8 @@ def test_nearest_name_differs_in_few_letters_or_case(name, found):
             'comparisons.ingest.keepgoing is unknown; did you mean "keep_going"?',
         ),
         ("corun", {"tune": {"trails": 1}}, 'corun.tune.trails is unknown; did you mean "n_trials"?'),
-        ("corun", {"tune": True}, "corun.tune=True: Input should be a valid dictionary"),
-        ("comparisons", {"ingest": {}}, "comparisons.ingest.path: Field required"),
+        ("corun", {"tune": True}, "corun.tune=true is not an object"),
+        ("comparisons", {"ingest": {}}, "comparisons.ingest lacks path"),
         ("matrices", {1: 2}, "matrices.1 is unknown; there are ingest, validate, evaluate, decide, promote"),
     ],
 )
@@ -88,9 +88,9 @@ def test_values_that_comments_of_params_yaml_offer_are_accepted(tmp_path, number
         ({"unt": "ms"}, 'unt is unknown; did you mean "unit"? (expected {"results"'),
         (
             {"configurations": [{"threads": 1, "sampels": [1.0]}]},
-            'configurations.0.sampels is unknown; did you mean "samples"?',
+            'configurations[0].sampels is unknown; did you mean "samples"?',
         ),
-        ({"configurations": [True]}, "configurations.0=True: Input should be a valid dictionary"),
+        ({"configurations": [True]}, "configurations[0]=true is not an object"),
     ],
 )
 def test_unknown_keys_of_samples_are_reported_before_missing_ones(tmp_path, change, told):
@@ -98,7 +98,7 @@ def test_unknown_keys_of_samples_are_reported_before_missing_ones(tmp_path, chan
     path.write_text(json.dumps({"results": [RESULT | change]}))
     with pytest.raises(InputError) as error:
         results_of_run(path)
-    assert str(error.value).startswith(f"{path}: results.0.{told}")
+    assert str(error.value).startswith(f"{path}: results[0].{told}")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
 
 import httpx
 import pytest
@@ -7,7 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from tests.system.conftest import FIGURE, comparison, problem
+from data.errors import InputError
+from serving.http.models import all_models
+from tests.commands import perfjudge
+from tests.system.conftest import FIGURE, comparison, problem, refused
+from tests.system.matrices.inputs import engine
 
 JUDGE = "/v1/comparisons/judge"
 JSON = {"content-type": "application/json"}
@@ -135,3 +140,35 @@ def test_sixteen_clients_at_once_get_the_answers_of_one(listening):
 def test_no_bytes_at_all_make_the_server_fail(listening, noise, place, headers):
     body = FIGURE.encode()[:place] + noise + FIGURE.encode()[place:]
     assert post(listening, body, headers).status_code in {200, 400, 422}
+
+
+@pytest.fixture(scope="module")
+def models_by_option(model_directory, corun_project, made_once):
+    return {
+        "model": model_directory,
+        "matrices": made_once("engine", engine),
+        "corun_static": corun_project / "models/corun/random-forest",
+        "corun_online": corun_project / "models/corun/online",
+    }
+
+
+KINDS = {
+    "model": "comparisons (regression-comparison)",
+    "matrices": "matrices (regression-matrix)",
+    "corun_static": "corun (corun-static)",
+    "corun_online": "corun (corun-online)",
+}
+
+
+@pytest.mark.parametrize(("option", "given_for"), [*permutations(KINDS, 2)])
+def test_a_model_of_another_kind_is_refused_with_both_kinds(models_by_option, option, given_for):
+    directory = models_by_option[given_for]
+    with pytest.raises(InputError) as error:
+        all_models({option: str(directory)})[option].ensure_loaded()
+    told = f"is a model of {KINDS[given_for]}; expected one of {KINDS[option]}"
+    assert str(error.value) == f"{directory}: {told}"
+
+
+def test_serving_a_model_of_another_kind_ends_with_one_line(models_by_option):
+    done = perfjudge("serve", "--port", "0", "--model", models_by_option["matrices"])
+    refused(done, "is a model of matrices (regression-matrix); expected one of comparisons (")

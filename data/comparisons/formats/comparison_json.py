@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +13,7 @@ from data.comparisons.request import (
     FiveNumbers,
     JudgeRequest,
     PostedLabel,
+    RequestCosts,
     RequestPart,
     add_settings_note,
     version_orders,
@@ -22,35 +22,27 @@ from data.comparisons.request import (
 from data.comparisons.tables import Builder, ComparisonTables, LabelRow, Series
 from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
-from data.tables.documents import EXAMPLE_MOMENT, parse_moment
+from data.tables.documents import (
+    EXAMPLE_MOMENT,
+    error_message,
+    first_error,
+    json_path,
+    parse_moment,
+    quote_value,
+)
 from data.tables.problems import Problems, unknown_message
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 Part = TypeVar("Part", bound=RequestPart)
-_QUOTED = 60
-#: Pydantic's names of the two forms of samples.
+#: Pydantic's names of the forms of samples.
 _FORMS = ("list[float]", "list[list[float]]", "FiveNumbers")
-#: The expected value by pydantic's error type; `_PROBLEMS` has problems instead.
-_EXPECTED = {
-    "model_type": "an object",
-    "list_type": "a list",
-    "string_type": "a string",
-    "bool_type": "true or false",
-    "literal_error": '"lower" or "higher"',
-    "float_type": "a number",
-    "finite_number": "a finite number",
-} | dict.fromkeys(
-    ("int_type", "int_from_float", "greater_than_equal", "less_than_equal"),
-    f"a whole number from 1 to {MAX_THREADS}",
-)
-_OF_LABELS = {"status": '"pass", "fail" or "cannot_tell"', "labelled_at": f"a time like {EXAMPLE_MOMENT}"}
-_PROBLEMS = {
-    "string_pattern_mismatch": "is empty",
-    "string_unicode": "holds half a surrogate pair",
-    "too_short": "is empty; expected at least one",
-}
+#: Types of errors of numbers that are too large or too small.
+_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
+#: Maximum number of characters of a key that is compared with the known ones.
+_QUOTED = 60
+_THREADS = f"a whole number from 1 to {MAX_THREADS}"
 
 
 def tables_of(
@@ -123,7 +115,7 @@ def _require_once(comparison: Comparison, name: str, place: str, used_names: Use
         seen.add(threads)
     identifier = comparison.comparison_id
     if identifier in used_names.identifiers:
-        raise InputError(f"{place}.comparison_id {_quote_value(identifier)} appears twice", file=name)
+        raise InputError(f"{place}.comparison_id {quote_value(identifier)} appears twice", file=name)
     used_names.identifiers.add(identifier)
 
 
@@ -161,64 +153,33 @@ def _validate_part(kind: type[Part], content: object, name: str, place: str) -> 
     try:
         return kind.model_validate(content)
     except ValidationError as exc:
-        errors = exc.errors(include_url=False)
-        first = next(error for error in errors if not _rejects_other_form(error))
-        unknown_keys = [error for error in errors if error["type"] == "extra_forbidden"]
+        first = first_error(exc)
+        unknown_keys = [error for error in exc.errors() if error["type"] == "extra_forbidden"]
         near = [error for error in unknown_keys if first["loc"][: len(error["loc"]) - 1] == error["loc"][:-1]]
         worst = min(near, key=lambda error: len(error["loc"]), default=first)
-        raise InputError(_error_message(worst, kind, place), file=name) from exc
+        raise InputError(_part_message(worst, kind, place), file=name) from exc
 
 
-def _rejects_other_form(error: ErrorDetails) -> bool:
-    """Return whether an error only rejects one form of samples although the other was meant."""
-    *_, form, last = ("", "", *error["loc"])
-    if isinstance(error["input"], dict):
-        return last in _FORMS[:2]
-    return form == _FORMS[0] and isinstance(error["input"], list)
-
-
-def _error_message(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
-    error_type, loc, value = error["type"], error["loc"], error["input"]
-    path, parent = _key_path(place, loc), _key_path(place, loc[:-1])
-    if error_type == "missing":
-        return f"{parent} lacks {loc[-1]}".lstrip()
-    if error_type == "extra_forbidden":
-        key = str(loc[-1])[:_QUOTED]
+def _part_message(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
+    loc = error["loc"]
+    error["loc"] = steps = tuple(step for step in loc if step != FiveNumbers.__name__)
+    if error["type"] == "extra_forbidden":
         inside = PostedLabel if loc[0] == "labels" else Configuration
-        parts: dict[int, type[RequestPart]] = {1: kind, 3: inside}
+        parts: dict[int, type[RequestPart]] = {1: kind, 2: RequestCosts, 3: inside}
         known_keys = parts.get(len(loc), FiveNumbers).model_fields
-        return f"{parent}.{key} {unknown_message(key, known_keys)}".removeprefix(".")
-    if loc[:1] == ("base_rate",):
-        return f'base_rate={_quote_value(value)} is not a share between 0 and 1 or "estimate"'
-    if error_type in _PROBLEMS and loc[-1:] != ("labelled_at",):
-        return f"{path} {_PROBLEMS[error_type]}"
-    return f"{path or 'the request'}={_quote_value(value)} is not {_expected_value(error_type, loc, value)}"
+        return f"{json_path(steps, place)} {unknown_message(str(loc[-1])[:_QUOTED], known_keys)}"
+    if error["type"] == "string_pattern_mismatch" and loc[-1] != "labelled_at":
+        return f"{json_path(steps, place)} is empty"
+    return error_message(error, "the request", place, _expected_value(error["type"], loc))
 
 
-def _key_path(place: str, loc: tuple[int | str, ...]) -> str:
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc if step not in _FORMS)
-    return f"{place}{''.join(steps)}".removeprefix(".")
-
-
-def _expected_value(error_type: str, loc: tuple[int | str, ...], value: object) -> str:
-    if loc and loc[-1] in _FORMS:
+def _expected_value(error_type: str, loc: tuple[int | str, ...]) -> str | None:
+    """Return the expected value; None: the usual one of this type of error."""
+    first, last = (loc[0], loc[-1]) if loc else ("", "")
+    if last in _FORMS:
         return "a list of numbers or a five-number summary"
-    if loc and loc[-1] in _OF_LABELS:
-        return _OF_LABELS[str(loc[-1])]
-    if error_type == "literal_error" and not isinstance(value, str):
-        error_type = "string_type"
-    if loc and loc[0] == "siblings_worse" and error_type in ("greater_than_equal", "less_than_equal"):
-        return "a share from 0 to 1"
-    if error_type in ("greater_than", "less_than"):
-        return "a number above 0" if loc[0] == "costs" else "a share between 0 and 1"
-    # an integer that is too large for a float
-    if error_type == "float_type" and type(value) is int:
-        error_type = "finite_number"
-    return _EXPECTED[error_type]
-
-
-def _quote_value(value: object) -> str:
-    if isinstance(value, list | dict):
-        return "[...]" if isinstance(value, list) else "{...}"
-    text = json.dumps(value) if not isinstance(value, int) or abs(value) < 1 << _QUOTED else "a huge number"
-    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+    if first == "base_rate":
+        return 'a share between 0 and 1 or "estimate"'
+    if error_type in _BOUNDS and first != "costs" and last != "threads":
+        return "a share from 0 to 1" if first == "siblings_worse" else "a share between 0 and 1"
+    return {"threads": _THREADS, "labelled_at": f"a time like {EXAMPLE_MOMENT}"}.get(str(last))

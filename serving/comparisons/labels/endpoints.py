@@ -31,6 +31,7 @@ from data.comparisons.tables import CANNOT_TELL, ComparisonTables
 from data.errors import InputError
 from data.paths import FamilyPaths
 from data.people import PERSON
+from data.tables.documents import JsonSection
 from serving.http import schemas
 from serving.http.authentication import HEADER, request_token
 from serving.http.batching import ThreadedBatch
@@ -127,12 +128,10 @@ Person = Annotated[str, StringConstraints(pattern=PERSON)]
 Key = Annotated[str, StringConstraints(pattern=KEY)]
 
 
-class LabelRequest(BaseModel):
+class LabelRequest(JsonSection):
     """A person's label of a comparison."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
         json_schema_extra={
             "examples": [{"status": "fail", "key": "4f0c2b7e", "labelled_by": "anna", "saw_verdict": False}]
         },

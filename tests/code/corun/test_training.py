@@ -11,6 +11,7 @@ from data.errors import InputError
 from data.parallel import Compute
 from features.corun.featurize import training_instances
 from features.corun.rates import Placed, Solo, corun_matrix, corun_vectors
+from serving.corun.model import Static
 from training.corun.estimators import arrays, fitting
 from training.corun.estimators.arrays import CorunContrast, QuickContention, split_log_impacts
 from training.corun.estimators.contention import ContentionRegressor
@@ -189,6 +190,20 @@ def test_stored_model_widens_intervals_for_an_unknown_machine(table, tmp_path):
     assert (stored.predict_impacts(x, named) == trained.predict_impacts(x, named)).all()
     tasks = zip(asked["machine"], asked["task"], asked["corunners"], strict=True)
     assert [stored.card.half_width(machine, members) for machine, *members in tasks] == [0.02, 0.05, 0.2]
+
+
+def test_an_impact_does_not_depend_on_the_rows_beside_it(table):
+    columns = ("own_rate", "others_rate")
+    params = {**CATALOGUE["contention"].start, "trees": 5, "forest": 3}
+    model = ImpactRecipe("contention", params, columns, 0.03, 1).fit(table).model
+    card = ImpactCard("contention", columns, params, {"pairs": 0.1}, ("m1",), (), "", 1, 0.9)
+    static = Static(card, None, None, lambda: TrainedImpact(model, card), None)
+    x, named = table[list(columns)].to_numpy(), fitting.named_of(table)
+    whole = static.predict_impacts(x, named)
+    order = np.random.default_rng(3).permutation(len(x))
+    for size, start in product((1, 2, 3, 7), range(0, len(x), 7)):
+        rows = order[start : start + size]
+        np.testing.assert_array_equal(static.predict_impacts(x[rows], named[rows]), whole[rows])
 
 
 def test_the_online_model_infers_impact_from_lower_rates():

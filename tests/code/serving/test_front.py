@@ -130,6 +130,32 @@ def test_tokens_grant_their_scope_and_are_never_logged(keys, caplog):
     assert "'token': 'reports'" in told
 
 
+@pytest.mark.parametrize(
+    ("method", "headers", "told"),
+    [
+        ("POST", {}, "this needs a token: Authorization: Bearer TOKEN"),
+        ("POST", bearer("pj_wrong"), "the token is not known"),
+        ("POST", basic("pj_right"), "POST does not take this Authorization; expected Bearer TOKEN"),
+        (
+            "POST",
+            {"authorization": "pj_bare"},
+            "POST does not take this Authorization; expected Bearer TOKEN",
+        ),
+        ("GET", basic("pj_wrong"), "the token is not known"),
+        (
+            "GET",
+            {"authorization": "Digest pj_bare"},
+            "GET does not take this Authorization; expected Bearer TOKEN, or Basic with the token as passw",
+        ),
+    ],
+)
+def test_a_refused_authorization_names_the_expected_form(keys, method, headers, told):
+    (answer,) = ask(keys["app"], (method, "/judge" if method == "POST" else "/page", {"headers": headers}))
+    assert (answer.status_code, answer.json()["detail"][: len(told)]) == (401, told)
+    is_unknown_token = "not known" in told
+    assert ("invalid_token" in answer.headers["www-authenticate"]) == is_unknown_token
+
+
 def test_openapi_requires_tokens_only_if_configured(keys):
     without, document = application().openapi(), keys["app"].openapi()
     middleware.extend_openapi(without, ServerSettings())
@@ -285,6 +311,27 @@ def test_access_log_lines_contain_no_body_or_path(lines):
     assert (unknown["route"], unknown["status"]) == ("unknown", 404)
     assert (error["level"], error["message"].split(":")[0]) == ("ERROR", failed["request_id"])
     assert "ZeroDivisionError: by 6" in error["exc_info"]
+    assert "hidden" not in str(lines())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "route", "status"),
+    [
+        ("GET", "/openapi.json", "token", "/openapi.json", 200),
+        ("GET", "/openapi.json", {}, "/openapi.json", 401),
+        ("POST", "/judge?key=hidden", {}, "/judge", 401),
+        ("GET", "/secret/hidden", {}, "/secret/{word}", 401),
+        ("GET", "/judge", "token", "/judge", 405),
+        ("GET", "/hidden", "token", "unknown", 404),
+        ("GET", "/hidden", {}, "unknown", 401),
+    ],
+)
+def test_the_log_names_the_route_of_answered_and_refused_requests(
+    keys, lines, method, path, headers, route, status
+):
+    headers = bearer(keys["read"]) if headers == "token" else headers
+    ask(keys["app"], (method, path, {"headers": headers}))
+    assert [(line["route"], line["status"]) for line in lines()] == [(route, status)]
     assert "hidden" not in str(lines())
 
 

@@ -125,6 +125,10 @@ def test_samples_of_different_files_are_kept_separate(tmp_path):
             ),
         ),
         ({"comparison": []}, 'r.json: comparison is unknown; did you mean "comparisons"?'),
+        (
+            {**request(configuration()), "costs": {"false_negatve": 1}},
+            'r.json: costs.false_negatve is unknown; did you mean "false_negative"?',
+        ),
         (request(machina="m"), 'r.json: comparisons[0].machina is unknown; did you mean "machine"?'),
         ({"comparisons": [{"comparison_id": "a", "operation": "b"}]}, "r.json: comparisons[0] lacks better"),
         (
@@ -197,7 +201,9 @@ def test_keep_going_skips_the_wrong_comparison_alone():
     bad = {**good, "comparison_id": "b", "better": None}
     tables = tables_of({"comparisons": [bad, good]}, "r.json", problems)
     assert tables.comparisons["comparison_id"].tolist() == ["a"]
-    assert list(map(str, problems.skipped)) == ["r.json: comparisons[0].better=null is not a string"]
+    assert list(map(str, problems.skipped)) == [
+        'r.json: comparisons[0].better=null is not "lower" or "higher"'
+    ]
 
 
 ORDERED = "must satisfy baseline_from <= baseline_to < target_from <= target_to <= later_to"

@@ -379,7 +379,7 @@ def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
     ("text", "named"),
     [
         ("acknowledged:\n- {operation: a, untl: 1, by: x, reason: y}", 'did you mean "until"?'),
-        ("acknowledged:\n- {operation: a, until: null, by: x, reason: y}", "acknowledged.0.until.date=None"),
+        ("acknowledged:\n- {operation: a, until: null, by: x, reason: y}", "acknowledged[0].until.date=null"),
         ("ignored: []", "ignored is unknown"),
         ("[", "is not YAML"),
     ],
@@ -411,7 +411,9 @@ def test_a_day_in_another_form_is_no_name(tmp_path, day, form):
     for kind in ("acknowledged", "unstable"):
         with pytest.raises(InputError) as refused:
             says(f"{kind}: [{entry}]", tmp_path)
-        expected = f"{kind}.0.until={text!r}: expected a day such as 2026-12-31, or a version or commit"
+        expected = (
+            f"{kind}[0].until={json.dumps(text)}: expected a day such as 2026-12-31, or a version or commit"
+        )
         assert str(refused.value) == f"{tmp_path / 'known.yaml'}: {expected}"
 
 
@@ -449,7 +451,7 @@ def test_a_moving_commit_is_refused_as_begin_or_end(tmp_path, kind, field, befor
     for name in (f"{before}HEAD{after}", "@{1}" if after.startswith("@") else f"@{after}"):
         with pytest.raises(InputError) as refused:
             says(f"{kind}: [{{operation: a, {field}: '{name}', by: x, reason: y}}]", tmp_path)
-        expected = f"{kind}.0.{field}={name!r}: is another commit later; expected a version, or a commit"
+        expected = f'{kind}[0].{field}="{name}" is another commit later; expected a version, or a commit'
         assert str(refused.value).startswith(f"{tmp_path / 'known.yaml'}: {expected}")
 
 

@@ -6,9 +6,11 @@ from functools import partial
 from itertools import product
 
 import httpx
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import strategies as st
 
 from data.corun.tables import SAMPLE_DTYPES, CorunTables
 from data.errors import InputError
@@ -33,6 +35,11 @@ corun_process = partial(perfjudge_process, "corun", OMP_NUM_THREADS="1")
 @pytest.fixture(scope="module")
 def static(corun_project):
     return corun_project / "models/corun/random-forest"
+
+
+@pytest.fixture(scope="module")
+def served_static(static):
+    return load_static(str(static))
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +247,42 @@ def test_solo_runs_of_tasks_without_a_corun_change_nothing_but_the_notes(static,
     assert answer["notes"][0] == f'tasks[0] replaces the model\'s solo run of "task-3" on "{known}"'
 
 
+POSTED = st.sampled_from(["mine", "other", "task-3", "task-5"])
+
+
+@hypothesis.given(
+    coruns=st.lists(
+        st.tuples(
+            st.sampled_from(["mine", "other", "task-3", "task-7"]), st.lists(POSTED, min_size=1, max_size=2)
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    runs=st.lists(st.tuples(POSTED, st.sampled_from([0.01, 3.7, 900.0]), st.booleans()), max_size=6),
+)
+@hypothesis.settings(max_examples=40)
+def test_predictions_for_coruns_do_not_depend_on_other_coruns(served_static, coruns, runs):
+    (known,) = served_static.known_tasks.tasks_by_machine
+    tasks = [
+        {
+            "task": task,
+            "machine": known if is_known else "elsewhere",
+            "solo_seconds": seconds,
+            "events": rates("task-2"),
+        }
+        for task, seconds, is_known in runs
+    ]
+    asked = [{"task": task, "corunners": others, "machine": known} for task, others in coruns]
+
+    def predictions(asked):
+        body = json.dumps({"coruns": asked, "tasks": tasks}).encode()
+        found = json.loads(answer_static(body, served_static).content)["predictions"]
+        # the note on an unknown task names those that are known
+        return [one if one["impact"] else one | {"notes": len(one["notes"])} for one in found]
+
+    assert predictions(asked) == [one for corun in asked for one in predictions([corun])]
+
+
 @pytest.mark.parametrize("seconds", [9e-7, 1e-6, 1e9, 2e9])
 @pytest.mark.parametrize("count", [0.0, np.nextafter(2.0**64, 0), 2.0**64])
 def test_tables_and_requests_have_equal_limits(static, tmp_path, seconds, count):
@@ -338,7 +381,7 @@ def test_an_unknown_task_is_refused_with_the_online_model_offered(static, tmp_pa
     assert "perfjudge corun online SOLO.csv CORUN.csv" in done.stderr
     refused(asked("task-7", "x"), 'task "x"')
     # more co-runners than a request may have, a missing model, and a missing file
-    refused(asked("task-7", *["task-5"] * 64), "corunners=a list: List should have at most 63 items")
+    refused(asked("task-7", *["task-5"] * 64), "corunners has more than 63 entries")
     refused(asked("a", "b", model=tmp_path), f"{tmp_path}/card.json")
     refused(run_corun("online", "a.csv", "b.csv", "--model", static), "a.csv: cannot be read")
 
@@ -502,19 +545,19 @@ def sampled(solo=RUN, **changes):
 
 #: What every family's requests refuse is in the tests of the server.
 REFUSED = {
-    "coruns.0.corunners": {"coruns": [QUESTION | {"corunners": []}]},
+    "coruns[0].corunners is empty": {"coruns": [QUESTION | {"corunners": []}]},
     **{
         told: {"coruns": [QUESTION], "tasks": [SOLO | change]}
         for told, change in {
-            "tasks.0.task='a+b'": {"task": "a+b"},
-            "tasks.0.solo_seconds=0": {"solo_seconds": 0},
-            "tasks.0.events.x=18446744": {"events": {"x": 2**64}},
+            'tasks[0].task="a+b" is not a string that matches ^[^+]*$': {"task": "a+b"},
+            "tasks[0].solo_seconds=0 is not a number of at least 1e-06": {"solo_seconds": 0},
+            "tasks[0].events.x=a huge number is not a number below 1.8": {"events": {"x": 2**64}},
         }.items()
     },
     'corun.event is unknown; did you mean "e': sampled(event={}),
-    "corun.t_seconds": sampled(t_seconds=[]),
-    "events.x.1=1e+308": sampled(events={"x": [1, 1e308, 3]}),
-    "corun.events.x.1=-2": sampled(events={"x": [1, -2, 3]}),
+    "corun.t_seconds is empty": sampled(t_seconds=[]),
+    "events.x[1]=1e+308 is not a number below": sampled(events={"x": [1, 1e308, 3]}),
+    "corun.events.x[1]=-2 is not a number of at least 0": sampled(events={"x": [1, -2, 3]}),
 }
 
 

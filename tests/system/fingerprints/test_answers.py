@@ -162,10 +162,10 @@ def changed(**changes):
 
 
 REFUSED = {
-    "machines": {"machines": [], "application": {"name": "x", "values": {}}},
+    "machines is empty": {"machines": [], "application": {"name": "x", "values": {}}},
     "application.values.m0=-1": changed(values={"m0": -1}),
     'application.beter is unknown; did you mean "better"?': changed(beter="higher"),
-    "application.values={}": changed(values={}),
+    "application.values is empty": changed(values={}),
 }
 
 

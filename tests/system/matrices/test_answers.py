@@ -185,16 +185,17 @@ def strangers():
 SHORT = request()["pairs"][0]["target"]["metrics"] | {"m3": [1.0]}
 #: What every family's requests refuse is in the tests of the server.
 REFUSED = {
-    "no pairs": ({"pairs": []}, 422, "pairs=[]"),
-    "too many pairs": ({"pairs": request()["pairs"] * 300}, 422, "at most 1000"),
-    "an unknown key of a side": (target(metrcs={}), 422, "pairs.0.target.metrcs is unknown; did you"),
-    "a truth value": (target(metrics={"m0": [True]}), 422, "pairs.0.target.metrics.m0.0=True"),
+    "no pairs": ({"pairs": []}, 422, "pairs is empty; expected at least one"),
+    "too many pairs": ({"pairs": request()["pairs"] * 300}, 422, "pairs has more than 1000 entries"),
+    "an unknown key of a side": (target(metrcs={}), 422, "pairs[0].target.metrcs is unknown; did you"),
+    "a truth value": (target(metrics={"m0": [True]}), 422, "target.metrics.m0[0]=true is not a number"),
     "rows and columns": (target(runs=[{"m0": 1.0}]), 422, "either metrics (columns) or runs (rows)"),
     "neither": (spoilt(target={"version": "2"}), 422, "either metrics (columns) or runs (rows)"),
     "a metric that is none": (spoilt(target={"runs": [{"group": 1}]}), 422, "expected another name"),
-    "no group": (spoilt(group=""), 422, "pairs.0.group=''"),
+    "no group": (spoilt(group=""), 422, "pairs[0].group is empty"),
     "too many metrics": (
-        spoilt(target={"runs": [{f"x{number}": 1.0 for number in range(10_001)}]}), 422, "at most",
+        spoilt(target={"runs": [{f"x{number}": 1.0 for number in range(10_001)}]}),
+        422, "runs[0] has more than 10000 entries",
     ),
     "too much": (
         {"pairs": [{

@@ -143,7 +143,7 @@ def test_a_single_process_reloads_and_ends_after_its_last_answer(registry):
         registry.lead("2")
         until_it_answers(server, load, "2")
         code, log = server.stop()
-    assert (code, log, load.failed) == (-signal.SIGTERM, "", [])
+    assert (code, log, load.failed) == (0, "", [])
     assert all(client.refused for client in load.clients)
     assert set(load.answered) == {"1", "2"}
 
@@ -183,6 +183,20 @@ def test_begun_requests_are_answered_after_sigterm(model_directory, workers, mon
         server.process.wait(10)
         begun.close()
         stuck.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_exit_codes_do_not_depend_on_the_number_of_workers(model_directory, workers, number):
+    options = "--model", str(model_directory), "--workers", workers
+    with serving(*options) as server:
+        server.process.send_signal(number)
+        assert server.process.wait(60) == 0
+    with serving(*options) as server, closing(server.begin_request("Content-Length", "9", is_read=True)):
+        server.process.send_signal(number)
+        wait_until(lambda: not listens(server))
+        server.process.send_signal(number)
+        assert server.process.wait(60) == 128 + number
 
 
 def test_no_connection_waits_at_a_socket_after_the_last_accept():

@@ -18,7 +18,7 @@ def test_the_number_of_threads_is_optional(tmp_path):
 
 def test_a_wrong_value_is_named_with_its_place(tmp_path):
     result = RESULT | {"configurations": [{"threads": 0, "samples": [1.0]}]}
-    told = "a.json: results.0.configurations.0.threads=0: Input should be greater than or equal to 1"
+    told = "a.json: results[0].configurations[0].threads=0 is not a number of at least 1"
     assert refusal(written(tmp_path / "a.json", {"results": [result]})).startswith(told)
 
 
@@ -34,5 +34,5 @@ def test_opposite_directions_within_one_run_are_refused(tmp_path):
 def test_half_a_surrogate_pair_is_refused_with_its_place(name, tmp_path):
     result = RESULT | {"configurations": [{"samples": [1.0, 2]}], name: "a\ud800"}
     path = written(tmp_path / "a.json", {"results": [result]})
-    with pytest.raises(InputError, match=rf"results\.0\.{name}=.*half a surrogate pair"):
+    with pytest.raises(InputError, match=rf"results\[0\]\.{name}=.*half a surrogate pair"):
         list(run_json.read_run_json.read(SourceFiles(path, [path], Problems(), Measure())))
