@@ -253,9 +253,10 @@ def run_command(arguments: list[str] | None = None) -> int:
     `arguments` are those after the program's name; None: those of the command line. 0: done; 1: a verdict or
     a difference that the command reports by its exit code, such as a regression with
     ``--fail-on-regression``; 2: bad input or usage; 3: a worker of the server cannot start; 70: an error of
-    perfjudge itself, whose traceback is in a file that the line names; 130: interrupted, without a line; 141:
-    the reader of standard output or standard error closed it early, without a line. Without a command, the
-    help is written to stderr, and 2 returned. No error is raised.
+    perfjudge itself, whose traceback is in a file that the line names; 130: interrupted, without a line; 130
+    or 143: a server was ended at once by a second SIGINT or SIGTERM; 141: the reader of standard output or
+    standard error closed it early, without a line. Without a command, the help is written to stderr, and 2
+    returned. No error is raised.
     """
     try:
         return _invoke([*(sys.argv[1:] if arguments is None else arguments)])
