@@ -126,8 +126,8 @@ class FingerprintTables(Tables):
             problem = f"is measured in several units: {listed}"
             problems.add(InputError(problem, place=f'application "{application}"'))
         is_mixed = applications["application"].isin(mixed["application"])
-        kept = machines[~unknown].reset_index(drop=True), applications[~is_mixed].reset_index(drop=True)
-        return FingerprintTables(*kept, hosts)
+        valid = machines[~unknown].reset_index(drop=True), applications[~is_mixed].reset_index(drop=True)
+        return FingerprintTables(*valid, hosts)
 
 
 def direction_of_metric(metric: str) -> Literal["lower", "higher"] | None:

@@ -376,8 +376,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         session = Session.begin_or_resume(directory, suite, screen, "runs", MeasuredRun, note=Cost, able=able)
 
         def measure_cost(name: str, costs: Mapping[str, float]) -> float:
-            known = {**costs, name: calibrate_unit(name, CALIBRATION, cpu)}
-            return corrected_cost(suite, name, known, lambda trial: bench.run_once(trial).elapsed)
+            all_costs = {**costs, name: calibrate_unit(name, CALIBRATION, cpu)}
+            return corrected_cost(suite, name, all_costs, lambda trial: bench.run_once(trial).elapsed)
 
         # this process runs on other processors than the measured programs
         stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))

@@ -241,8 +241,8 @@ def corun_matrix(solo: Solo, placed: Placed) -> Floats:
     place, properties = solo.machine_rows
     here = np.array([place.get(machine, -1) for machine in placed.machines], np.intp)
     longer, both_fixed = own_times[:, 0] - other_times[:, 0], own_times[:, fixed] * other_times[:, fixed]
-    both = np.column_stack([longer, both_fixed, twins, counts])
-    return np.hstack([*parts, own_times, other_times, both, properties[here]])
+    combined = np.column_stack([longer, both_fixed, twins, counts])
+    return np.hstack([*parts, own_times, other_times, combined, properties[here]])
 
 
 def _with_unknown(values: Floats) -> Floats:

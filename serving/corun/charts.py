@@ -114,8 +114,8 @@ def events_chart(evaluation: EvaluatedCoruns) -> Chart | None:
         return None
     task, other = evaluation.strongest_pair
     pairs = rows_with(evaluation.tables.pairs, corunner_1=other, task=task, machine=evaluation.shown_machine)
-    further = corunner_columns(evaluation.tables.pairs)[1:]
-    pairs = pairs[pairs[further].isna().all(axis=1)]
+    other_columns = corunner_columns(evaluation.tables.pairs)[1:]
+    pairs = pairs[pairs[other_columns].isna().all(axis=1)]
     events = [event for event in evaluation.tables.events if event in pairs.columns]
     alone = rows_with(evaluation.tables.tasks, task=task, machine=evaluation.shown_machine)[events].median()
     ratios = (pairs[events].median() / alone[alone > 0]).dropna()

@@ -151,13 +151,13 @@ def _read_applications(
     print_skipped(reading.skipped)
     for measured in reading.tables.applications.drop_duplicates("application").itertuples():
         for option in ("metric", "better") if measured.application in names else ():
-            stored, given = (getattr(of, option) for of in (measured, learning))
-            if given not in {None, stored}:
+            stored, requested = (getattr(of, option) for of in (measured, learning))
+            if requested not in {None, stored}:
                 place = f'application "{measured.application}"'
-                raise InputError(f"--{option}={given} contradicts {stored}", file=machines, place=place)
+                raise InputError(f"--{option}={requested} contradicts {stored}", file=machines, place=place)
     stated = learning.metric, learning.better
-    each = (with_application(reading.tables, name, *stated) for name in names)
-    return [requested_application(tables, learning.section) for tables in each]
+    tables_by_name = (with_application(reading.tables, name, *stated) for name in names)
+    return [requested_application(tables, learning.section) for tables in tables_by_name]
 
 
 def _print_warnings(warnings: Iterable[str]) -> None:

@@ -209,11 +209,11 @@ def _posteriors(runs: AlignedRuns) -> _Normals:
     blocks = np.repeat((longer - 1) * runs.seen_seconds / _UNKNOWN, _UNKNOWN, axis=1)
     kernel = _block_kernel(runs, blocks, seen)
     # the seen blocks and the length of the whole run are equal for a new rest and a repeated one
-    given = _SeenBlocks(runs, kernel)
-    new = _scale_posteriors(runs, blocks, kernel, given)
+    seen_blocks = _SeenBlocks(runs, kernel)
+    new = _scale_posteriors(runs, blocks, kernel, seen_blocks)
     blocks = (longer - 1) * runs.solo
     kernel = _block_kernel(runs, blocks, np.concatenate([seen, seen]))
-    repeated = _scale_posteriors(runs, blocks, kernel, given)
+    repeated = _scale_posteriors(runs, blocks, kernel, seen_blocks)
     weights, means, variances = (np.stack(pair, axis=1) for pair in zip(new, repeated, strict=True))
     weights += np.log([new_phase_probability, 1 - new_phase_probability])[:, None, None]
     return weights, means, variances

@@ -35,12 +35,12 @@ def read(name: str, paths: Sequence[Path], *, keep_going: bool = False) -> Readi
 
 def _unused_metrics(name: str, paths: Sequence[Path], tables: MatrixTables) -> tuple[str, ...]:
     """Return a note on each table of metrics that has rows for metrics of no run."""
-    notes, known = list[str](), {*tables.all_metrics}
+    notes, measured = list[str](), {*tables.all_metrics}
     for path in paths if name == "tables" else ():
         runs = path / "matrices.parquet" if path.is_dir() else path
         file = runs.with_name("metrics.parquet")
         described = MatrixTables.SPECS["metrics"].read(file)["metric"].dropna() if file != runs else ()
-        if unused := [metric for metric in dict.fromkeys(described) if metric not in known]:
+        if unused := [metric for metric in dict.fromkeys(described) if metric not in measured]:
             notes.append(f"{file}: unused, as no run has the metric: {shorten_names(unused)}")
     return tuple(notes)
 

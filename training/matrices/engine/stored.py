@@ -127,7 +127,7 @@ class EngineRecipe:
         """
         engine = engine or Engine(self.cell, self.trials, self.seed, alarms=self.alarms).fit(tables)
         metrics = tables.metrics.assign(signed=may_be_negative(tables))[list(METRIC_DTYPES)]
-        known = metrics.astype(object).where(metrics.notna(), None).to_dict("records")
+        metric_rows = metrics.astype(object).where(metrics.notna(), None).to_dict("records")
         risk_guarantee, guarantee = None, engine.search_result.alarms
         if guarantee is not None and self.alarms is not None:
             kept, measured = guarantee.cut is not None, guarantee.measured
@@ -136,7 +136,7 @@ class EngineRecipe:
             entry=self.cell.entry_name,
             model=self.cell.model,
             scheme=asdict(self.cell.scheme),
-            metrics=tuple(KnownMetric(**row) for row in known),
+            metrics=tuple(KnownMetric(**row) for row in metric_rows),
             groups=groups or tuple(sorted(tables.runs["group"].unique())),
             own=tuple(sorted(engine.judges.of_groups)),
             threshold=engine.threshold,
