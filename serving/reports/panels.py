@@ -154,7 +154,8 @@ def _render_svg(
                     shapes += hover_shapes(figure, axes, hover_areas)
             if not shapes or (narrow and len(shapes) > _TAPPED):
                 return Markup()
-            ordered = sorted(shapes, key=lambda shape: -shape[0])
+            # equal sizes differ in their last digits
+            ordered = sorted(shapes, key=lambda shape: -round(shape[0], 2))
             return Markup('<g class="spots">{}</g>').format(Markup().join(svg for _, svg in ordered))
 
         return inline_svg(
