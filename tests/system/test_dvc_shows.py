@@ -186,8 +186,12 @@ def test_a_dry_run_lists_the_same_files_before_the_first_run(project, perfjudge,
     assert new["ingest@comparisons"] == ["data/interim/comparisons"]
 
 
-def test_a_family_stands_for_its_stages_in_a_plan(perfjudge):
+def test_a_family_stands_for_its_stages_in_a_plan(project, perfjudge):
+    params = project / "params.yaml"
+    before = params.read_text()
+    params.write_text(before.replace("n_trials: 5", "n_trials: 7", 1))
     code, told, _ = perfjudge("retrain", "--dry-run", "--json", "comparisons")
+    params.write_text(before)
     stages = [stage["name"] for stage in json.loads(told)["stages"]]
     assert (code, {name.partition("@")[2] for name in stages}) == (0, {"comparisons"})
 

@@ -198,7 +198,9 @@ def test_without_a_project_the_consensus_is_the_majority(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert consensus_rule() == "majority"
     with_rule("most")
-    with pytest.raises(InputError, match=r"params.yaml: comparisons.validate.consensus=.most. is not .majority. or "):
+    with pytest.raises(
+        InputError, match=r"params.yaml: comparisons.validate.consensus=.most. is not .majority. or "
+    ):
         consensus_rule()
 
 
