@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import gc
-import multiprocessing
 import os
 import select
 import shutil
@@ -64,48 +63,26 @@ PINNED = {
 }
 
 
-def run_stage(
-    verb: str,
-    stage_of: Callable[[str], Stage | str | None],
-    import_shared: Callable[[], object] | None = None,
-) -> None:
-    """Run the stage `verb` for each family (at least one) in the command line, several in parallel processes.
+def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
+    """Run the stage `verb` for each family (at least one) in the command line, one after the other.
 
     `stage_of` takes a family and returns its stage, a function or an import string (``module:function``), or
-    None if the family has no such stage; such a family in the command line is an error. `import_shared` is
-    called before several families' processes are forked, and must not open files or start threads. All stages
-    end before a failed one ends this process: exit code 2 for errors of the user, also for a wrong command
-    line, and 70 for bugs. If DVC runs the stage, other stages of a family are awaited, and the total duration
-    in seconds is written to a file in `DURATIONS`, named like the stage in DVC. RuntimeError if NumPy was
-    imported before.
+    None if the family has no such stage; such a family in the command line is an error. The first failed
+    stage ends the process: exit code 2 for errors of the user, also for a wrong command line, and 70 for
+    bugs. If DVC runs the stage, other stages of a family are awaited, and the total duration in seconds is
+    written to a file in `DURATIONS`, named like the stage in DVC. RuntimeError if NumPy was imported before.
     """
     began = time.monotonic()
     prepare_process()
     stages = {family: stage for family in FAMILIES if (stage := stage_of(family)) is not None}
     parser = argparse.ArgumentParser(prog=verb)
     parser.add_argument("families", metavar="FAMILY", nargs="+", choices=stages, help=", ".join(stages))
-    first, *others = parser.parse_args().families
-    if others and import_shared is not None:
-        import_shared()
-    fork = multiprocessing.get_context("fork").Process
-    processes = [fork(target=_run_alone, args=(family, stages[family])) for family in others]
-    for process in processes:
-        process.start()
-    try:
-        _run_alone(first, stages[first])
-    finally:
-        for process in processes:
-            process.join()
-    if codes := [process.exitcode for process in processes if process.exitcode]:
-        sys.exit(codes[0] if codes[0] > 0 else UNEXPECTED)
+    for family in parser.parse_args().families:
+        with alone(family):
+            exit_on_error(stages[family])
     if {"DVC_ROOT", "DVC_STAGE"} <= os.environ.keys():
         path = Path(os.environ["DVC_ROOT"]) / DURATIONS / os.environ["DVC_STAGE"]
         write_text(path, f"{time.monotonic() - began:.1f}")
-
-
-def _run_alone(family: str, stage: Stage | str) -> None:
-    with alone(family):
-        exit_on_error(stage)
 
 
 def open_closed_streams() -> None:

@@ -1,9 +1,7 @@
 """The stages ingest and validate of every family: what they write, print and refuse."""
 
 import json
-import time
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -202,52 +200,14 @@ def test_only_the_first_of_many_skipped_are_named():
     assert skipped_summary(skipped).splitlines() == ["7 skipped", *first, "  ... and 2 more"]
 
 
-@pytest.fixture
-def demo_of(monkeypatch):
-    """Give this process the command line of a stage; its own set-up would change it."""
-    monkeypatch.setattr(stage_module, "prepare_process", lambda: None)
-    monkeypatch.setattr(stage_module, "alone", nullcontext)
-    return lambda *families: monkeypatch.setattr("sys.argv", ["demo", *families])
-
-
-def test_several_families_run_at_the_same_time(tmp_path, demo_of):
-    families, imported = ("comparisons", "corun", "matrices"), []
-    demo_of(*families)
-
-    def wait_for_others(family):
-        (tmp_path / family).touch()
-        end = time.monotonic() + 30
-        while len(list(tmp_path.iterdir())) < len(families):
-            assert time.monotonic() < end
-            time.sleep(0.01)
-
-    stage_module.run_stage(
-        "demo", lambda family: partial(wait_for_others, family), lambda: imported.append(1)
-    )
-    assert imported == [1]
-
-
-@pytest.mark.parametrize("failing", ["corun", "matrices"])
-def test_a_failed_family_ends_the_process_after_the_others(tmp_path, demo_of, failing):
-    demo_of("corun", "matrices")
-
-    def fail_or_write(family):
-        if family == failing:
-            raise InputError("no rows", file=family)
-        time.sleep(0.2)
-        (tmp_path / family).touch()
-
-    with pytest.raises(SystemExit) as stopped:
-        stage_module.run_stage("demo", lambda family: partial(fail_or_write, family))
-    assert stopped.value.code == 2
-    assert {path.name for path in tmp_path.iterdir()} == {"corun", "matrices"} - {failing}
-
-
-def test_a_stage_of_dvc_records_its_duration(tmp_path, monkeypatch, demo_of):
+def test_a_stage_of_dvc_records_its_duration(tmp_path, monkeypatch):
     families = []
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("DVC_STAGE", "demo@corun")
-    demo_of("corun")
+    monkeypatch.setattr("sys.argv", ["demo", "corun"])
+    # these would change this process, and wait for its parent
+    monkeypatch.setattr(stage_module, "prepare_process", lambda: None)
+    monkeypatch.setattr(stage_module, "alone", nullcontext)
     stage_module.run_stage("demo", lambda family: lambda: families.append(family))
     assert families == ["corun"]
     assert 0 <= float((tmp_path / stage_module.DURATIONS / "demo@corun").read_text()) < 60

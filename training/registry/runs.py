@@ -160,16 +160,6 @@ class Logbook:
 
 
 def _experiment_id(store: Any, name: str, about: str) -> str:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return _prepare_experiment(store, name, about)
-    except MlflowException:
-        # another family may have created it at the same time
-        return _prepare_experiment(store, name, about)
-
-
-def _prepare_experiment(store: Any, name: str, about: str) -> str:
     from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
     experiment = store.get_experiment_by_name(name)
