@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,13 @@ TESTS = Path(__file__).parent
 SLOW_FOLDERS = ("model", "system")
 #: Fixtures that make tests of the other folders slow: they train models, or read public data.
 SLOW_FIXTURES = {"champion", "champion_registry", "made_once", "shared_data"}
+#: Fixtures that train all families, which takes minutes.
+PROJECTS = ("clone", "short_project")
+# stores of MLflow and DVC wait for a disk at every commit; tests run programs of their directories, too
+if (memory := Path("/dev/shm")).is_dir():
+    status = os.statvfs(memory)
+    if status.f_bavail * status.f_frsize > 8 * 2**30 and not status.f_flag & os.ST_NOEXEC:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 # many small products, on a machine that others use, too: more threads would wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -144,16 +150,17 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Begin both halves, with which two workers begin, with files that have slow tests; mark slow ones."""
-    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    files = sorted(slow, key=lambda path: -slow[path])
-    first, second = (
-        [item for path in files[start::2] for item in items if item.path == path] for start in (0, 1)
-    )
-    quick = [item for item in items if item.path not in slow]
-    middle = max(0, len(items) // 2 - len(first))
-    items[:] = [*first, *quick[:middle], *second, *quick[middle:]]
+    """Mark slow tests; begin the halves of two workers with the tests of one of `PROJECTS` each.
+
+    So each worker trains one project, and none waits for the other's. Quick tests are last, so that both
+    workers end at the same time.
+    """
+    in_slow_folder = {item: item.path.relative_to(TESTS).parts[0] in SLOW_FOLDERS for item in items}
     for item in items:
-        folder = item.path.relative_to(TESTS).parts[0]
-        if folder in SLOW_FOLDERS or SLOW_FIXTURES.intersection(item.fixturenames):
+        if in_slow_folder[item] or SLOW_FIXTURES.intersection(item.fixturenames):
             item.add_marker(pytest.mark.slow)
+    first, second = ([item for item in items if name in item.fixturenames] for name in PROJECTS)
+    others = [item for item in items if not set(PROJECTS).intersection(item.fixturenames)]
+    others.sort(key=in_slow_folder.get, reverse=True)
+    middle = max(0, len(items) // 2 - len(first))
+    items[:] = [*first, *others[:middle], *second, *others[middle:]]
