@@ -79,11 +79,12 @@ def _unknown_element(tag: str, intended: str) -> str:
     return f'<{tag}> is unknown; did you mean "{intended}"?'
 
 
-def misspelt_child(parent: Element, name: str) -> str:
-    """Return the end of a message that names an element of `parent` which misspells `name`, or nothing."""
-    tags = (str(element.tag) for element in parent.iter())
-    misspelt = next((tag for tag in tags if _intended_name(tag, frozenset((name,)))), None)
-    return "" if misspelt is None else f"; {_unknown_element(misspelt, name)}"
+def misspelt_elements(parent: Element, name: str) -> Iterator[tuple[Element, str]]:
+    """Yield the elements in `parent` that misspell `name`, each with the text of an error."""
+    for element in parent.iter():
+        tag = str(element.tag)
+        if tag != name and _intended_name(tag, frozenset((name,))):
+            yield element, _unknown_element(tag, name)
 
 
 class _ReportNames:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from data.comparisons.formats.comparison_xml import misspelt_child, summary_statistics
+from data.comparisons.formats.comparison_xml import misspelt_elements, summary_statistics
 from data.comparisons.params import Measure
 from data.comparisons.tables import Builder, ComparisonTables, Series
 from data.comparisons.units import UNKNOWN
@@ -141,9 +141,7 @@ class ResultRun:
             for configuration in element.iter("threads"):
                 self._read_configuration(operation, configuration)
             if not operation.configurations:
-                raise self._tree.error_at(
-                    element, f"has no <threads>{misspelt_child(element, 'threads')}", operation.place
-                )
+                raise self._missing_error(element, "has no <threads>", "threads", operation)
         except InputError:
             self.operations.pop(name, None)
             self.broken.add(name)
@@ -157,15 +155,21 @@ class ResultRun:
         place, results = f'{operation.place} threads="{threads}"', list(element.iter("result"))
         if results:
             operation.configurations[threads] = self._read_samples(operation, results, place)
+            for misspelt, problem in misspelt_elements(element, "result"):
+                if operation.metric in misspelt.attrib:
+                    raise self._tree.error_at(misspelt, problem, place)
             times = [self._read_times(results, names, place) for names in self._times.values()]
             operation.times[threads] = times
         elif summary := self._read_summary(operation, element, place):
             operation.configurations[threads] = summary
         else:
             problem = f'<threads number="{threads}"> holds no measurement'
-            raise self._tree.error_at(
-                element, f"{problem}{misspelt_child(element, 'result')}", operation.place
-            )
+            raise self._missing_error(element, problem, "result", operation)
+
+    def _missing_error(self, parent: Element, problem: str, name: str, operation: RunOperation) -> InputError:
+        """Return the error of an element without children `name`, with the first that misspells it."""
+        misspelt = (f"; {text}" for _, text in misspelt_elements(parent, name))
+        return self._tree.error_at(parent, f"{problem}{next(misspelt, '')}", operation.place)
 
     def _read_samples(self, operation: RunOperation, results: list[Element], place: str) -> list[float]:
         if not operation.metric:

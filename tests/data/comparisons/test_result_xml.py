@@ -188,3 +188,11 @@ def test_higher_is_assumed_better_with_one_note_per_file(files):
     assert [direction.to_dict() for direction in directions] == [
         {"cg": "higher", "ep": "lower", "mg": "higher"}, {"cg": "lower", "ep": "lower", "mg": "lower"}
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_sample_in_a_misspelt_element_is_an_error(files, place):
+    parts = run_xml(operation(results=["mops='1'"] * 3)).split("<result ")
+    content = "<result ".join(parts[: place + 1]) + "<reslut " + "<result ".join(parts[place + 1 :])
+    told = 'v1.xml:1 operation "mg" threads="2": <reslut> is unknown; did you mean "result"?'
+    assert problem(files(run_xml(operation()), content)) == told
