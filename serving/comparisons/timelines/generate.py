@@ -88,14 +88,13 @@ def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
             "skipped": len(skipped),
             "notes": notes,
         }
-        text = json.dumps(content, indent=2) + "\n"
+        lines = [json.dumps(content, indent=2)]
     else:
-        lines = [
-            line for written in pages for line in (options.output / written.listed["file"], *written.lines)
-        ]
+        lines = []
+        for written in pages:
+            lines += [str(options.output / written.listed["file"]), *written.lines]
         lines.append(f"{len(pages)} timelines -> {options.output / 'index.html'}")
-        text = "".join(f"{line}\n" for line in lines)
-    write_output(text, None)
+    write_output("".join(f"{line}\n" for line in lines), None)
     return 0
 
 

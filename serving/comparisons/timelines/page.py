@@ -24,6 +24,7 @@ from serving.comparisons.timelines.assembled import (
     ChangeGroup,
     HeatMap,
     OperationState,
+    Status,
     TimelineOperation,
     TimelineReport,
     TimelineVersion,
@@ -119,9 +120,7 @@ def describe_since(state: OperationState, versions: Sequence[TimelineVersion]) -
     """
     change = state.change
     if change is None or change.since is None:
-        return (
-            "\N{EN DASH}" if state.status not in URGENT else f"{versions[state.version].name}, by its verdict"
-        )
+        return f"{versions[state.version].name}, by its verdict" if state.status in URGENT else "\N{EN DASH}"
     name = versions[change.since].name
     if not change.lasting:
         return f"{name}, by verdicts; not yet lasting"
@@ -277,7 +276,7 @@ def list_findings(report: TimelineReport) -> list[Finding]:
 def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings about unstable operations (noise hides changes of 5 %), the most unstable first."""
     unstable = (finding for finding in all_findings if finding.operation.unstable)
-    return sorted(unstable, key=lambda finding: -np.nan_to_num(finding.operation.instability))
+    return sorted(unstable, key=lambda finding: -finding.operation.instability)
 
 
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
@@ -298,17 +297,14 @@ def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
 def describe_others(report: TimelineReport) -> str:
     """Return one line on operations neither worse nor unsure: by state, number and first 3 names; or ""."""
 
-    def describe_names(numbers: Sequence[int], status: str = "") -> str:
-        return f"{len(numbers):,}{status} ({join_first(operation_names(report, numbers))})"
+    def describe_names(status: Status, word: str = "") -> list[str]:
+        numbers = [number for number, row in enumerate(report.operations) if row.state.status == status]
+        names = join_first(operation_names(report, numbers))
+        return [f"{len(numbers):,}{word} ({names})"] if numbers else []
 
-    better, unchanged, absent = (
-        [number for number, row in enumerate(report.operations) if row.state.status == status]
-        for status in ("better", "unchanged", "not compared")
-    )
-    fine = [describe_names(better, " better")] if better else []
-    fine += [describe_names(unchanged, " unchanged")] if unchanged else []
-    sentences = [f"Without a problem: {', '.join(fine)}."] if fine else []
-    sentences += [f"Not compared with the baseline: {describe_names(absent)}."] if absent else []
+    fine = ", ".join(describe_names("better", " better") + describe_names("unchanged", " unchanged"))
+    sentences = [f"Without a problem: {fine}."] if fine else []
+    sentences += [f"Not compared with the baseline: {names}." for names in describe_names("not compared")]
     return " ".join(sentences)
 
 
@@ -317,14 +313,14 @@ def describe_state(report: TimelineReport) -> str:
 
     The state of an operation is that of the newest version that measured it, compared with the baseline.
     """
+    baseline, newest = (report.versions[at].name for at in (report.baseline, -1))
+    if baseline == newest:
+        return f"No version is newer than the baseline {baseline}."
     statuses = [row.state.status for row in report.operations]
     worse, unsure = statuses.count("worse"), statuses.count("unsure")
     count = f"{worse:,} of {with_noun(len(statuses), 'operation')}" if worse else "No operation"
     verb = "is" if worse <= 1 else "are"
     more = f"; {unsure:,} {'is' if unsure == 1 else 'are'} unsure" if unsure else ""
-    baseline, newest = (report.versions[at].name for at in (report.baseline, -1))
-    if baseline == newest:
-        return f"No version is newer than the baseline {baseline}."
     return f"{count} {verb} worse now, with {newest}, than at the baseline {baseline}{more}."
 
 
@@ -442,13 +438,12 @@ def heat_summary(heat: HeatMap) -> str:
     sums = np.where(present, heat.values, 0).sum(axis=1)
     means = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
     high, low = int(np.nanargmax(means)), int(np.nanargmin(means))
+    ends = np.nanmin(heat.values), np.nanmax(heat.values), means[high], means[low]
+    least, most, highest, lowest = map(format_amount, map(float, ends))
     return (
         f"{len(heat.rows):,} rows over {format_amount(float(heat.seconds[-1] - heat.seconds[0]))} seconds, "
-        "from "
-        f"{format_amount(float(np.nanmin(heat.values)))} to {format_amount(float(np.nanmax(heat.values)))} "
-        f"{heat.unit}. "
-        f"On the whole, {heat.rows[high]} is highest with {format_amount(float(means[high]))}, "
-        f"{heat.rows[low]} lowest with {format_amount(float(means[low]))}."
+        f"from {least} to {most} {heat.unit}. On the whole, {heat.rows[high]} is highest with {highest}, "
+        f"{heat.rows[low]} lowest with {lowest}."
     )
 
 
