@@ -82,12 +82,10 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     """
     requests = [result_or_error(partial(_read_body, body)) for body in bodies]
     readable = {row: request for row, request in enumerate(requests) if not isinstance(request, Exception)}
-    answers: dict[int, Answered | Exception] = {
-        row: request for row, request in enumerate(requests) if isinstance(request, Exception)
-    }
+    # requests with their own decision policy are judged separately
+    usual = {row: request for row, request in readable.items() if not _has_policy(request)}
+    answers: dict[int, Answered] = {}
     for explain in (False, True):
-        # requests with their own decision policy are judged separately
-        usual = {row: request for row, request in readable.items() if not _has_policy(request)}
         batch = {row: request for row, request in usual.items() if request.explain == explain}
         if not batch:
             continue
@@ -99,9 +97,12 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
             parts = judgement.split_groups([len(request.comparisons) for request in batch.values()])
             answered = [_json_answer(part, explain=explain, model=model) for part in parts]
             answers |= zip(batch, answered, strict=True)
-    for row in readable.keys() - answers.keys():
-        answers[row] = result_or_error(partial(_answer_request, readable[row], served))
-    return [answers[row] for row in range(len(requests))]
+    return [
+        request
+        if isinstance(request, Exception)
+        else answers.get(row) or result_or_error(partial(_answer_request, request, served))
+        for row, request in enumerate(requests)
+    ]
 
 
 def _answer_request(request: JudgeRequest, served: Judge) -> Answered:
@@ -110,21 +111,17 @@ def _answer_request(request: JudgeRequest, served: Judge) -> Answered:
 
 def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
     posted, named = request.costs, named_sides(request.comparisons)
-    costs = None
-    if posted is not None:
-        costs = VerdictCosts(posted.false_negative, posted.false_positive, posted.review)
+    costs = posted and VerdictCosts(posted.false_negative, posted.false_positive, posted.review)
     try:
         served = with_policy(served, request.max_false_negative_rate, request.max_false_positive_rate, costs)
-        if request.base_rate is not None:
-            return judge_sides(named, served, base_rate=request.base_rate)
+        return judge_sides(named, served, base_rate=request.base_rate)
     except InputError as exc:
         raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
-    return judge_sides(named, served)
 
 
 def _has_policy(request: JudgeRequest) -> bool:
     limits = request.max_false_negative_rate, request.max_false_positive_rate
-    return any(value is not None for value in (*limits, request.costs, request.base_rate))
+    return (*limits, request.costs, request.base_rate) != (None,) * 4
 
 
 def _read_body(body: bytes) -> JudgeRequest:
@@ -147,9 +144,8 @@ def _json_answer(judgement: Judgement, *, explain: bool, model: str | None = Non
 def _answered(
     content: bytes, judgement: Judgement, media_type: str = JSON, headers: Mapping[str, str] | None = None
 ) -> Answered:
-    n_out_of_distribution = int(judgement.out_of_distribution().sum())
-    vectors = judgement.model_vectors
-    return Answered(content, judgement, media_type, headers or {}, vectors, n_out_of_distribution)
+    strange, vectors = int(judgement.out_of_distribution().sum()), judgement.model_vectors
+    return Answered(content, judgement, media_type, headers or {}, vectors, strange)
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
@@ -261,10 +257,8 @@ def answer_files(body: bytes, served: Judge) -> Answered:
     """
     uploaded = request_of(body, UploadedResults)
     compared = compare_uploads(uploaded, served)
-    content = json.loads(as_compare_json(compared))
-    for form in uploaded.forms:
-        text = as_comment(compared, "") if form == "markdown" else as_fragment(compared, "")
-        content[form] = escape_invisible(text)
+    content, writers = json.loads(as_compare_json(compared)), {"markdown": as_comment, "html": as_fragment}
+    content |= {form: escape_invisible(writers[form](compared, "")) for form in uploaded.forms}
     return _answered(json.dumps(content, allow_nan=False).encode(), compared.weighed.judgement)
 
 
@@ -280,13 +274,12 @@ def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
         def without_scratch(text: str) -> str:
             return re.sub(rf"{re.escape(scratch)}/(\w+)/\d+/", r"\1/", text)
 
-        baseline, target, history = (
-            _write_files(Path(scratch, side), getattr(uploaded, side))
-            for side in ("baseline", "target", "history")
-        )
-        measure = Measure(better=uploaded.better)
         comparing = CompareRequest(
-            baseline=baseline, target=target, history=history, served=served, measure=measure
+            baseline=_write_files(Path(scratch, "baseline"), uploaded.baseline),
+            target=_write_files(Path(scratch, "target"), uploaded.target),
+            history=_write_files(Path(scratch, "history"), uploaded.history),
+            served=served,
+            measure=Measure(better=uploaded.better),
         )
         try:
             compared = comparing.compare_sides()
@@ -298,12 +291,10 @@ def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
 
 def _write_files(directory: Path, uploaded: Sequence[ResultFile]) -> list[Path]:
     """Write each file into a new directory of its own, since names may occur twice; return their paths."""
-    paths = []
-    for number, file in enumerate(uploaded):
-        path = directory / str(number) / file.name
+    paths = [directory / str(number) / file.name for number, file in enumerate(uploaded)]
+    for path, file in zip(paths, uploaded, strict=True):
         path.parent.mkdir(parents=True)
         path.write_bytes(file.content)
-        paths.append(path)
     return paths
 
 
@@ -364,8 +355,7 @@ def _xml_opinions(content: bytes) -> list[Opinion]:
     opinions = []
     for result in WholeDocument(Document.from_bytes(content, "answer")).root.iter("comparison_result"):
         about = f"{result.get('benchmark_name', '')} {result.get('operation_name', '')}"
-        verdict = result.find("verdict")
-        probability = None if verdict is None else verdict.get("probability")
+        probability = next((verdict.get("probability") for verdict in result.iterchildren("verdict")), None)
         number = None if probability is None else float(probability)
         name = result.get("comparison_id") or about
         opinions.append(Opinion(name, about, result.get("result_status", ""), number))

@@ -145,11 +145,7 @@ def _guarantee_line(
     if cut is not None:
         confidence = f"{100 * risk_guarantee.confidence:g} % confidence"
         return f"at most {100 * share:g} % of the {which} {verdict} ({confidence})"
-    labels = (
-        f"{risk_guarantee.fails} of {risk_guarantee.groups} operations" if verdict == "pass" else "the passes"
-    )
-    return (
-        f"{100 * share:g} % cannot be promised with {labels}, "
-        f"it takes at least {risk_guarantee.needed_fails(share)} of as many operations: no verdict is "
-        f"{verdict}"
-    )
+    fails, groups = risk_guarantee.fails, risk_guarantee.groups
+    labels = f"{fails} of {groups} operations" if verdict == "pass" else "the passes"
+    needed = f"it takes at least {risk_guarantee.needed_fails(share)} of as many operations"
+    return f"{100 * share:g} % cannot be promised with {labels}, {needed}: no verdict is {verdict}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -179,18 +178,13 @@ class Judgement:
 
     def count_verdicts(self, answer: Answer) -> int:
         """Return the number of comparisons with the verdict `answer`."""
-        return self._verdict_counts[answer]
+        return int(np.count_nonzero(self.answers == answer))
 
     def first_lines(self, max_lines: int) -> Iterator[VerdictLine]:
         """Yield the first verdicts, `max_lines` at most, as lines of a table."""
         for verdict in islice(self.iterate_verdicts(), max_lines):
-            yield VerdictLine(
-                verdict.verdict, verdict.probability, verdict.benchmark, verdict.operation, verdict.reason
-            )
-
-    @cached_property
-    def _verdict_counts(self) -> Counter[str]:
-        return Counter(self.answers.tolist())
+            names = verdict.benchmark, verdict.operation
+            yield VerdictLine(verdict.verdict, verdict.probability, *names, verdict.reason)
 
     @cached_property
     def verdicts(self) -> Sequence[Verdict]:
@@ -274,16 +268,14 @@ def judge_sides(
     )
     adjusted = AdjustedVerdicts(answers, probability, {})
     if assumed and (answers == "fail").any():
-        shifts = RunShifts.of_singles(prepared.sides, assumed)
-        adjusted = adjust_to_runs(
-            answers, probability, shifts, card.decision_thresholds, card.min_effect_size
-        )
+        shifts, cuts = RunShifts.of_singles(prepared.sides, assumed), card.decision_thresholds
+        adjusted = adjust_to_runs(answers, probability, shifts, cuts, card.min_effect_size)
 
     def decide_modified(sides: Sides) -> NDArray[np.str_]:
         found = model.decide_verdicts(sides)
-        if not assumed or not (found == "fail").any():
-            return found
-        return adjust_answers(found, RunShifts.of_singles(sides, assumed), card.min_effect_size)
+        if assumed and (found == "fail").any():
+            found = adjust_answers(found, RunShifts.of_singles(sides, assumed), card.min_effect_size)
+        return found
 
     explanations = Explanations(
         prepared=prepared,
@@ -321,10 +313,8 @@ def _at_base_rate(named: NamedSides, served: Judge, base_rate: float | str) -> t
     training, plain = card.require_scores(), card.at_training_rate()
     probability = judge_sides(named, with_card(served, plain), assumed=0).probability
     valid = probability[~np.isnan(probability)]
-    if isinstance(base_rate, str):
-        rate = estimate_base_rate(training, valid, plain.threshold)
-    else:
-        rate = BaseRate(base_rate)
+    is_given = not isinstance(base_rate, str)
+    rate = BaseRate(base_rate) if is_given else estimate_base_rate(training, valid, plain.threshold)
     usual = valid if len(valid) >= FEWEST else None
     return with_card(served, card.at_base_rate(rate.rate, usual)), rate
 
@@ -336,15 +326,17 @@ def with_adjusted(verdicts: Iterable[Verdict], adjusted: AdjustedVerdicts) -> It
     others as copies with its verdict, probability and reason.
     """
     for row, verdict in enumerate(verdicts):
-        if (reason := adjusted.reasons.get(row)) is None:
-            yield verdict
-        else:
-            yield verdict._replace(
+        reason = adjusted.reasons.get(row)
+        yield (
+            verdict
+            if reason is None
+            else verdict._replace(
                 verdict=cast(Answer, str(adjusted.answers[row])),
                 probability=float(adjusted.probability[row]),
                 decided_by="between_run_variation",
                 run_reason=reason,
             )
+        )
 
 
 def _remarks_by_row(prepared: PreparedComparisons, *, retrospective: bool) -> Mapping[int, tuple[str, ...]]:
@@ -359,10 +351,9 @@ def _remarks_by_row(prepared: PreparedComparisons, *, retrospective: bool) -> Ma
         remark = f"{outlier} is left out: {value:.4g} against a median of {median:.4g} ({place})"
         remarks[row] = (*remarks.get(row, ()), remark)
     later = np.bincount(sides.comparison, sides.later.lengths, sides.n_comparisons) > 0
+    remark = "versions after the target are known; this model does not look at them"
     if retrospective:
         remark = "judged in hindsight, but no version after the target is known"
-    else:
-        remark = "versions after the target are known; this model does not look at them"
     for row in np.flatnonzero(later != retrospective).tolist():
         remarks[row] = (*remarks.get(row, ()), remark)
     return remarks

@@ -44,12 +44,9 @@ def model_json(judgement: Judgement) -> str:
     The other keys are ``name, version, uri, digest, contribution_unit, min_effect_size``.
     """
     card = judgement.card
-    about = {
-        "contribution_unit": judgement.unit,
-        "min_effect_size": card.min_effect_size,
-        "decided": decided_answer(card),
-    }
-    return json.dumps({**asdict(judgement.model), **about}, allow_nan=False)
+    about = {"contribution_unit": judgement.unit, "min_effect_size": card.min_effect_size}
+    content = {**asdict(judgement.model), **about, "decided": decided_answer(card)}
+    return json.dumps(content, allow_nan=False)
 
 
 def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool = False) -> VerdictTable:
@@ -133,9 +130,8 @@ def _explanation_json(verdict: Verdict, flipped: bool) -> str:
         f' "distance": {example.distance!r}, "near": {_quoted(example.near)}}}'
         for example in verdict.examples
     )
-    change, counterfactual = (
-        (verdict.counterfactual_change, verdict.counterfactual) if flipped else (None, "")
-    )
+    change = verdict.counterfactual_change if flipped else None
+    counterfactual = verdict.counterfactual if flipped else ""
     return (
         f', "reasons": [{reasons}], "words": [{words}], "examples": [{examples}],'
         f' "counterfactual_change": {_number_json(change)}, "counterfactual": {_quoted(counterfactual)}'

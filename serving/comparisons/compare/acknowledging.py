@@ -219,8 +219,8 @@ class Acknowledgements:
         for kind, entry in self._all_entries():
             for field in ("since", "until"):
                 name = getattr(entry, field, None)
-                is_version = not isinstance(name, str) or name in versions
-                if not is_version and _is_branch(name, self.target.directory):
+                may_be_branch = isinstance(name, str) and name not in versions
+                if may_be_branch and _is_branch(name, self.target.directory):
                     place = f'{kind} "{entry.operation}" by {entry.by}'
                     raise InputError(f'{field}="{name}" {_FIXED}', file=self.path, place=place)
 

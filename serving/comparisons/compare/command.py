@@ -97,11 +97,9 @@ class ComparedRuns:
     @property
     def side_names(self) -> tuple[str, str]:
         """The names of the two sides in messages: the first path of each, and the number of further ones."""
-        baseline, target = (
-            str(side[0].path) if len(side) == 1 else f"{side[0].path} and {len(side) - 1} more"
-            for side in (self.baseline, self.target)
-        )
-        return baseline, target
+        sides = self.baseline, self.target
+        before, after = (f" and {len(side) - 1} more" if len(side) > 1 else "" for side in sides)
+        return f"{self.baseline[0].path}{before}", f"{self.target[0].path}{after}"
 
     def pair_runs(self) -> TwoRuns:
         """Return a comparison per operation of both sides, with earlier runs as their history.
@@ -109,9 +107,8 @@ class ComparedRuns:
         Raises InputError if no operation is common, or its sides have opposite directions or incompatible
         units.
         """
-        baseline, target, earlier = (
-            [run.results for run in side] for side in (self.baseline, self.target, self.earlier)
-        )
+        sides = self.baseline, self.target, self.earlier
+        baseline, target, earlier = ([run.results for run in side] for side in sides)
         files = [str(run.path) for run in (*self.earlier, *self.baseline, *self.target)]
         return paired_runs(baseline, target, earlier, self.side_names, files)
 
@@ -128,10 +125,8 @@ class ComparedRuns:
         matched = MatchedOperations(renamed, only=same)
         for (_, new), (_, old) in renamed.items():
             note(f'"{new}" of {self.side_names[1]} is compared with "{old}" of {self.side_names[0]}')
-        sides = ((self.baseline, matched.of_baseline), (self.target, matched.of_target))
-        baseline, target = (
-            tuple(replace(run, results=select(run.results)) for run in side) for side, select in sides
-        )
+        baseline = tuple(replace(run, results=matched.of_baseline(run.results)) for run in self.baseline)
+        target = tuple(replace(run, results=matched.of_target(run.results)) for run in self.target)
         return replace(self, baseline=baseline, target=target, matched=matched)
 
 
@@ -195,13 +190,10 @@ class RunReader:
         if kind == "hyperfine" and len(operations) == len(SIDES):
             return {operations[1]: operations[0]}
         names = [name for _, name in operations]
-        problem = (
-            f"is one run, of {number_with_noun(len(names), 'operation')} ({list_names(names)}); "
-            "expected TARGET, or --target FILE"
-        )
+        found, expected = f"of {number_with_noun(len(names), 'operation')}", "TARGET, or --target FILE"
         if len(names) > 1:
-            problem += f", or two operations of this file: --match {shlex.quote('='.join(names[:2]))}"
-        raise InputError(problem, file=run.path)
+            expected += f", or two operations of this file: --match {shlex.quote('='.join(names[:2]))}"
+        raise InputError(f"is one run, {found} ({list_names(names)}); expected {expected}", file=run.path)
 
     def _runs_of_versions(self, path: Path) -> Sequence[ComparedRun]:
         kind = self.kind or formats.recognise_format(path)
@@ -267,8 +259,8 @@ class ConfirmationRuns:
     seconds: float = 0.0  # time limit of one run
 
     def __post_init__(self) -> None:
-        for command in filter(None, (self.target, self.baseline)):
-            if not any(OUTPUT in part for part in command):
+        for command in (self.target, self.baseline):
+            if command and not any(OUTPUT in part for part in command):
                 problem = f"names no {OUTPUT}, where it is to write its results"
                 raise InputError(problem, place=_command_place(command))
 
@@ -290,12 +282,11 @@ class ConfirmationRuns:
         """
         end_in_good_order()
         doubtful = list(tables.comparisons.loc[doubted, ["benchmark", "operation"]].itertuples(False, None))
-        names = [operation for _, operation in doubtful]
-        target_names = [runs.matched.name_in_target(*operation) or operation[1] for operation in doubtful]
-        configurations = tables.results[CONFIGURATION].drop_duplicates()
+        names, matched = [operation for _, operation in doubtful], runs.matched
+        target_names = [matched.name_in_target(*operation) or operation[1] for operation in doubtful]
         sides = {
-            "target": (self.target, runs.target, runs.matched.of_target, target_names),
-            "baseline": (self.baseline, runs.baseline, runs.matched.of_baseline, names),
+            "target": (self.target, runs.target, matched.of_target, target_names),
+            "baseline": (self.baseline, runs.baseline, matched.of_baseline, names),
         }
         repeated: dict[str, Any] = {}
         with TemporaryDirectory(prefix="perfjudge-") as directory:
@@ -313,7 +304,7 @@ class ConfirmationRuns:
                     continue
                 (run,) = reader.read_runs([output])
                 results = under_names_of(tables.results, select(run.results))
-                results = results.merge(configurations, on=CONFIGURATION)
+                results = results.merge(tables.results[CONFIGURATION].drop_duplicates(), on=CONFIGURATION)
                 if not results["operation"].isin(names).any():
                     problem = f"measured none of the operations in doubt: {list_names(operations)}"
                     raise InputError(problem, place=_command_place(command))
@@ -379,17 +370,14 @@ class CompareRequest:
             weighed = weighed.replace_rows(self._weigh_pair(pair, reader), doubted)
             spans = np.where(doubted, version_ranges(pair.tables), spans).tolist()
         verdicts = weighed.judgement.verdicts
-        rows = compared_rows(
-            weighed, pair.tables, spans, acknowledgements.find_excuses(verdicts), runs.matched
-        )
-        notes = (*weighed.judgement.notes, *acknowledgements.entry_notes(verdicts))
+        excuses = acknowledgements.find_excuses(verdicts)
         return ComparedSides(
-            rows=tuple(rows),
+            rows=tuple(compared_rows(weighed, pair.tables, spans, excuses, runs.matched)),
             weighed=weighed,
             tables=pair.tables,
             missing=pair.missing,
             sides=runs.side_names,
-            notes=notes,
+            notes=(*weighed.judgement.notes, *acknowledgements.entry_notes(verdicts)),
         )
 
     def _read_runs(self, reader: RunReader) -> ComparedRuns:
@@ -415,9 +403,9 @@ class CompareRequest:
             Revision((*dict.fromkeys(run.version for run in side), *filter(None, [commit])), directory)
             for side, commit in zip((runs.baseline, runs.target), commits, strict=True)
         )
-        today = datetime.now(UTC).astimezone().date()
         every_run = (*runs.baseline, *runs.target, *runs.earlier)
         measured = {name for run in every_run for name in run.results["operation"].unique()}
+        today = datetime.now(UTC).astimezone().date()
         return Acknowledgements(path, content, baseline, target, today, measured)
 
     def _weigh_pair(self, pair: TwoRuns, reader: RunReader) -> AdjustedJudgement:
@@ -468,8 +456,7 @@ def compare_runs(
         sys.stderr.writelines(github_annotations(compared))
     write_output(rendered[form](), output, styled=terminal and form == "table")
     if compared.outcome_counts.keys() == {"invalid"}:
-        number = number_with_noun(len(compared.rows), "operation")
-        first = compared.rows[0]
+        number, first = number_with_noun(len(compared.rows), "operation"), compared.rows[0]
         problem = f"nothing can be judged: {number} invalid; {first.full_name}: {first.reason}"
         raise InputError(problem, file=" and ".join(compared.sides))
     present = {*compared.outcome_counts, *(["missing"] if compared.missing else [])}
@@ -480,11 +467,9 @@ def _current_runs(
     earlier: Sequence[ComparedRun], acknowledgements: Acknowledgements
 ) -> Iterator[ComparedRun]:
     for run in earlier:
-        names = run.results[["benchmark", "operation"]]
-        operations = list(names.drop_duplicates().itertuples(index=False, name=None))
-        stale = acknowledgements.stale_operations(
-            operations, Revision((run.version,), acknowledgements.target.directory)
-        )
-        current = ~pd.MultiIndex.from_frame(names).isin(stale) if stale else np.ones(len(names), bool)
+        names = pd.MultiIndex.from_frame(run.results[["benchmark", "operation"]])
+        revision = Revision((run.version,), acknowledgements.target.directory)
+        stale = acknowledgements.stale_operations(names.unique().tolist(), revision)
+        current = ~names.isin(stale) if stale else np.ones(len(names), bool)
         if current.any():
             yield replace(run, results=run.results[current])
