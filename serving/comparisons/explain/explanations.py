@@ -180,9 +180,8 @@ class Explanations:
 
         A share of the baseline's median, of the configuration with the worst change; negative is worse.
         """
-        return _none_if_nan(
-            self._cached_result(row, Explanations._counterfactuals, self._is_valid, _FLIPS_BLOCK)
-        )
+        change = self._cached_result(row, Explanations._counterfactuals, self._is_valid, _FLIPS_BLOCK)
+        return _none_if_nan(change)
 
     def counterfactual(self, row: int) -> str:
         """Return `counterfactual_change` in words like ``would fail from 3.0 % slower on``; empty if None."""
@@ -222,9 +221,8 @@ class Explanations:
         """Flags of comparisons out of the distribution of the training data, shape (n_comparisons,)."""
         strange = np.zeros(len(self.answers), bool)
         if self.nearest_examples is not None:
-            vectors = self.columns[self.place[self._is_decided]]
             is_outside = self.nearest_examples.distribution.is_out_of_distribution
-            strange[self._is_decided] = is_outside(vectors)
+            strange[self._is_decided] = is_outside(self.columns[self.place[self._is_decided]])
         return strange
 
     def out_of_distribution(self, row: int) -> DistributionWarning | None:
