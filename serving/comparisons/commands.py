@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
 def _parse_percentage(text: str, *, zero: bool) -> float:
     """Return a percentage as a share; 0 for "none". `zero`: whether the number 0 is allowed, too."""
+    if text == "none":
+        return 0.0
     try:
-        share = 0.0 if text == "none" else float(text.removesuffix("%")) / 100
+        share = float(text.removesuffix("%")) / 100
     except ValueError:
         share = -1.0
-    if not 0 <= share < 1 or (share == 0 and text != "none" and not zero):
+    if not 0 <= share < 1 or (share == 0 and not zero):
         interval = "from 0 to below 100" if zero else "between 0 and 100"
         raise typer.BadParameter(f"{text!r} is not a percentage {interval} and not none")
     return share
@@ -376,13 +378,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         baseline=before,
         target=after,
         history=history or (),
-        served=load_judge(
-            model,
-            min_effect_size=min_effect_size,
-            max_false_negative_rate=max_false_negative_rate,
-            max_false_positive_rate=max_false_positive_rate,
-            costs=costs,
-        ),
+        served=load_judge(model, min_effect_size, max_false_negative_rate, max_false_positive_rate, costs),
         measure=Measure.model_validate({"better": better}),
         assumed=between_run_variation,
         kind=from_,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -67,26 +68,19 @@ def begun(options: Options) -> Options:
     the comparisons do not exist. A PostgreSQL server may be unavailable, which is logged. An existing
     database gets its tables; a missing file is not created.
     """
-    options = {
-        "labels": default_address(),
-        "comparisons": ingested_directory(),
-        "label_rate": RATE,
-        **options,
-    }
-    store = LabelStore(options["labels"])
-    file = store.address.sqlite_file
-    if file is not None and not file.absolute().parent.is_dir():
-        raise InputError(
-            "the directory does not exist; expected one for the store of labels", file=file.parent
-        )
-    try:
-        store.check_reachable()
-    except UnreachableError as exc:
-        if isinstance(exc, IncompatibleStoreError) or file is not None:
-            raise
-        STARTUP_LOG.warning("%s; until then, labels are refused", exc)
-    finally:
-        store.close()
+    defaults = {"labels": default_address(), "comparisons": ingested_directory(), "label_rate": RATE}
+    options = {**defaults, **options}
+    with closing(LabelStore(options["labels"])) as store:
+        file = store.address.sqlite_file
+        if file is not None and not file.absolute().parent.is_dir():
+            problem = "the directory does not exist; expected one for the store of labels"
+            raise InputError(problem, file=file.parent)
+        try:
+            store.check_reachable()
+        except UnreachableError as exc:
+            if isinstance(exc, IncompatibleStoreError) or file is not None:
+                raise
+            STARTUP_LOG.warning("%s; until then, labels are refused", exc)
     if options["comparisons"] is not None and not Path(options["comparisons"]).exists():
         raise InputError("no such file or directory", file=options["comparisons"])
     return options
@@ -211,10 +205,8 @@ def install_endpoints(app: FastAPI) -> None:
     """
     options = app.state.settings.options
     address = options.get("labels")
-    app.state.labels = None if address is None else LabelStore(address)
-    app.state.failure_checks.append(
-        lambda: AWAY if app.state.labels and app.state.labels.is_unreachable else None
-    )
+    app.state.labels = store = None if address is None else LabelStore(address)
+    app.state.failure_checks.append(lambda: AWAY if store and store.is_unreachable else None)
     app.add_exception_handler(UnreachableError, _store_away)
     kind = SignedLabelRequest if app.state.settings.tokens is None else LabelRequest
     rate = options.get("label_rate") or RATE
@@ -310,9 +302,8 @@ class LabelHandlers:
     def _require_store(self) -> LabelStore:
         store: LabelStore | None = self.app.state.labels
         if store is None:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "no labels are kept here; perfjudge serve --labels URL"
-            )
+            detail = "no labels are kept here; perfjudge serve --labels URL"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, detail)
         return store
 
     async def _find_identifier(self, name: str) -> str:
@@ -321,9 +312,8 @@ class LabelHandlers:
         try:
             identifier = await self._read_in_thread(partial(find, name))
         except InputError as exc:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, f"the comparisons cannot be read: {exc}"
-            ) from exc
+            detail = f"the comparisons cannot be read: {exc}"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, detail) from exc
         if identifier is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, f"there is no comparison {name[:200]!r}")
         return identifier

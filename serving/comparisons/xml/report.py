@@ -71,11 +71,8 @@ def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str
     """
     from lxml import etree
 
-    elements = verdict_elements(judgement, flipped=flipped)
-    return {
-        verdict.comparison_id: etree.tostring(element)
-        for verdict, element in zip(judgement.verdicts, elements, strict=True)
-    }
+    elements = map(etree.tostring, verdict_elements(judgement, flipped=flipped))
+    return dict(zip((verdict.comparison_id for verdict in judgement.verdicts), elements, strict=True))
 
 
 def replace_unprintable(text: str) -> str:
@@ -199,13 +196,10 @@ class _ComparisonWriter:
         before, after = self.sides.baseline_five[at, 2], self.sides.target_five[at, 2]
         if before and np.isfinite(after / before):
             node.set("median_diff", f"{100 * (after / before - 1):.0f}")
-        for tag, (_, samples, five), moments in zip(
-            (BASE, TARGET), self.sides.both_sides, self.moments, strict=True
-        ):
-            numbers = dict(zip(ATTRIBUTES.values(), (*five[at], *moments[at]), strict=True))
-            finite = {
-                name: repr(float(value)) for name, value in sorted(numbers.items()) if np.isfinite(value)
-            }
+        sides = zip((BASE, TARGET), self.sides.both_sides, self.moments, strict=True)
+        for tag, (_, samples, five), moments in sides:
+            numbers = zip(ATTRIBUTES.values(), (*five[at], *moments[at]), strict=True)
+            finite = {name: repr(float(value)) for name, value in sorted(numbers) if np.isfinite(value)}
             if finite:
                 self._add_samples(self.add_element(node, tag, finite), samples, at)
         for tag, samples in ((EARLIER, self.sides.history), (LATER, self.sides.later)):
@@ -214,10 +208,10 @@ class _ComparisonWriter:
 
     def _add_samples(self, node: Any, samples: Samples, at: int) -> None:
         for order, values in samples.iterate_versions(at):
-            if not np.isfinite(values).all():  # possible in earlier and later versions only
-                continue
-            for start in range(0, len(values), _SAMPLES_PER_ELEMENT):
-                text = " ".join(map(repr, values[start : start + _SAMPLES_PER_ELEMENT].tolist()))
+            # in earlier and later versions, infinite numbers are possible
+            texts = list(map(repr, values.tolist())) if np.isfinite(values).all() else []
+            for start in range(0, len(texts), _SAMPLES_PER_ELEMENT):
+                text = " ".join(texts[start : start + _SAMPLES_PER_ELEMENT])
                 self.add_element(node, "samples", order=str(order), values=text)
 
 
