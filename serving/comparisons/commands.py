@@ -67,6 +67,10 @@ def _check_costs(text: str) -> str:
     return text
 
 
+def _flag(*names: str, help: str) -> object:  # noqa: A002 - as of typer.Option
+    return Annotated[bool | None, typer.Option(*names, help=help)]
+
+
 MinEffectSize = Annotated[
     float | None,
     typer.Option(
@@ -140,31 +144,22 @@ JUDGING = {
     "from_": From,
     **DECIDING,
     "base_rate": BaseRate,
-    "fail_on_unsure": Annotated[
-        bool | None,
-        typer.Option(
-            "--fail-on-unsure",
-            help="Exit with 1 if any verdict is unsure. Has no effect in `trace` and `shadow`.",
-        ),
-    ],
-    "retrospective": Annotated[
-        bool | None,
-        typer.Option(
-            "--retrospective",
-            help="Judge with the champion of the retrospective models, a second kind of models, which also"
-            " use results of versions after the target, if the input has any. Has no effect with --model, and"
-            " in `trace` and `shadow`.",
-        ),
-    ],
-    "explain": Annotated[
-        bool | None,
-        typer.Option(
-            "--why",
-            "--explain",
-            help="Also output the evidence, the nearest labelled comparisons and the smallest change that"
-            " would flip the verdict; in JSON also the attributions (the features' shares in the verdict).",
-        ),
-    ],
+    "fail_on_unsure": _flag(
+        "--fail-on-unsure",
+        help="Exit with 1 if any verdict is unsure. Has no effect in `trace` and `shadow`.",
+    ),
+    "retrospective": _flag(
+        "--retrospective",
+        help="Judge with the champion of the retrospective models, a second kind of models, which also"
+        " use results of versions after the target, if the input has any. Has no effect with --model, and"
+        " in `trace` and `shadow`.",
+    ),
+    "explain": _flag(
+        "--why",
+        "--explain",
+        help="Also output the evidence, the nearest labelled comparisons and the smallest change that"
+        " would flip the verdict; in JSON also the attributions (the features' shares in the verdict).",
+    ),
 }
 
 #: Options of ``perfjudge serve``.

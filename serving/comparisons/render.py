@@ -118,24 +118,14 @@ def _verdict_json(verdict: Verdict, explain: bool, flipped: bool) -> str:
 
 
 def _explanation_json(verdict: Verdict, flipped: bool) -> str:
-    reasons = ", ".join(
-        f'{{"feature": "{feature}", "value": {_number_json(value)}, "contribution": {contribution!r}}}'
-        for feature, value, contribution in verdict.reasons
-    )
-    words = ", ".join(map(_quoted, verdict.words))
-    examples = ", ".join(
-        f'{{"comparison_id": {_quoted(example.comparison_id)}, "benchmark": {_quoted(example.benchmark)},'
-        f' "operation": {_quoted(example.operation)}, "label": "{example.label}",'
-        f' "labelled_by": {_quoted(example.labelled_by)}, "labelled_at": {_quoted(example.labelled_at)},'
-        f' "distance": {example.distance!r}, "near": {_quoted(example.near)}}}'
-        for example in verdict.examples
-    )
-    change = verdict.counterfactual_change if flipped else None
-    counterfactual = verdict.counterfactual if flipped else ""
-    return (
-        f', "reasons": [{reasons}], "words": [{words}], "examples": [{examples}],'
-        f' "counterfactual_change": {_number_json(change)}, "counterfactual": {_quoted(counterfactual)}'
-    )
+    content = {
+        "reasons": [reason._asdict() for reason in verdict.reasons],
+        "words": verdict.words,
+        "examples": [example._asdict() for example in verdict.examples],
+        "counterfactual_change": verdict.counterfactual_change if flipped else None,
+        "counterfactual": verdict.counterfactual if flipped else "",
+    }
+    return f", {json.dumps(content)[1:-1]}"
 
 
 def _move_json(move: Move | None) -> str:

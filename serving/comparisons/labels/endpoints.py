@@ -16,6 +16,7 @@ import pandas as pd
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.config import JsonDict
 
 from data.comparisons.labels.label_store import (
     AT_ONCE,
@@ -118,6 +119,7 @@ def count_new_labels(app: FastAPI) -> int | None:
 
 
 KEY = r"^[A-Za-z0-9._:-]{1,100}$"
+_EXAMPLE: JsonDict = {"status": "fail", "key": "4f0c2b7e", "labelled_by": "anna", "saw_verdict": False}
 Person = Annotated[str, StringConstraints(pattern=PERSON)]
 Key = Annotated[str, StringConstraints(pattern=KEY)]
 
@@ -125,11 +127,7 @@ Key = Annotated[str, StringConstraints(pattern=KEY)]
 class LabelRequest(JsonSection):
     """A person's label of a comparison."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"status": "fail", "key": "4f0c2b7e", "labelled_by": "anna", "saw_verdict": False}]
-        },
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     status: Status | None = Field(
         description="null withdraws the person's previous label; cannot_tell counts as neither pass nor fail."
