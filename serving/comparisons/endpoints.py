@@ -84,7 +84,9 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     readable = {row: request for row, request in enumerate(requests) if not isinstance(request, Exception)}
     # requests with their own decision policy are judged separately
     usual = {row: request for row, request in readable.items() if not _has_policy(request)}
-    answers: dict[int, Answered] = {}
+    answers: dict[int, Answered | Exception] = {
+        row: request for row, request in enumerate(requests) if isinstance(request, Exception)
+    }
     for explain in (False, True):
         batch = {row: request for row, request in usual.items() if request.explain == explain}
         if not batch:
@@ -97,12 +99,9 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
             parts = judgement.split_groups([len(request.comparisons) for request in batch.values()])
             answered = [_json_answer(part, explain=explain, model=model) for part in parts]
             answers |= zip(batch, answered, strict=True)
-    return [
-        request
-        if isinstance(request, Exception)
-        else answers.get(row) or result_or_error(partial(_answer_request, request, served))
-        for row, request in enumerate(requests)
-    ]
+    for row in readable.keys() - answers.keys():
+        answers[row] = result_or_error(partial(_answer_request, readable[row], served))
+    return [answers[row] for row in range(len(requests))]
 
 
 def _answer_request(request: JudgeRequest, served: Judge) -> Answered:
@@ -111,7 +110,9 @@ def _answer_request(request: JudgeRequest, served: Judge) -> Answered:
 
 def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
     posted, named = request.costs, named_sides(request.comparisons)
-    costs = posted and VerdictCosts(posted.false_negative, posted.false_positive, posted.review)
+    costs = None
+    if posted is not None:
+        costs = VerdictCosts(posted.false_negative, posted.false_positive, posted.review)
     try:
         served = with_policy(served, request.max_false_negative_rate, request.max_false_positive_rate, costs)
         return judge_sides(named, served, base_rate=request.base_rate)
@@ -355,7 +356,8 @@ def _xml_opinions(content: bytes) -> list[Opinion]:
     opinions = []
     for result in WholeDocument(Document.from_bytes(content, "answer")).root.iter("comparison_result"):
         about = f"{result.get('benchmark_name', '')} {result.get('operation_name', '')}"
-        probability = next((verdict.get("probability") for verdict in result.iterchildren("verdict")), None)
+        verdict = result.find("verdict")
+        probability = None if verdict is None else verdict.get("probability")
         number = None if probability is None else float(probability)
         name = result.get("comparison_id") or about
         opinions.append(Opinion(name, about, result.get("result_status", ""), number))

@@ -313,8 +313,10 @@ def _at_base_rate(named: NamedSides, served: Judge, base_rate: float | str) -> t
     training, plain = card.require_scores(), card.at_training_rate()
     probability = judge_sides(named, with_card(served, plain), assumed=0).probability
     valid = probability[~np.isnan(probability)]
-    is_given = not isinstance(base_rate, str)
-    rate = BaseRate(base_rate) if is_given else estimate_base_rate(training, valid, plain.threshold)
+    if isinstance(base_rate, str):
+        rate = estimate_base_rate(training, valid, plain.threshold)
+    else:
+        rate = BaseRate(base_rate)
     usual = valid if len(valid) >= FEWEST else None
     return with_card(served, card.at_base_rate(rate.rate, usual)), rate
 

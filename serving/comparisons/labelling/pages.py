@@ -128,13 +128,8 @@ class _PageRequest:
             detail = self.pool.order_failure or "the order is being computed"
             return JSONResponse({"detail": detail}, HTTPStatus.ACCEPTED)
         names = order_by_share(self._unlabelled_names(order), labels, self.reader.name)
-        content = {
-            "left": len(names),
-            "labels": len(labels.decided_rows),
-            "learnt": order.labels,
-            "comparisons": list(map(self._queue_entry, names[:QUEUED])),
-        }
-        return JSONResponse(content)
+        counts = {"left": len(names), "labels": len(labels.decided_rows), "learnt": order.labels}
+        return JSONResponse({**counts, "comparisons": list(map(self._queue_entry, names[:QUEUED]))})
 
     def show_report(self) -> Response:
         """Show a report as in figure 6.2: operations by configurations, with forms to label them."""
@@ -166,7 +161,7 @@ class _PageRequest:
         _require_key({report.key: report}, self.request.path_params["report"])
         sees = reader.may_see(name)
         judgement = self.pool.judge_rows(rows) if sees else None
-        verdict = None if judgement is None else judgement.verdicts[0]
+        verdicts = {} if judgement is None else {place: judgement.verdicts[0]}
         # in a row, the versions would reveal those of all rows of the report
         versions = self._heading(report)["shown"] if in_row else sees
         history: list[StoredLabel] = []
@@ -175,14 +170,14 @@ class _PageRequest:
                 history = self.store.label_history(name)
         sides = offered.select_comparisons(rows).sides
         comparison = {
-            "row": next(self._report_rows(rows, {} if verdict is None else {place: verdict})),
+            "row": next(self._report_rows(rows, verdicts)),
             "report": report,
             "title": report.report_title(shown=versions),
             "machine": report.machine if versions else offered.mask_name(report.machine, place),
             "unit": offered.units[place],
             "better": "lower" if len(sides.sign) and sides.sign[0] < 0 else "higher",
             "drawing": BoxDrawing.from_sides(sides),
-            "verdict": verdict,
+            "verdict": verdicts.get(place),
             "model": None if judgement is None else judgement.model,
         }
         return self._render_page("comparison", one=comparison, history=history, in_row=in_row)

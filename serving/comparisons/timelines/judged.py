@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons import validity
-from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers
+from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers, numbered_groups
 from data.comparisons.tables import FIVE_NUMBERS
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from data.errors import InputError
@@ -177,8 +177,8 @@ class VersionSides:
         numbers = np.array([ask.operation for ask in asks])
         counts = np.array([len(operation.threads) for operation in operations])[numbers]
         firsts = np.array([operation.first for operation in operations])[numbers]
-        comparison = np.repeat(np.arange(len(asks)), counts)
-        rows = firsts[comparison] + np.arange(len(comparison)) - np.repeat(counts.cumsum() - counts, counts)
+        comparison, within = numbered_groups(counts)
+        rows = firsts[comparison] + within
         threads = np.array([threads for operation in operations for threads in operation.threads])
         signs = np.array([operation.sign for operation in operations for _ in operation.threads])
         # the samples of all configurations between the first and the last row, and their versions
