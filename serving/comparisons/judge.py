@@ -33,8 +33,6 @@ from training.evaluation.thresholds import below_min_effect, verdicts_with_minim
 
 #: Smaller changes have one significant digit, others one decimal.
 _ONE_DECIMAL = 1e-3
-#: Number of reasons of a verdict.
-REASONS = 3
 #: A share of regressions, above 0 and below 1; "estimate": from the comparisons; None: that of the training.
 BaseRateOption = float | Literal["estimate"] | None
 #: The part that decided: the model, the minimum effect size, between-run variation, or the validity check.
@@ -283,11 +281,8 @@ def judge_sides(
         answers=adjusted.answers,
         place=np.where(decided, decided.cumsum() - 1, -1),
         columns=columns,
-        contribute=lambda vectors: model.predict_and_explain(vectors)[1],
-        features=card.features,
-        count=REASONS,
+        model=model,
         decide=decide_modified,
-        nearest_examples=model.examples,
     )
     arrays = (array.tolist() for array in (answers, probability, problems, below))
     rows = [named.identifiers, named.benchmarks, named.operations, *arrays]

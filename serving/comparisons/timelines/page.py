@@ -499,16 +499,12 @@ def _state_fields(state: OperationState, versions: Sequence[TimelineVersion]) ->
     fields: dict[str, object] = {"status": state.status, "version": versions[state.version].name}
     if (change := state.change) is None:
         return fields
-    numbers = {
-        name: getattr(change, name) for name in ("change", "low", "high", "baseline_level", "newest_level")
-    }
-    return fields | {
-        "threads": state.threads,
-        **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
-        "since": None if change.since is None else versions[change.since].name,
-        "creeping": change.creeping,
-        "lasting": change.lasting,
-    }
+    fields["threads"] = state.threads
+    for name in ("change", "low", "high", "baseline_level", "newest_level"):
+        number = getattr(change, name)
+        fields[name] = number if math.isfinite(number) else None
+    fields["since"] = None if change.since is None else versions[change.since].name
+    return fields | {"creeping": change.creeping, "lasting": change.lasting}
 
 
 def index_page(listed: Sequence[Mapping[str, Any]]) -> str:
