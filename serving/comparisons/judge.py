@@ -113,13 +113,16 @@ class Verdict(NamedTuple):
         improved = "" if self.improved is None else self.improved.in_words
         warning = "" if self.out_of_distribution is None else self.out_of_distribution.words
         examples = (example.in_words for example in self.examples)
-        if self.run_reason is None:
-            words, counterfactual = self.words, self.counterfactual
-        else:
-            # the reason has the change and the variation that decided
-            words, counterfactual = self.words[2:], ""
+        is_by_runs = self.run_reason is not None
+        # then the reason has the change and the variation that decided
+        words, counterfactual = (self.words[2:], "") if is_by_runs else (self.words, self.counterfactual)
         phrases = (*self.remarks, *words, improved, counterfactual, *examples, warning)
         return tuple(filter(None, phrases))
+
+    @property
+    def line(self) -> VerdictLine:
+        """The verdict and its reason as a line of a table."""
+        return VerdictLine(self.verdict, self.probability, self.benchmark, self.operation, self.reason)
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -180,9 +183,7 @@ class Judgement:
 
     def first_lines(self, max_lines: int) -> Iterator[VerdictLine]:
         """Yield the first verdicts, `max_lines` at most, as lines of a table."""
-        for verdict in islice(self.iterate_verdicts(), max_lines):
-            names = verdict.benchmark, verdict.operation
-            yield VerdictLine(verdict.verdict, verdict.probability, *names, verdict.reason)
+        return (verdict.line for verdict in islice(self.iterate_verdicts(), max_lines))
 
     @cached_property
     def verdicts(self) -> Sequence[Verdict]:

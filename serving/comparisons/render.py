@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from json.encoder import encode_basestring_ascii as _quoted
 
 from data.comparisons.pair import number_with_noun
 from serving.comparisons.guarantees import decided_answer, decision_summary
 from serving.comparisons.judge import Judgement, Move, Verdict
-from serving.reports.verdict_lines import Answer, VerdictLine, VerdictTable
+from serving.reports.verdict_lines import Answer, VerdictTable
 from training.evaluation.thresholds import DecisionPolicy
 
 #: A server computes counterfactuals, which take most of the time, of at most so many comparisons.
@@ -59,19 +59,10 @@ def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool 
     names = [verdict.comparison_id for verdict in judgement.verdicts]
     if len(set(versions)) != 1:
         names = [f"{name} ({span})" for name, span in zip(names, versions, strict=True)]
-    rows = [
-        VerdictLine(
-            verdict.verdict,
-            verdict.probability,
-            verdict.benchmark,
-            verdict.operation,
-            verdict.reason,
-            verdict.remarks,
-            which=name,
-            details=verdict.details if explain and verdict.verdict != "pass" else (),
-        )
-        for verdict, name in zip(judgement.verdicts, names, strict=True)
-    ]
+    rows = []
+    for verdict, name in zip(judgement.verdicts, names, strict=True):
+        details = verdict.details if explain and verdict.verdict != "pass" else ()
+        rows.append(replace(verdict.line, notes=verdict.remarks, which=name, details=details))
     headings, notes = ("benchmark", "operation", "reason"), judgement.notes
     return VerdictTable(rows, headings, judgement_summary(judgement), notes, notes)
 

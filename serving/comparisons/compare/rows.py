@@ -320,18 +320,14 @@ def as_junit_xml(compared: ComparedSides) -> str:
 
     A suite per benchmark, sorted by name, has a case per row, regressions first.
     """
-    rows = [
-        VerdictLine(
-            OUTCOMES[row.outcome].answer,
-            row.verdict.probability,
-            row.verdict.benchmark,
-            row.operation_names,
-            "; ".join(filter(None, (row.change_text, row.medians_text, row.configuration_text, row.reason))),
-            which=compared.distinguishing_names[row.verdict.comparison_id] or row.verdict.comparison_id,
-            excused="" if row.excuse is None else row.excuse.summary,
-        )
-        for row in compared.ordered_rows
-    ]
+    rows = []
+    for row in compared.ordered_rows:
+        verdict, answer = row.verdict, OUTCOMES[row.outcome].answer
+        head = answer, verdict.probability, verdict.benchmark, row.operation_names
+        texts = filter(None, (row.change_text, row.medians_text, row.configuration_text, row.reason))
+        which = compared.distinguishing_names[verdict.comparison_id] or verdict.comparison_id
+        excused = "" if row.excuse is None else row.excuse.summary
+        rows.append(VerdictLine(*head, "; ".join(texts), which=which, excused=excused))
     headings, notes = ("benchmark", "operation", "reasons"), compared.notes
     return as_junit(VerdictTable(rows, headings, compared.summary, notes, notes))
 
