@@ -169,21 +169,13 @@ def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measu
     # values that overflow are not mentioned
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         b, t = orient_upwards(np.array((sides.baseline_five[at], sides.target_five[at])), sign)
-        size = np.abs(b[:, 2])
-        gap = (np.minimum(t[:, 4] - b[:, 0], 0.0) + np.maximum(t[:, 0] - b[:, 4], 0.0)) / size
-        columns = (
-            at,
-            looks_back,
-            sign,
-            baseline.lengths,
-            target.lengths,
-            gap,
-            _superior_share(baseline, target, sign, (b, t), gap),
-            (b[:, 3] - b[:, 1]) / _IQR / size,
-            (t[:, 3] - t[:, 1]) / _IQR / np.abs(t[:, 2]),
-            (t[:, 0] - b[:, 0]) / np.abs(b[:, 0]),
-            (t[:, 4] - b[:, 4]) / np.abs(b[:, 4]),
-        )
+        gap = np.minimum(t[:, 4] - b[:, 0], 0.0) + np.maximum(t[:, 0] - b[:, 4], 0.0)
+        gap /= np.abs(b[:, 2])
+        superior = _superior_share(baseline, target, sign, (b, t), gap)
+        noises = [(five[:, 3] - five[:, 1]) / _IQR / np.abs(five[:, 2]) for five in (b, t)]
+        ends = [(t[:, end] - b[:, end]) / np.abs(b[:, end]) for end in (0, 4)]
+    lengths = baseline.lengths, target.lengths
+    columns = (at, looks_back, sign, *lengths, gap, superior, *noises, *ends)
     lists = (column.tolist() for column in columns)
     return [*zip(decisive_facts(prepared, rows), *lists, strict=True)]
 

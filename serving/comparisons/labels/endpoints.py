@@ -256,14 +256,8 @@ class LabelHandlers:
         comparison_id = await self._find_identifier(request.path_params["comparison_id"])
         model = self.app.state.models.get("model")
         ref = None if model is None or not posted.saw_verdict else model.ref
-        label = NewLabel(
-            comparison_id,
-            posted.status,
-            _request_annotator(request, posted),
-            posted.key,
-            posted.saw_verdict,
-            "" if ref is None else f"{ref.name} {ref.version}",
-        )
+        seen, person = "" if ref is None else f"{ref.name} {ref.version}", _request_annotator(request, posted)
+        label = NewLabel(comparison_id, posted.status, person, posted.key, posted.saw_verdict, seen)
         try:
             added = await self.writing.answer_body(label, store)
         except KeyTakenError as exc:
@@ -272,7 +266,7 @@ class LabelHandlers:
             detail = f"{exc}: at most {self.max_per_minute} labels in a minute"
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, detail, {"retry-after": _RETRY_QUICK}) from exc
         if added.fresh:
-            status, person = label.status or "withdrawn", label.labelled_by
+            status = label.status or "withdrawn"
             self.app.state.metrics.labels.labels(status).inc()
             extra = {"labelled_by": person, "comparison_id": comparison_id, "label": status}
             LOG.info("%s says %s of %r", person, status, comparison_id, extra=extra)
