@@ -59,8 +59,7 @@ class GuaranteeAnswer(BaseModel):
 def decided_answer(card: Card) -> dict[str, Any]:
     """Return the decision policy of `card` as JSON content, with the fields of `DecidedAnswer`.
 
-    They are ``max_false_negative_rate, max_false_positive_rate, max_review_rate`` and ``costs``, each None if
-    not requested, ``confidence``, None if the model has no risk guarantee, and ``summary``, one line.
+    Rates and costs are None if not requested, ``confidence`` if the model has no risk guarantee.
     """
     confidence = None if card.risk_guarantee is None else card.risk_guarantee.confidence
     return {**asdict(card.policy), "confidence": confidence, "summary": decision_summary(card)}
@@ -95,9 +94,7 @@ def _percentage(share: float) -> str:
 def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
     """Return a risk guarantee as JSON content, with the fields of `GuaranteeAnswer`.
 
-    They are ``confidence, fails, groups, guarantee``, and tuples of rates, ``max_false_negative_rate`` and
-    ``max_false_positive_rate``. A rate has ``share``, ``possible``, and ``measured`` and
-    ``empirical_coverage``, which are None unless it is possible.
+    ``measured`` and ``empirical_coverage`` of a rate are None unless it is possible.
     """
     answer = asdict(risk_guarantee)
     for limit in ("max_false_negative_rate", "max_false_positive_rate"):

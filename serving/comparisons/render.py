@@ -39,10 +39,7 @@ def as_json(
 
 
 def model_json(judgement: Judgement) -> str:
-    """Return the model of a judgement as a JSON object, with its decision policy as ``decided``.
-
-    The other keys are ``name, version, uri, digest, contribution_unit, min_effect_size``.
-    """
+    """Return the model of a judgement as a JSON object, with the fields of `JudgeModel`."""
     card = judgement.card
     about = {"contribution_unit": judgement.unit, "min_effect_size": card.min_effect_size}
     content = {**asdict(judgement.model), **about, "decided": decided_answer(card)}

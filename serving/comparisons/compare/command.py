@@ -42,23 +42,13 @@ from data.tables.files import digest_of, in_natural_order
 from data.tables.problems import Problems
 from features.comparisons.between_run_variation import ASSUMED
 from serving.answering import require_outputs, write_output
+from serving.comparisons.compare import rows
 from serving.comparisons.compare.acknowledging import (
     DEFAULT,
     AcknowledgedFile,
     Acknowledgements,
     Revision,
     head_commit,
-)
-from serving.comparisons.compare.rows import (
-    ComparedSides,
-    append_step_summary,
-    as_comment,
-    as_compare_json,
-    as_junit_xml,
-    as_page,
-    as_table,
-    compared_rows,
-    github_annotations,
 )
 from serving.comparisons.compare.weighing import AdjustedJudgement, judge_runs
 from serving.comparisons.model import Judge
@@ -201,7 +191,7 @@ class RunReader:
             return self.read_runs([path])
         chunks = formats.stream_tables(kind, [path], self.problems, measure=self.measure, chunk_rows=None)
         results = ComparisonTables.join_tables(list(chunks)).results
-        return [ComparedRun.from_file(path, rows) for _, rows in results.groupby("order")]
+        return [ComparedRun.from_file(path, part) for _, part in results.groupby("order")]
 
 
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -348,7 +338,7 @@ class CompareRequest:
     commits: tuple[str | None, str | None] = (None, None)
     matched: Sequence[str] = ()  # as of `data.comparisons.pair.matched_operations`
 
-    def compare_sides(self) -> ComparedSides:
+    def compare_sides(self) -> rows.ComparedSides:
         """Read and judge the runs, measure doubtful operations again if requested, and return the results.
 
         Raises InputError if an input cannot be read, the sides have nothing in common or cannot be compared,
@@ -371,8 +361,8 @@ class CompareRequest:
             spans = np.where(doubted, version_ranges(pair.tables), spans).tolist()
         verdicts = weighed.judgement.verdicts
         excuses = acknowledgements.find_excuses(verdicts)
-        return ComparedSides(
-            rows=tuple(compared_rows(weighed, pair.tables, spans, excuses, runs.matched)),
+        return rows.ComparedSides(
+            rows=tuple(rows.compared_rows(weighed, pair.tables, spans, excuses, runs.matched)),
             weighed=weighed,
             tables=pair.tables,
             missing=pair.missing,
@@ -440,20 +430,20 @@ def compare_runs(
     require_outputs((*files.values(), output), inputs)
     compared, terminal = comparing.compare_sides(), output is None and sys.stdout.isatty()
     rendered: dict[str, Callable[[], str | bytes]] = {
-        "table": lambda: as_table(compared, terminal=terminal, explain=explain),
-        "json": lambda: as_compare_json(compared),
+        "table": lambda: rows.as_table(compared, terminal=terminal, explain=explain),
+        "json": lambda: rows.as_compare_json(compared),
         "xml": lambda: as_xml(compared.weighed.judgement, compared.tables),
-        "markdown": lambda: as_comment(compared, name),
-        "junit": lambda: as_junit_xml(compared),
-        "html": lambda: as_page(compared, name),
+        "markdown": lambda: rows.as_comment(compared, name),
+        "junit": lambda: rows.as_junit_xml(compared),
+        "html": lambda: rows.as_page(compared, name),
     }
     if step_summary:
-        append_step_summary(as_comment(compared, name))
+        rows.append_step_summary(rows.as_comment(compared, name))
     for file_form, path in files.items():
         if path is not None:
             write_output(rendered[file_form](), path)
     if annotations:
-        sys.stderr.writelines(github_annotations(compared))
+        sys.stderr.writelines(rows.github_annotations(compared))
     write_output(rendered[form](), output, styled=terminal and form == "table")
     if compared.outcome_counts.keys() == {"invalid"}:
         number, first = number_with_noun(len(compared.rows), "operation"), compared.rows[0]

@@ -335,16 +335,8 @@ def as_junit_xml(compared: ComparedSides) -> str:
 def as_compare_json(compared: ComparedSides) -> str:
     """Return a JSON object: that of `render.as_json` with explanations, and fields about comparisons of runs.
 
-    Its keys are ``model, verdicts, notes, missing, counts, whole_run``. Each verdict also has ``outcome``,
-    ``model_verdict``, ``machine``, ``unit`` ("" if unknown), ``versions``, ``target_operation``, ``reason``
-    (one sentence), ``interval`` (95 %, of the change as a share, negative is worse; or null),
-    ``detectable_change`` (the smallest slow-down that is found with a probability of 80 %, as a share; or
-    null), ``faster`` (of an improvement, the configuration that improved most: ``threads, baseline_median,
-    target_median, change``; else null) and ``acknowledged`` (an excuse: ``kind, by, reason, until, since``;
-    or null). ``missing`` lists machines, operations and configurations that only one side has, ``counts`` has
-    the number of each outcome, and ``whole_run`` the common change of all operations by machine, as a share;
-    negative is worse; only machines with five operations or more are in it. ModelError if a contribution is
-    not finite.
+    Its schema is `serving.comparisons.schemas.CompareAnswer`. ``whole_run`` has only machines with five
+    operations or more. ModelError if a contribution is not finite.
     """
     content = json.loads(render.as_json(compared.weighed.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):

@@ -108,10 +108,7 @@ def judge_runs(
 ) -> AdjustedJudgement:
     """Return verdicts on comparisons of runs, adjusted for between-run variation, with intervals of changes.
 
-    `adjust_to_runs` defines the adjustment. The result has ``judgement`` (adjusted), ``judged`` (the model's
-    verdicts), ``faster`` (the largest improvement of each improved comparison, by row), ``changes`` (``low,
-    high, detectable``) and ``whole`` (the change of the whole run, by machine); changes are shares, negative
-    is worse.
+    `adjust_to_runs` defines the adjustment.
     `tables`: of `data.comparisons.pair.paired_runs`. `notes`: assumptions made while reading.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
     estimated; 0: no verdict is adjusted, and intervals assume `ASSUMED` there. Invalid comparisons have no

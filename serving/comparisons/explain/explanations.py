@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from data.comparisons.pair import number_with_noun
 from data.comparisons.sides import Floats, Ints
 from features.comparisons.vectors import PreparedComparisons
+from serving.comparisons.explain import sentences
 from serving.comparisons.explain.counterfactuals import Decide, counterfactuals
 from serving.comparisons.explain.features import (
     FACTS,
@@ -22,19 +23,6 @@ from serving.comparisons.explain.features import (
     format_value,
     needed_sources,
     percent,
-)
-from serving.comparisons.explain.sentences import (
-    DecisiveFacts,
-    Direction,
-    Facts,
-    Measured,
-    UsualVariation,
-    decisive_facts,
-    describe_counterfactual,
-    direction_words,
-    measure_comparisons,
-    write_reason,
-    write_sentences,
 )
 from training.comparisons.stored import ReadyModel
 
@@ -144,11 +132,11 @@ class Explanations:
         measurements = self._cached_result(row, Explanations._measurements, self._is_valid)
         if measurements is None:
             return ()
-        facts = Facts.from_measured(self.prepared.sides, measurements)
+        facts = sentences.Facts.from_measured(self.prepared.sides, measurements)
         facts = facts._replace(decisive=_with_difference(facts.decisive, difference))
         leaning = self._cached_result(row, Explanations._fact_contributions, self._is_decided) or ()
-        words = direction_words(self._named_units[row], facts.sign)
-        change, variation, *others = write_sentences(facts, words, str(self.answers[row]), leaning)
+        words = sentences.direction_words(self._named_units[row], facts.sign)
+        change, variation, *others = sentences.write_sentences(facts, words, str(self.answers[row]), leaning)
         if difference is not None:
             earlier = facts.past.earlier
             builds = f" and {number_with_noun(earlier, 'earlier build')}" if earlier else ""
@@ -166,13 +154,14 @@ class Explanations:
             return self._reasons[key]
         facts = self._cached_result(row, Explanations._decisive_facts, self._is_valid)
         assert facts is not None, "the comparison is valid"
-        facts, warning = _with_difference(facts, difference), bool(self.is_out_of_distribution[row])
-        reason = write_reason(facts, self.direction(row), answer, below, out_of_distribution=warning)
+        facts, direction = _with_difference(facts, difference), self.direction(row)
+        warning = bool(self.is_out_of_distribution[row])
+        reason = sentences.write_reason(facts, direction, answer, below, out_of_distribution=warning)
         return self._reasons.setdefault(key, reason)
 
-    def direction(self, row: int) -> Direction:
+    def direction(self, row: int) -> sentences.Direction:
         """Return the words for changes of a comparison, such as slower and faster."""
-        return direction_words(self._named_units[row], self._worst_signs[row])
+        return sentences.direction_words(self._named_units[row], self._worst_signs[row])
 
     def counterfactual_change(self, row: int) -> float | None:
         """Return the smallest change of the median that flips the verdict; None if no change does.
@@ -187,7 +176,7 @@ class Explanations:
         change = self.counterfactual_change(row)
         if change is None:
             return ""
-        return describe_counterfactual(change, self.answers[row] == "fail", self.direction(row))
+        return sentences.describe_counterfactual(change, self.answers[row] == "fail", self.direction(row))
 
     def examples_by_label(self, row: int) -> tuple[NearestExample, ...]:
         """Return the nearest labelled comparison of each label, the label equal to the verdict first.
@@ -277,11 +266,11 @@ class Explanations:
         each_row = np.arange(len(index))[:, None]
         return _zip_lists(index, columns[each_row, index], amounts[each_row, index])
 
-    def _measurements(self, rows: Ints) -> Iterable[Measured]:
-        return measure_comparisons(self.prepared, rows)
+    def _measurements(self, rows: Ints) -> Iterable[sentences.Measured]:
+        return sentences.measure_comparisons(self.prepared, rows)
 
-    def _decisive_facts(self, rows: Ints) -> Iterable[DecisiveFacts]:
-        return decisive_facts(self.prepared, rows)
+    def _decisive_facts(self, rows: Ints) -> Iterable[sentences.DecisiveFacts]:
+        return sentences.decisive_facts(self.prepared, rows)
 
     def _fact_contributions(self, rows: Ints) -> Iterable[Sequence[tuple[Fact, float]]]:
         """Return pairs of facts and contributions, the strongest first; positive is towards ``fail``."""
@@ -331,10 +320,10 @@ class Explanations:
         return self.model.predict_and_explain(self.columns)[1] if len(self.columns) else self.columns
 
 
-def _with_difference(facts: DecisiveFacts, difference: float | None) -> DecisiveFacts:
+def _with_difference(facts: sentences.DecisiveFacts, difference: float | None) -> sentences.DecisiveFacts:
     if difference is None:
         return facts
-    return facts._replace(variation=UsualVariation(difference, is_measured=True))
+    return facts._replace(variation=sentences.UsualVariation(difference, is_measured=True))
 
 
 def _zip_lists(*columns: NDArray[Any]) -> Iterator[tuple[Any, ...]]:

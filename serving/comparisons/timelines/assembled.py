@@ -84,8 +84,7 @@ def operation_state(
     make a configuration worse, or the newest version's verdict against the baseline is fail, the worst
     configuration got worse, and its p-value is unknown or at most 0.05 / the number of operations. Unsure:
     that verdict is unsure or fail. Better: lasting changes make a configuration better, or its newest level
-    is better by more than `hidden`. Else unchanged. The result has ``status``, ``version`` (its index),
-    ``change`` (a `NewestChange`; None if not compared) and the ``threads`` of that: of the worst
+    is better by more than `hidden`. Else unchanged. ``threads`` of the result are those of the worst
     configuration (of those with lasting losses, if any); if better, of the most improved one; if unchanged,
     the largest number that is compared; if not compared, the largest of all.
     `shifts`: the lasting changes per configuration. `hidden`: shape (n_configurations,), the smallest

@@ -391,14 +391,12 @@ def judged_versions(
 ) -> list[OperationMarks]:
     """Judge every version of every operation, and return the marks of each operation, in order.
 
-    `OperationMarks` has ``against_baseline``, ``against_before``, ``probability`` and ``words`` (reasons by
-    version). Marks are 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) and 4 (invalid). Versions are compared
-    with the baseline and with the versions just before; the first version of a lasting loss also by the
-    levels before and after the loss, where the worse mark counts. Where versions have few samples, windows of
-    versions are compared instead. Several neighbouring fails against the versions before are one step
-    (`_one_fail_per_step`), and `unsure` within noise becomes `pass` (`_ignore_noise`). Reasons are given for
-    `unsure` and `fail` (against the baseline, where the mark changes), until 1,500 versions of all operations
-    together have some.
+    Marks are 0 (not judged), or those of `MARK`. Versions are compared with the baseline and with the
+    versions just before; the first version of a lasting loss also by the levels before and after the loss,
+    where the worse mark counts. Where versions have few samples, windows of versions are compared instead.
+    Several neighbouring fails against the versions before are one step (`_one_fail_per_step`), and `unsure`
+    within noise becomes `pass` (`_ignore_noise`). Reasons are given for `unsure` and `fail` (against the
+    baseline, where the mark changes), until 1,500 versions of all operations together have some.
     `baseline`: index of the baseline's version. `shifts`: lasting changes per operation, of all its
     configurations: they bound the baseline's level. `hidden`: the smallest change detectable in the noise
     between versions, as a share, shape (n_configurations,) of all operations together. `answering`: the

@@ -181,10 +181,9 @@ def relative_link(source: str) -> str:
 def operation_data(operation: TimelineOperation) -> Markup:
     """Return a JSON object of an operation, from which the page's scripts draw its chart and table columns.
 
-    Its keys are ``benchmark, name, unit, better, threads, featured, words, changes``; ``five``, as of
-    `pack_floats`; ``beside`` and ``before``, the marks against the baseline and against the versions just
-    before, each a text with a digit per version; and ``probability``, in whole tenths of a percent (0 to
-    1000), null where not judged.
+    ``five`` is as of `pack_floats`; ``beside`` and ``before`` are the marks against the baseline and against
+    the versions just before, each a text with a digit per version; ``probability`` is in whole tenths of a
+    percent (0 to 1000), null where not judged.
     """
     tenths = np.round(operation.probability * _TENTHS).tolist()
     return embed_json(
@@ -450,16 +449,11 @@ def heat_summary(heat: HeatMap) -> str:
 def list_report(report: TimelineReport, file: str) -> dict[str, Any]:
     """Return the JSON object of a report in the list of pages; `file`: the relative path of its page.
 
-    Its keys are ``file, title, machine, newest_version, operations, changes`` and numbers of versions and
-    operations: ``n_versions, n_operations``; ``n_worse``, ``n_unsure`` in this state at their newest version;
-    ``n_failed`` with a version that fails against the baseline, ``n_changed`` with a lasting change,
-    ``n_unstable`` with too much noise. Operations come by urgency, with ``benchmark, operation, unit, better,
-    state``. Lasting changes, the newest first, have ``kind, first, last, change, operations``; ``change`` is
-    the largest one, as a share of the level before (negative is worse). A ``state`` has ``status, version``,
-    and if compared ``threads``, ``change`` (a share, negative is worse) with ``low`` and ``high``,
-    ``baseline_level, newest_level`` (numbers are None if not finite), ``since`` (the first version of the
-    change that still lasts, or None), ``creeping`` (whether that change takes several versions) and
-    ``lasting`` (whether a lasting change follows the baseline). Versions are names.
+    Numbers of operations are ``n_worse``, ``n_unsure`` (in this state at their newest version), ``n_failed``
+    (a version fails against the baseline), ``n_changed`` (a lasting change) and ``n_unstable``. Operations
+    come by urgency, lasting changes from the newest on; their ``change`` is the largest one, as a share of
+    the level before (negative is worse). A ``state`` has ``status, version``, and if compared ``threads`` and
+    the fields of `NewestChange` but the p-value; numbers are None if not finite. Versions are names.
     """
     operations, versions = report.operations, report.versions
     statuses = [operation.state.status for operation in operations]
