@@ -188,7 +188,7 @@ def iterate_advice(
     wrong = champion[champion["verdict"] != champion["status"]]["comparison_id"].map(names)
     if len(wrong):
         yield _least_trusted(wrong)
-    models = evaluated.select_verdicts("grouped", "model")
+    models = evaluated.grouped_verdicts("model")
     right = models.assign(right=models["verdict"] == models["status"])
     leaders = Leaders.from_scores(right.pivot_table(index="fold", columns="entry", values="right"))
     if metrics.champion in leaders.all_names and leaders.alike:
@@ -246,7 +246,7 @@ def page(root: Path) -> str:
     ``curves.parquet`` and the decision tree may be absent.
     """
     evaluated = EvaluatedComparisons.read(root)
-    models, rules = (evaluated.select_verdicts("grouped", kind) for kind in ("model", "rule"))
+    models, rules = evaluated.grouped_verdicts("model"), evaluated.grouped_verdicts("rule")
     metrics = evaluated.metrics
     champion = models[models["entry"] == metrics.champion]
     if champion.empty:
@@ -319,7 +319,7 @@ def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) 
     if best is None:
         return ""
     ours, (name, theirs) = split.entries[metrics.champion], best
-    rules, rows = evaluated.select_verdicts("grouped", "rule"), evaluated.tables.comparisons
+    rules, rows = evaluated.grouped_verdicts("rule"), evaluated.tables.comparisons
     operations = rows.set_index("comparison_id")[OPERATION].astype(str).agg(" ".join, axis="columns")
     rule = rules[rules["entry"] == name]
     difference = compare_entries(champion, rule, "comparison_id", operations, metrics.seed)

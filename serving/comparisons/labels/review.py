@@ -50,8 +50,8 @@ def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
 
 
 def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
-    verdicts: pd.DataFrame = evaluated.select_verdicts("grouped", "model")
-    return suspected_labels(verdicts, evaluated.metrics.champion, evaluated.tables.labels)
+    verdicts, champion = evaluated.grouped_verdicts("model"), evaluated.metrics.champion
+    return suspected_labels(verdicts, champion, evaluated.tables.labels)
 
 
 def suspects_table(project: Path) -> pd.DataFrame:
