@@ -480,21 +480,16 @@ def _one_fail_per_step(verdicts: _VersionVerdicts, course: OperationCourse) -> _
     whose history still contains the versions before it.
     """
     reach = AFTER if course.windowed else _STEP_WIDTH
-    positions = {version: place for place, version in enumerate(course.versions)}
-    groups: list[list[int]] = []
-    for at, (version, verdict) in enumerate(verdicts):
-        if verdict.mark != FAIL:
-            continue
-        if groups and positions[version] - positions[verdicts[groups[-1][-1]][0]] <= reach:
-            groups[-1].append(at)
-        else:
-            groups.append([at])
+    fails = [at for at, (_, verdict) in enumerate(verdicts) if verdict.mark == FAIL]
+    if not fails:
+        return verdicts
+    places = np.searchsorted(course.versions, [verdicts[at][0] for at in fails])
     settled = list(verdicts)
-    for group in groups:
-        around, clearest = group, group[0]
+    for group in np.split(np.array(fails), np.flatnonzero(np.diff(places) > reach) + 1):
+        around, clearest = group.tolist(), int(group[0])
         if course.windowed:
             # windows near a step are unsure because of it
-            clearest = min(group, key=lambda at: np.nan_to_num(settled[at][1].change))
+            clearest = min(around, key=lambda at: np.nan_to_num(settled[at][1].change))
             around = list(range(max(0, group[0] - AFTER), min(len(settled), group[-1] + AFTER + 1)))
         for at in around:
             version, verdict = settled[at]
