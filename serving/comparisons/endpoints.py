@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -333,18 +333,16 @@ def comparison_endpoints() -> Sequence[Endpoint]:
 
 def _champion_opinions(media_type: str, content: bytes) -> list[Opinion]:
     if media_type != JSON:
-        return _xml_opinions(content)
+        return list(_xml_opinions(content))
     return list(map(_verdict_opinion, json.loads(content)["verdicts"]))
 
 
 def _challenger_opinions(media_type: str, body: bytes, served: Judge) -> list[Opinion]:
     """Judge a body without computing explanations, which take most of the time."""
     if media_type != JSON:
-        return _xml_opinions(answer_xml(body, served).content)
-    return [
-        _verdict_opinion(verdict._asdict())
-        for verdict in _judge_request(_read_body(body), served).iterate_verdicts()
-    ]
+        return list(_xml_opinions(answer_xml(body, served).content))
+    verdicts = _judge_request(_read_body(body), served).iterate_verdicts()
+    return [_verdict_opinion(verdict._asdict()) for verdict in verdicts]
 
 
 def _verdict_opinion(verdict: Mapping[str, Any]) -> Opinion:
@@ -352,16 +350,14 @@ def _verdict_opinion(verdict: Mapping[str, Any]) -> Opinion:
     return Opinion(verdict["comparison_id"], about, verdict["verdict"], verdict["probability"])
 
 
-def _xml_opinions(content: bytes) -> list[Opinion]:
-    opinions = []
+def _xml_opinions(content: bytes) -> Iterator[Opinion]:
     for result in WholeDocument(Document.from_bytes(content, "answer")).root.iter("comparison_result"):
         about = f"{result.get('benchmark_name', '')} {result.get('operation_name', '')}"
         verdict = result.find("verdict")
         probability = None if verdict is None else verdict.get("probability")
         number = None if probability is None else float(probability)
         name = result.get("comparison_id") or about
-        opinions.append(Opinion(name, about, result.get("result_status", ""), number))
-    return opinions
+        yield Opinion(name, about, result.get("result_status", ""), number)
 
 
 def _card_answer(served: Judge) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -232,11 +232,10 @@ def mistake_chart(mistake: Mistake) -> Chart:
     return draw_chart(Words(mistake.anchor, title, shows), [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
 
 
-def _side_marks(pairs: Sequence[DrawnPair], side: int, name: str) -> list[Mark]:
+def _side_marks(pairs: Sequence[DrawnPair], side: int, name: str) -> Iterator[Mark]:
     shift, boxes = (-0.2, 0.2)[side], [pair.boxes[side] - 1 for pair in pairs]
-    marks: list[Mark] = [Boxes(boxes, name, upright=True, shift=shift, width=0.32, fill=1 - side)]
+    yield Boxes(boxes, name, upright=True, shift=shift, width=0.32, fill=1 - side)
     for place, pair in enumerate(pairs):
         values = pair.samples[side][even_slice(len(pair.samples[side]), DOTS)] - 1
         x = place + shift + 0.1 * (np.arange(len(values)) % 3 - 1)
-        marks.append(Dots(x, values, fill=INK, edge="none", size=11, alpha=0.6))
-    return marks
+        yield Dots(x, values, fill=INK, edge="none", size=11, alpha=0.6)

@@ -250,11 +250,8 @@ class Acknowledgements:
 
         `operations`: pairs of benchmark and operation. The baseline contains the change, `run` does not.
         """
-        resets = [
-            entry
-            for entry in self.content.accepted
-            if self.baseline.contains_change(entry.since) and not run.contains_change(entry.since)
-        ]
+        current = [entry for entry in self.content.accepted if self.baseline.contains_change(entry.since)]
+        resets = [entry for entry in current if not run.contains_change(entry.since)]
         return {names for names in operations if any(self._covers(entry, *names) for entry in resets)}
 
     def _covers(self, entry: ReviewedEntry, benchmark: str, operation: str) -> bool:

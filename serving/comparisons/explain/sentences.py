@@ -344,10 +344,7 @@ FactInWords = tuple[str, int]
 
 
 def write_sentences(
-    facts: Facts,
-    direction: Direction,
-    answer: str | None,
-    leaning: Iterable[tuple[Fact, float]],
+    facts: Facts, direction: Direction, answer: str | None, leaning: Iterable[tuple[Fact, float]]
 ) -> tuple[str, ...]:
     """Return the evidence in sentences: change, usual variation, facts for the verdict, facts against it.
 

@@ -392,10 +392,8 @@ class LabelPool:
         Raises RefusedError with status 404 without a source, 503 until it is read.
         """
         offered, served = self.offered_comparisons(), self._served_model()
-        candidates = self._unlabelled.latest_value(
-            _model_identity(served),
-            lambda: LabelCandidates.from_tables(offered.tables, served, offered.counting),
-        )
+        learn = partial(LabelCandidates.from_tables, offered.tables, served, offered.counting)
+        candidates = self._unlabelled.latest_value(_model_identity(served), learn)
         if candidates is None:
             return None
         before, labels = self._order.value, len(given_labels)

@@ -218,14 +218,13 @@ class _ComparisonWriter:
 def _label_attributes(tables: ComparisonTables) -> list[list[dict[str, str]]]:
     labels = defaultdict[str, list[dict[str, str]]](list)
     for label in tables.labels[["comparison_id", *_LABEL_COLUMNS]].to_dict("records"):
-        attributes = {name: str(label[name]) for name in _LABEL_COLUMNS if not pd.isna(label[name])}
-        if "labelled_at" in attributes:
-            attributes["labelled_at"] = label["labelled_at"].isoformat()
-        if attributes.get("labelled_by") in {attributes.get("annotator"), UNKNOWN}:
-            del attributes["labelled_by"]
-        labels[str(label["comparison_id"])].append(
-            {name: replace_unprintable(value) for name, value in attributes.items()}
-        )
+        texts = {name: str(label[name]) for name in _LABEL_COLUMNS if not pd.isna(label[name])}
+        if "labelled_at" in texts:
+            texts["labelled_at"] = label["labelled_at"].isoformat()
+        if texts.get("labelled_by") in {texts.get("annotator"), UNKNOWN}:
+            del texts["labelled_by"]
+        attributes = {name: replace_unprintable(text) for name, text in texts.items()}
+        labels[str(label["comparison_id"])].append(attributes)
     return [labels.get(key, []) for key in tables.comparisons["comparison_id"]]
 
 
