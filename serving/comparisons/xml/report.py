@@ -100,14 +100,10 @@ def _fill_element(element: Any, content: Mapping[str, Any]) -> None:
 def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     """Return comparisons, their verdicts and notes as XML in the layout of the scheduler thesis, figure 6.1.
 
-    The attribute ``result_status`` holds the verdict. Judging the result again with the same model and
-    options gives equal verdicts and probabilities, except after `judge_runs`, which adjusts verdicts to whole
-    runs. Labels are included.
-    `tables`: the judged comparisons. Samples, earlier and later versions are written in addition to the
-    numbers of the figure; summaries stay summaries.
-    Returns UTF-8: a ``comparison_results`` per machine and pair of versions, in ``reports`` unless there is
-    exactly one. XML has no infinite numbers: a comparison with one in baseline or target is written without
-    its sides, which makes it invalid when it is read. ModelError if a contribution is not finite.
+    The attribute ``result_status`` holds the verdict; `write_comparisons` describes all else. Judging the
+    result again with the same model and options gives equal verdicts and probabilities, except after
+    `judge_runs`, which adjusts verdicts to whole runs. `tables`: the judged comparisons. ModelError if a
+    contribution is not finite.
     """
     statuses = [verdict.verdict for verdict in judgement.verdicts]
     return write_comparisons(tables, statuses, verdict_elements(judgement), judgement.notes)
@@ -122,9 +118,10 @@ def write_comparisons(
     """Return comparisons as XML in the layout of the scheduler thesis, figure 6.1, with samples and labels.
 
     The result is in UTF-8: an element ``comparison_results`` per machine and pair of versions; it is the root
-    if it is the only one, else they are in ``reports``. A comparison whose id occurred before has the id "",
-    and one with an infinite number in baseline or target has no results; earlier and later versions with one
-    are left out. Characters that XML cannot contain become U+FFFD.
+    if it is the only one, else they are in ``reports``. Samples, earlier and later versions are written in
+    addition to the numbers of the figure. A comparison whose id occurred before has the id "", and one with
+    an infinite number in baseline or target has no results, which makes it invalid when it is read; earlier
+    and later versions with one are left out. Characters that XML cannot contain become U+FFFD.
     `statuses`: the ``result_status`` of each comparison; an empty text omits the attribute.
     `verdicts`: an lxml element per comparison to add.
     `notes`: texts that become elements ``note`` at the end of the root element.
