@@ -483,9 +483,9 @@ def _one_fail_per_step(verdicts: _VersionVerdicts, course: OperationCourse) -> _
     fails = [at for at, (_, verdict) in enumerate(verdicts) if verdict.mark == FAIL]
     if not fails:
         return verdicts
-    places = np.searchsorted(course.versions, [verdicts[at][0] for at in fails])
+    positions = np.searchsorted(course.versions, [verdicts[at][0] for at in fails])
     settled = list(verdicts)
-    for group in np.split(np.array(fails), np.flatnonzero(np.diff(places) > reach) + 1):
+    for group in np.split(np.array(fails), np.flatnonzero(np.diff(positions) > reach) + 1):
         around, clearest = group.tolist(), int(group[0])
         if course.windowed:
             # windows near a step are unsure because of it
