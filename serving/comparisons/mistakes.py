@@ -92,8 +92,10 @@ class Mistake:
         return low if low == high else f"{low} to {high}"
 
 
-def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, min_effect_size: float) -> list[Mistake]:
-    """Return the `MOST` (20) wrong verdicts with the highest confidence, the highest first, as `Mistake`.
+def worst_mistakes(
+    verdicts: pd.DataFrame, tables: ComparisonTables, min_effect_size: float, max_mistakes: int = MOST
+) -> list[Mistake]:
+    """Return the `max_mistakes` wrong verdicts with the highest confidence, the highest first, as `Mistake`.
 
     Half of them are missed, half are false alarms, unless one kind has fewer. Confidence is the distance of
     the probability from the threshold, as a share of the largest possible one. Every verdict other than the
@@ -103,8 +105,8 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, min_effect_
     """
     comparisons = tables.comparisons[list(COMPARISON_DTYPES)]
     ranked = surest_mistakes(verdicts, "comparison_id", len(verdicts))
-    is_extra = ranked.groupby("status").cumcount() >= MOST / 2
-    chosen = np.sort(np.argsort(is_extra.to_numpy(bool), kind="stable")[:MOST])
+    is_extra = ranked.groupby("status").cumcount() >= max_mistakes / 2
+    chosen = np.sort(np.argsort(is_extra.to_numpy(bool), kind="stable")[:max_mistakes])
     rows = ranked.iloc[chosen].merge(comparisons, on="comparison_id", validate="one_to_one")
     tables = _with_comparisons(tables, rows[list(COMPARISON_DTYPES)])
     sides = Sides.from_tables(tables)
