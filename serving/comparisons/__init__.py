@@ -5,14 +5,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 
 from serving.comparisons.commands import DECIDING, JUDGING, SERVING, Direction, add_commands
-from serving.plugins import (
-    FamilyPlugin,
-    Importing,
-    Judging,
-    Pages,
-    Registered,
-    deferred_function,
-)
+from serving.plugins import FamilyPlugin, Importing, Judging, Pages, Registered, deferred_function
 
 MODEL = Registered("model", "Model that judges comparisons.", DECIDING)
 PLUGIN = FamilyPlugin(

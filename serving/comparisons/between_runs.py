@@ -42,10 +42,8 @@ def adjust_to_runs(
     its shift is not significant and the runs are too few to estimate their variation. ``invalid`` stays, and
     so do comparisons with an unknown shift.
 
-    The result has ``answers`` and ``probability``, in the order of the arguments, and ``reasons`` by row
-    number. All former ``fail`` and ``unsure`` on machines with five operations or more whose shift is known,
-    and all changed verdicts, but no others, get a reason, and a probability in the range of their verdict by
-    `cuts`.
+    All former ``fail`` and ``unsure`` on machines with five operations or more whose shift is known, and all
+    changed verdicts, but no others, get a reason, and a probability in the range of their verdict by `cuts`.
     """
     adjusted = adjust_answers(answers, shifts, min_effect_size)
     not_passed, (decides, _) = np.isin(answers, ("fail", "unsure")), shifts.deciding_rows()

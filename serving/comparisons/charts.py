@@ -110,22 +110,16 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     shows = f"Precision by recall on held-out folds, {len(areas)} models and {len(points)} rules"
     marks: list[Mark] = []
     for style, entry in enumerate(sorted(areas, key=lambda entry: (-areas[entry], entry))):
-        point = Confusion.from_verdicts(models[models["entry"] == entry])
-        marks += [
-            Line(f"{entry} ({areas[entry]:.3f})", *curves[entry], style, marked=False, steps=True),
-            Dots([point.recall], [point.precision], fill=SERIES[style % len(SERIES)], edge=MUTED, size=36),
-        ]
-    marks += [
-        Dots([point.recall], [point.precision], entry, PAPER, INK, MARKERS[number % len(MARKERS)], 81, 1.4)
-        for number, (entry, point) in enumerate(points.items())
-    ]
-    panel = Panel(
-        marks,
-        Axis("recall (% of regressions detected)", percent=True, low=-0.02, high=1.02),
-        Axis("precision (% of alarms that are regressions)", percent=True, low=-0.02, high=1.04),
-    )
+        point, colour = Confusion.from_verdicts(models[models["entry"] == entry]), SERIES[style % len(SERIES)]
+        marks.append(Line(f"{entry} ({areas[entry]:.3f})", *curves[entry], style, marked=False, steps=True))
+        marks.append(Dots([point.recall], [point.precision], fill=colour, edge=MUTED, size=36))
+    for number, (entry, point) in enumerate(points.items()):
+        marker = MARKERS[number % len(MARKERS)]
+        marks.append(Dots([point.recall], [point.precision], entry, PAPER, INK, marker, 81, 1.4))
+    x = Axis("recall (% of regressions detected)", percent=True, low=-0.02, high=1.02)
+    y = Axis("precision (% of alarms that are regressions)", percent=True, low=-0.02, high=1.04)
     legend = "models (mean average precision), then rules"
-    return draw_chart(Words(name, title, shows, note), [panel], (8.4, 5.0), legend_title=legend)
+    return draw_chart(Words(name, title, shows, note), [Panel(marks, x, y)], (8.4, 5.0), legend_title=legend)
 
 
 def _area_below(recall: Floats, precision: Floats) -> float:
@@ -177,21 +171,22 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     failed = features["status"].to_numpy() == "fail"
     plain = rooted * np.abs(rooted)
     scores = _f_values(rooted, failed)
-    best = [int(place) for place in np.argsort(-scores, kind="stable")[:3]]
+    best = np.argsort(-scores, kind="stable")[:3].tolist()
+    best_names = [columns[place] for place in best]
     before, after = float(_f_values(plain[:, best[:1]], failed)[0]), float(scores[best[0]])
     effect = "separates them even better" if after > before else "does not separate them better"
     title = (
-        f"Of {len(columns)} features, {columns[best[0]]} separates pass from fail best; its signed square "
+        f"Of {len(columns)} features, {best_names[0]} separates pass from fail best; its signed square "
         f"root {effect}: the F statistic of an analysis of variance {'rises' if after > before else 'goes'} "
         f"from {before:,.0f} to {after:,.0f}"
     )
     fails, passes = (np.flatnonzero(rows)[even_slice(int(rows.sum()), DRAWN)] for rows in (failed, ~failed))
-    shows = f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}"
+    shows = f"Scatter plots of pass and fail in {', '.join(best_names)}"
     note = (
         f"The chart shows {len(fails):,} of {failed.sum():,} comparisons labelled fail and {len(passes):,} "
         f"of {(~failed).sum():,} labelled pass; F is computed from all. Compared: the features of the thesis "
         "that are relative differences of minima, quartiles, medians and maxima. "
-        f"{'; '.join(f'{columns[place]}: {describe_feature(columns[place], 2)}' for place in best)}. "
+        f"{'; '.join(f'{name}: {describe_feature(name, 2)}' for name in best_names)}. "
         "Positive differences are better."
     )
     names = (features["comparison_id"] + ", " + features["status"]).to_numpy(str)
@@ -210,12 +205,11 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
 
 def _f_values(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return F of the analysis of variance of every column, 0 for constant ones."""
-    from sklearn.feature_selection import SelectKBest, f_classif
+    from sklearn.feature_selection import f_classif
 
-    varies = np.ptp(vectors, axis=0) > 0
-    scores = np.zeros(vectors.shape[1])
+    varies, scores = np.ptp(vectors, axis=0) > 0, np.zeros(vectors.shape[1])
     if varies.any():
-        scores[varies] = SelectKBest(f_classif, k="all").fit(vectors[:, varies], failed).scores_
+        scores[varies] = f_classif(vectors[:, varies], failed)[0]
     return np.nan_to_num(scores)
 
 
@@ -259,10 +253,9 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
         "30 % of the comparisons with a probability of 30 % are regressions. The mean distance from the "
         "line, weighted by comparisons, is the expected calibration error."
     )
-    sizes = 20 + 200 * ranges["cases"] / ranges["cases"].max()
     marks: list[Mark] = [Line("perfect calibration", [0.0, 1.0], [0.0, 1.0], 1, marked=False)]
-    for row, size in zip(ranges.itertuples(), sizes, strict=True):
-        cases = [with_noun(int(row.cases), "comparison")]
+    for row in ranges.itertuples():
+        cases, size = [with_noun(int(row.cases), "comparison")], 20 + 200 * row.cases / ranges["cases"].max()
         marks.append(Dots([row.probability], [row.share_of_fails], point_names=cases, size=float(size)))
     x = Axis("predicted probability (mean of each bin)", percent=True, low=-0.04, high=1.04)
     y = Axis("regressions (% of comparisons)", percent=True, low=-0.04, high=1.04)
@@ -277,11 +270,8 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
     are drawn by the measured review rate, in the order of `sent`; the title has those at the measured review
     rate nearest to 5 %.
     """
-    unsure, false_negatives, alarms = (
-        np.array([getattr(rates, name) for rates in sent])
-        for name in ("unsure", "false_negative_rate", "false_positive_rate")
-    )
-    example = sent[int(np.abs(unsure - _TITLE_RATE).argmin())]
+    unsure = [rates.unsure for rates in sent]
+    example = min(sent, key=lambda rates: abs(rates.unsure - _TITLE_RATE))
     title = (
         f"With {percent(example.unsure)} of the comparisons sent to a person, "
         f"{percent(example.false_negative_rate)} of the regressions are missed "
@@ -294,7 +284,9 @@ def review_rate_chart(sent: Sequence[Rates]) -> Chart:
         "comparisons."
     )
     words = Words("review-rate", title, "Misses and false alarms by the share that is sent to a person", note)
-    lines = [Line("missed", unsure, false_negatives, 0), Line("false alarms", unsure, alarms, 3)]
+    misses = [rates.false_negative_rate for rates in sent]
+    alarms = [rates.false_positive_rate for rates in sent]
+    lines = [Line("missed", unsure, misses, 0), Line("false alarms", unsure, alarms, 3)]
     x = Axis("unsure (% of the comparisons)", percent=True)
     y = Axis("error rate (%)", percent=True, low=0.0)
     return draw_chart(words, [Panel(lines, x, y)], (8.4, 3.7))
@@ -402,19 +394,16 @@ def models_chart(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
 
 def _model_title(accuracy: pd.DataFrame, medians: pd.DataFrame, split: str) -> str:
     folds = accuracy[accuracy["split"] == split]
-    leaders = Leaders.from_scores(
-        folds.pivot_table(index=["repeat", "fold"], columns="entry", values="accuracy")
-    )
+    scores = folds.pivot_table(index=["repeat", "fold"], columns="entry", values="accuracy")
+    leaders = Leaders.from_scores(scores)
     if leaders.alike:
         shown = medians[(medians["split"] == split) & medians["entry"].isin(leaders.all_names)]["accuracy"]
-        span = _range_text(*(percent(float(end)) for end in (shown.min(), shown.max())))
-        return (
-            f"{join_names(leaders.all_names)} do not differ significantly on {split} folds: median "
-            f"accuracy {span}"
-        )
+        span = _range_text(percent(shown.min()), percent(shown.max()))
+        names = join_names(leaders.all_names)
+        return f"{names} do not differ significantly on {split} folds: median accuracy {span}"
     best = leaders.best
     by_split = medians[medians["entry"] == best].set_index("split")["accuracy"]
-    title = f"{best} has the highest median accuracy on {split} folds: {percent(float(by_split.loc[split]))}"
+    title = f"{best} has the highest median accuracy on {split} folds: {percent(by_split.loc[split])}"
     if split == "stratified" and "grouped" in by_split.index:
-        title += f", {percent(float(by_split.loc['grouped']))} on held-out operations"
+        title += f", {percent(by_split.loc['grouped'])} on held-out operations"
     return title

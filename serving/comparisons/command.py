@@ -49,10 +49,8 @@ def judge_source(
     """
     served = load_judge(uri, retrospective=retrospective, **deciding)
     kind = from_ or formats.recognise_format(source)
-    problems = Problems(keep_going)
-    read_tables = cache(
-        partial(read_source, kind, [source], problems, Measure.model_validate({"better": better}))
-    )
+    problems, measure = Problems(keep_going), Measure.model_validate({"better": better})
+    read_tables = cache(partial(read_source, kind, [source], problems, measure))
     comparisons = _read_quickly(kind, source, problems)
     if comparisons is None:
         named, versions = NamedSides.from_tables(read_tables()), partial(version_ranges, read_tables())
@@ -68,11 +66,10 @@ def judge_source(
             return with_status(source, judgement.verdict_by_id, written=verdict_xml_bytes(judgement))
         return as_xml(judgement, read_tables())
 
+    has_details = bool(explain) or wanted.shown == "markdown"
     printable = PrintableJudgement(
         judgement.count_verdicts("fail"),
-        lambda: render.table_lines(
-            judgement, versions(), explain=bool(explain) or wanted.shown == "markdown"
-        ),
+        lambda: render.table_lines(judgement, versions(), explain=has_details),
         lambda: render.as_json(judgement, explain=bool(explain)),
         write_xml,
     )
@@ -105,9 +102,8 @@ def read_source(
     is not a time, and "higher", with a note. Raises InputError at the first error, unless
     ``problems.keep_going``; always for an unknown format, a missing source, and if no comparison is left.
     """
-    tables = ComparisonTables.join_tables(
-        list(formats.stream_tables(kind, sources, problems, measure=measure, chunk_rows=None))
-    )
+    chunks = formats.stream_tables(kind, sources, problems, measure=measure, chunk_rows=None)
+    tables = ComparisonTables.join_tables(list(chunks))
     print_skipped(problems.skipped)
     if tables.comparisons.empty:
         formats.require_content(kind, sources, problems, len(tables.results), 0)

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
 def _parse_percentage(text: str, *, zero: bool) -> float:
     """Return a percentage as a share; 0 for "none". `zero`: whether the number 0 is allowed, too."""
+    if text == "none":
+        return 0.0
     try:
-        share = 0.0 if text == "none" else float(text.removesuffix("%")) / 100
+        share = float(text.removesuffix("%")) / 100
     except ValueError:
         share = -1.0
-    if not 0 <= share < 1 or (share == 0 and text != "none" and not zero):
+    if not 0 <= share < 1 or (share == 0 and not zero):
         interval = "from 0 to below 100" if zero else "between 0 and 100"
         raise typer.BadParameter(f"{text!r} is not a percentage {interval} and not none")
     return share
@@ -63,6 +65,10 @@ def _check_costs(text: str) -> str:
     if len(costs) != 3 or min(costs) <= 0:  # noqa: PLR2004
         raise typer.BadParameter(f"{text!r} is not three costs above 0, such as 100:10:1")
     return text
+
+
+def _flag(*names: str, help: str) -> object:  # noqa: A002 - as of typer.Option
+    return Annotated[bool | None, typer.Option(*names, help=help)]
 
 
 MinEffectSize = Annotated[
@@ -138,31 +144,22 @@ JUDGING = {
     "from_": From,
     **DECIDING,
     "base_rate": BaseRate,
-    "fail_on_unsure": Annotated[
-        bool | None,
-        typer.Option(
-            "--fail-on-unsure",
-            help="Exit with 1 if any verdict is unsure. Has no effect in `trace` and `shadow`.",
-        ),
-    ],
-    "retrospective": Annotated[
-        bool | None,
-        typer.Option(
-            "--retrospective",
-            help="Judge with the champion of the retrospective models, a second kind of models, which also"
-            " use results of versions after the target, if the input has any. Has no effect with --model, and"
-            " in `trace` and `shadow`.",
-        ),
-    ],
-    "explain": Annotated[
-        bool | None,
-        typer.Option(
-            "--why",
-            "--explain",
-            help="Also output the evidence, the nearest labelled comparisons and the smallest change that"
-            " would flip the verdict; in JSON also the attributions (the features' shares in the verdict).",
-        ),
-    ],
+    "fail_on_unsure": _flag(
+        "--fail-on-unsure",
+        help="Exit with 1 if any verdict is unsure. Has no effect in `trace` and `shadow`.",
+    ),
+    "retrospective": _flag(
+        "--retrospective",
+        help="Judge with the champion of the retrospective models, a second kind of models, which also"
+        " use results of versions after the target, if the input has any. Has no effect with --model, and"
+        " in `trace` and `shadow`.",
+    ),
+    "explain": _flag(
+        "--why",
+        "--explain",
+        help="Also output the evidence, the nearest labelled comparisons and the smallest change that"
+        " would flip the verdict; in JSON also the attributions (the features' shares in the verdict).",
+    ),
 }
 
 #: Options of ``perfjudge serve``.
@@ -376,13 +373,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         baseline=before,
         target=after,
         history=history or (),
-        served=load_judge(
-            model,
-            min_effect_size=min_effect_size,
-            max_false_negative_rate=max_false_negative_rate,
-            max_false_positive_rate=max_false_positive_rate,
-            costs=costs,
-        ),
+        served=load_judge(model, min_effect_size, max_false_negative_rate, max_false_positive_rate, costs),
         measure=Measure.model_validate({"better": better}),
         assumed=between_run_variation,
         kind=from_,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -82,12 +82,12 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     """
     requests = [result_or_error(partial(_read_body, body)) for body in bodies]
     readable = {row: request for row, request in enumerate(requests) if not isinstance(request, Exception)}
+    # requests with their own decision policy are judged separately
+    usual = {row: request for row, request in readable.items() if not _has_policy(request)}
     answers: dict[int, Answered | Exception] = {
         row: request for row, request in enumerate(requests) if isinstance(request, Exception)
     }
     for explain in (False, True):
-        # requests with their own decision policy are judged separately
-        usual = {row: request for row, request in readable.items() if not _has_policy(request)}
         batch = {row: request for row, request in usual.items() if request.explain == explain}
         if not batch:
             continue
@@ -115,16 +115,14 @@ def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
         costs = VerdictCosts(posted.false_negative, posted.false_positive, posted.review)
     try:
         served = with_policy(served, request.max_false_negative_rate, request.max_false_positive_rate, costs)
-        if request.base_rate is not None:
-            return judge_sides(named, served, base_rate=request.base_rate)
+        return judge_sides(named, served, base_rate=request.base_rate)
     except InputError as exc:
         raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
-    return judge_sides(named, served)
 
 
 def _has_policy(request: JudgeRequest) -> bool:
     limits = request.max_false_negative_rate, request.max_false_positive_rate
-    return any(value is not None for value in (*limits, request.costs, request.base_rate))
+    return (*limits, request.costs, request.base_rate) != (None,) * 4
 
 
 def _read_body(body: bytes) -> JudgeRequest:
@@ -147,9 +145,8 @@ def _json_answer(judgement: Judgement, *, explain: bool, model: str | None = Non
 def _answered(
     content: bytes, judgement: Judgement, media_type: str = JSON, headers: Mapping[str, str] | None = None
 ) -> Answered:
-    n_out_of_distribution = int(judgement.out_of_distribution().sum())
-    vectors = judgement.model_vectors
-    return Answered(content, judgement, media_type, headers or {}, vectors, n_out_of_distribution)
+    strange, vectors = int(judgement.out_of_distribution().sum()), judgement.model_vectors
+    return Answered(content, judgement, media_type, headers or {}, vectors, strange)
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
@@ -261,10 +258,8 @@ def answer_files(body: bytes, served: Judge) -> Answered:
     """
     uploaded = request_of(body, UploadedResults)
     compared = compare_uploads(uploaded, served)
-    content = json.loads(as_compare_json(compared))
-    for form in uploaded.forms:
-        text = as_comment(compared, "") if form == "markdown" else as_fragment(compared, "")
-        content[form] = escape_invisible(text)
+    content, writers = json.loads(as_compare_json(compared)), {"markdown": as_comment, "html": as_fragment}
+    content |= {form: escape_invisible(writers[form](compared, "")) for form in uploaded.forms}
     return _answered(json.dumps(content, allow_nan=False).encode(), compared.weighed.judgement)
 
 
@@ -280,13 +275,12 @@ def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
         def without_scratch(text: str) -> str:
             return re.sub(rf"{re.escape(scratch)}/(\w+)/\d+/", r"\1/", text)
 
-        baseline, target, history = (
-            _write_files(Path(scratch, side), getattr(uploaded, side))
-            for side in ("baseline", "target", "history")
-        )
-        measure = Measure(better=uploaded.better)
         comparing = CompareRequest(
-            baseline=baseline, target=target, history=history, served=served, measure=measure
+            baseline=_write_files(Path(scratch, "baseline"), uploaded.baseline),
+            target=_write_files(Path(scratch, "target"), uploaded.target),
+            history=_write_files(Path(scratch, "history"), uploaded.history),
+            served=served,
+            measure=Measure(better=uploaded.better),
         )
         try:
             compared = comparing.compare_sides()
@@ -298,12 +292,10 @@ def compare_uploads(uploaded: UploadedResults, served: Judge) -> ComparedSides:
 
 def _write_files(directory: Path, uploaded: Sequence[ResultFile]) -> list[Path]:
     """Write each file into a new directory of its own, since names may occur twice; return their paths."""
-    paths = []
-    for number, file in enumerate(uploaded):
-        path = directory / str(number) / file.name
+    paths = [directory / str(number) / file.name for number, file in enumerate(uploaded)]
+    for path, file in zip(paths, uploaded, strict=True):
         path.parent.mkdir(parents=True)
         path.write_bytes(file.content)
-        paths.append(path)
     return paths
 
 
@@ -341,18 +333,16 @@ def comparison_endpoints() -> Sequence[Endpoint]:
 
 def _champion_opinions(media_type: str, content: bytes) -> list[Opinion]:
     if media_type != JSON:
-        return _xml_opinions(content)
+        return list(_xml_opinions(content))
     return list(map(_verdict_opinion, json.loads(content)["verdicts"]))
 
 
 def _challenger_opinions(media_type: str, body: bytes, served: Judge) -> list[Opinion]:
     """Judge a body without computing explanations, which take most of the time."""
     if media_type != JSON:
-        return _xml_opinions(answer_xml(body, served).content)
-    return [
-        _verdict_opinion(verdict._asdict())
-        for verdict in _judge_request(_read_body(body), served).iterate_verdicts()
-    ]
+        return list(_xml_opinions(answer_xml(body, served).content))
+    verdicts = _judge_request(_read_body(body), served).iterate_verdicts()
+    return [_verdict_opinion(verdict._asdict()) for verdict in verdicts]
 
 
 def _verdict_opinion(verdict: Mapping[str, Any]) -> Opinion:
@@ -360,16 +350,14 @@ def _verdict_opinion(verdict: Mapping[str, Any]) -> Opinion:
     return Opinion(verdict["comparison_id"], about, verdict["verdict"], verdict["probability"])
 
 
-def _xml_opinions(content: bytes) -> list[Opinion]:
-    opinions = []
+def _xml_opinions(content: bytes) -> Iterator[Opinion]:
     for result in WholeDocument(Document.from_bytes(content, "answer")).root.iter("comparison_result"):
         about = f"{result.get('benchmark_name', '')} {result.get('operation_name', '')}"
         verdict = result.find("verdict")
         probability = None if verdict is None else verdict.get("probability")
         number = None if probability is None else float(probability)
         name = result.get("comparison_id") or about
-        opinions.append(Opinion(name, about, result.get("result_status", ""), number))
-    return opinions
+        yield Opinion(name, about, result.get("result_status", ""), number)
 
 
 def _card_answer(served: Judge) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class EvaluatedComparisons:
     features: pd.DataFrame  # one row per comparison: ``comparison_id, status`` and the features
     tables: ComparisonTables
     tree: TrainedModel | None  # the decision tree; None if the parameters exclude it
-    rule: Rule = "majority"  # aggregates the labels of several annotators
+    rule: Rule  # aggregates the labels of several annotators
 
     @classmethod
     def read(cls, root: Path) -> EvaluatedComparisons:
@@ -73,13 +73,9 @@ class EvaluatedComparisons:
         """The champion's risk guarantees on folds of whole operations; None if they were not evaluated."""
         return self.metrics.risk_guarantees.get("grouped", {}).get(self.metrics.champion)
 
-    def select_verdicts(self, split: str, kind: str) -> pd.DataFrame:
-        """Return the rows of `verdicts` on the folds of `split`, of all models or of all rules.
-
-        `split`: "stratified" or "grouped" (folds of whole operations). `kind`: "model" or "rule".
-        """
-        verdicts = self.verdicts
-        return verdicts[(verdicts["split"] == split) & (verdicts["kind"] == kind)]
+    def grouped_verdicts(self, kind: str) -> pd.DataFrame:
+        """Return the rows of `verdicts` on folds of whole operations, of a `kind`: "model" or "rule"."""
+        return self.verdicts[(self.verdicts["split"] == "grouped") & (self.verdicts["kind"] == kind)]
 
 
 def consensus_rule(root: Path = Path()) -> Rule:

@@ -59,8 +59,7 @@ class GuaranteeAnswer(BaseModel):
 def decided_answer(card: Card) -> dict[str, Any]:
     """Return the decision policy of `card` as JSON content, with the fields of `DecidedAnswer`.
 
-    They are ``max_false_negative_rate, max_false_positive_rate, max_review_rate`` and ``costs``, each None if
-    not requested, ``confidence``, None if the model has no risk guarantee, and ``summary``, one line.
+    Rates and costs are None if not requested, ``confidence`` if the model has no risk guarantee.
     """
     confidence = None if card.risk_guarantee is None else card.risk_guarantee.confidence
     return {**asdict(card.policy), "confidence": confidence, "summary": decision_summary(card)}
@@ -95,9 +94,7 @@ def _percentage(share: float) -> str:
 def guarantee_answer(risk_guarantee: RiskGuarantee) -> dict[str, Any]:
     """Return a risk guarantee as JSON content, with the fields of `GuaranteeAnswer`.
 
-    They are ``confidence, fails, groups, guarantee``, and tuples of rates, ``max_false_negative_rate`` and
-    ``max_false_positive_rate``. A rate has ``share``, ``possible``, and ``measured`` and
-    ``empirical_coverage``, which are None unless it is possible.
+    ``measured`` and ``empirical_coverage`` of a rate are None unless it is possible.
     """
     answer = asdict(risk_guarantee)
     for limit in ("max_false_negative_rate", "max_false_positive_rate"):
@@ -145,11 +142,7 @@ def _guarantee_line(
     if cut is not None:
         confidence = f"{100 * risk_guarantee.confidence:g} % confidence"
         return f"at most {100 * share:g} % of the {which} {verdict} ({confidence})"
-    labels = (
-        f"{risk_guarantee.fails} of {risk_guarantee.groups} operations" if verdict == "pass" else "the passes"
-    )
-    return (
-        f"{100 * share:g} % cannot be promised with {labels}, "
-        f"it takes at least {risk_guarantee.needed_fails(share)} of as many operations: no verdict is "
-        f"{verdict}"
-    )
+    fails, groups = risk_guarantee.fails, risk_guarantee.groups
+    labels = f"{fails} of {groups} operations" if verdict == "pass" else "the passes"
+    needed = f"it takes at least {risk_guarantee.needed_fails(share)} of as many operations"
+    return f"{100 * share:g} % cannot be promised with {labels}, {needed}: no verdict is {verdict}"

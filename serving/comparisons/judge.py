@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -34,8 +33,6 @@ from training.evaluation.thresholds import below_min_effect, verdicts_with_minim
 
 #: Smaller changes have one significant digit, others one decimal.
 _ONE_DECIMAL = 1e-3
-#: Number of reasons of a verdict.
-REASONS = 3
 #: A share of regressions, above 0 and below 1; "estimate": from the comparisons; None: that of the training.
 BaseRateOption = float | Literal["estimate"] | None
 #: The part that decided: the model, the minimum effect size, between-run variation, or the validity check.
@@ -116,13 +113,16 @@ class Verdict(NamedTuple):
         improved = "" if self.improved is None else self.improved.in_words
         warning = "" if self.out_of_distribution is None else self.out_of_distribution.words
         examples = (example.in_words for example in self.examples)
-        if self.run_reason is None:
-            words, counterfactual = self.words, self.counterfactual
-        else:
-            # the reason has the change and the variation that decided
-            words, counterfactual = self.words[2:], ""
+        is_by_runs = self.run_reason is not None
+        # then the reason has the change and the variation that decided
+        words, counterfactual = (self.words[2:], "") if is_by_runs else (self.words, self.counterfactual)
         phrases = (*self.remarks, *words, improved, counterfactual, *examples, warning)
         return tuple(filter(None, phrases))
+
+    @property
+    def line(self) -> VerdictLine:
+        """The verdict and its reason as a line of a table."""
+        return VerdictLine(self.verdict, self.probability, self.benchmark, self.operation, self.reason)
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -179,18 +179,11 @@ class Judgement:
 
     def count_verdicts(self, answer: Answer) -> int:
         """Return the number of comparisons with the verdict `answer`."""
-        return self._verdict_counts[answer]
+        return int(np.count_nonzero(self.answers == answer))
 
     def first_lines(self, max_lines: int) -> Iterator[VerdictLine]:
         """Yield the first verdicts, `max_lines` at most, as lines of a table."""
-        for verdict in islice(self.iterate_verdicts(), max_lines):
-            yield VerdictLine(
-                verdict.verdict, verdict.probability, verdict.benchmark, verdict.operation, verdict.reason
-            )
-
-    @cached_property
-    def _verdict_counts(self) -> Counter[str]:
-        return Counter(self.answers.tolist())
+        return (verdict.line for verdict in islice(self.iterate_verdicts(), max_lines))
 
     @cached_property
     def verdicts(self) -> Sequence[Verdict]:
@@ -274,16 +267,14 @@ def judge_sides(
     )
     adjusted = AdjustedVerdicts(answers, probability, {})
     if assumed and (answers == "fail").any():
-        shifts = RunShifts.of_singles(prepared.sides, assumed)
-        adjusted = adjust_to_runs(
-            answers, probability, shifts, card.decision_thresholds, card.min_effect_size
-        )
+        shifts, cuts = RunShifts.of_singles(prepared.sides, assumed), card.decision_thresholds
+        adjusted = adjust_to_runs(answers, probability, shifts, cuts, card.min_effect_size)
 
     def decide_modified(sides: Sides) -> NDArray[np.str_]:
         found = model.decide_verdicts(sides)
-        if not assumed or not (found == "fail").any():
-            return found
-        return adjust_answers(found, RunShifts.of_singles(sides, assumed), card.min_effect_size)
+        if assumed and (found == "fail").any():
+            found = adjust_answers(found, RunShifts.of_singles(sides, assumed), card.min_effect_size)
+        return found
 
     explanations = Explanations(
         prepared=prepared,
@@ -291,11 +282,8 @@ def judge_sides(
         answers=adjusted.answers,
         place=np.where(decided, decided.cumsum() - 1, -1),
         columns=columns,
-        contribute=lambda vectors: model.predict_and_explain(vectors)[1],
-        features=card.features,
-        count=REASONS,
+        model=model,
         decide=decide_modified,
-        nearest_examples=model.examples,
     )
     arrays = (array.tolist() for array in (answers, probability, problems, below))
     rows = [named.identifiers, named.benchmarks, named.operations, *arrays]
@@ -336,15 +324,17 @@ def with_adjusted(verdicts: Iterable[Verdict], adjusted: AdjustedVerdicts) -> It
     others as copies with its verdict, probability and reason.
     """
     for row, verdict in enumerate(verdicts):
-        if (reason := adjusted.reasons.get(row)) is None:
-            yield verdict
-        else:
-            yield verdict._replace(
+        reason = adjusted.reasons.get(row)
+        yield (
+            verdict
+            if reason is None
+            else verdict._replace(
                 verdict=cast(Answer, str(adjusted.answers[row])),
                 probability=float(adjusted.probability[row]),
                 decided_by="between_run_variation",
                 run_reason=reason,
             )
+        )
 
 
 def _remarks_by_row(prepared: PreparedComparisons, *, retrospective: bool) -> Mapping[int, tuple[str, ...]]:
@@ -359,10 +349,9 @@ def _remarks_by_row(prepared: PreparedComparisons, *, retrospective: bool) -> Ma
         remark = f"{outlier} is left out: {value:.4g} against a median of {median:.4g} ({place})"
         remarks[row] = (*remarks.get(row, ()), remark)
     later = np.bincount(sides.comparison, sides.later.lengths, sides.n_comparisons) > 0
+    remark = "versions after the target are known; this model does not look at them"
     if retrospective:
         remark = "judged in hindsight, but no version after the target is known"
-    else:
-        remark = "versions after the target are known; this model does not look at them"
     for row in np.flatnonzero(later != retrospective).tolist():
         remarks[row] = (*remarks.get(row, ()), remark)
     return remarks

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -117,22 +116,19 @@ def worst_mistakes(
     names = [field.name for field in fields(Mistake) if field.name in rows]
     prepared = PreparedComparisons.from_sides(sides)
     has_both = np.isfinite(sides.baseline_five[:, 2] + sides.target_five[:, 2])
-    usual = prepared.steps.yardstick.usual_difference
     mistakes = []
     for place, row in enumerate(rows[names].to_dict("records")):
         here = prepared.sides.comparison == place
+        change, usual = prepared.change[here], prepared.steps.yardstick.usual_difference[here]
         pairs = np.flatnonzero(has_both & (sides.comparison == place)).tolist()
-        mistakes.append(
-            Mistake(
-                f"mistake-{place + 1}",
-                **row,
-                pairs=tuple(_drawn_pair(sides, at) for at in pairs),
-                words=_fact_sentences(prepared, place, str(row["unit"])),
-                is_undecidable=is_undecidable(
-                    row["label"], prepared.change[here], usual[here], min_effect_size
-                ),
-            )
+        mistake = Mistake(
+            f"mistake-{place + 1}",
+            **row,
+            pairs=tuple(_drawn_pair(sides, at) for at in pairs),
+            words=_fact_sentences(prepared, place, str(row["unit"])),
+            is_undecidable=is_undecidable(row["label"], change, usual, min_effect_size),
         )
+        mistakes.append(mistake)
     return mistakes
 
 
@@ -147,9 +143,8 @@ def is_undecidable(label: str, change: Floats, usual: Floats, min_effect_size: f
     if not (len(change) and np.isfinite(change).all()):
         return False
     limits = min_effect_size, _USUAL * usual
-    if label == "fail":
-        return bool((-change < np.minimum(*limits)).all())
-    return bool((-change > np.maximum(*limits)).any())
+    is_small, is_large = -change < np.minimum(*limits), -change > np.maximum(*limits)
+    return bool(is_small.all() if label == "fail" else is_large.any())
 
 
 def causes_of_mistakes(mistakes: Sequence[Mistake], verdicts: pd.DataFrame, tables: ComparisonTables) -> str:
@@ -159,11 +154,8 @@ def causes_of_mistakes(mistakes: Sequence[Mistake], verdicts: pd.DataFrame, tabl
     builds = cases.merge(results[[*OPERATION, "order"]].drop_duplicates(), on=OPERATION)
     builds = builds[builds["order"] < builds["baseline_from"]]["comparison_id"].value_counts()
     earlier = cases["comparison_id"].map(builds).fillna(0)
-    cases = cases.assign(
-        earlier=np.select(
-            [earlier == 0, earlier < _ENOUGH], ["0", f"1 to {_ENOUGH - 1}"], f"at least {_ENOUGH}"
-        ),
-    )
+    ranges = ["0", f"1 to {_ENOUGH - 1}"], f"at least {_ENOUGH}"
+    cases = cases.assign(earlier=np.select([earlier == 0, earlier < _ENOUGH], *ranges))
     described = results.drop_duplicates(OPERATION)[[*OPERATION, "group", "unit", "better"]]
     cases = cases.merge(described, on=OPERATION, how="left")
     worst = cases[cases["comparison_id"].isin([mistake.comparison_id for mistake in mistakes])]
@@ -182,11 +174,11 @@ def describe_measurements(root: Path, comparisons: Sequence[str]) -> dict[str, t
         return {}
     tables = _with_comparisons(tables, rows)
     sides = Sides.from_tables(tables)
-    prepared, reasons = PreparedComparisons.from_sides(sides), invalid_reasons(sides)
-    named = enumerate(zip(rows["comparison_id"], comparison_units(tables), reasons, strict=True))
+    prepared = PreparedComparisons.from_sides(sides)
+    units, reasons = comparison_units(tables), invalid_reasons(sides)
     return {
         name: (f"cannot be judged: {reason}",) if reason else _fact_sentences(prepared, place, unit)
-        for place, (name, unit, reason) in named
+        for place, (name, unit, reason) in enumerate(zip(rows["comparison_id"], units, reasons, strict=True))
     }
 
 
@@ -225,34 +217,27 @@ def mistake_chart(mistake: Mistake) -> Chart:
     Values above that median are positive, whether higher is better or worse. At most 60 samples are drawn as
     dots over a box, evenly spaced. ValueError without configurations.
     """
-    is_false_negative, worst = mistake.label == "fail", mistake.worst_pair
+    kind = "Missed" if mistake.label == "fail" else "False alarm"
+    worst, pairs = mistake.worst_pair, mistake.pairs
     change = f"median {percent(abs(worst.shift))} {'worse' if worst.shift < 0 else 'better'}"
     if abs(worst.shift) < _NO_CHANGE:
         change = "no shift of the median"
-    title = (
-        f"{'Missed' if is_false_negative else 'False alarm'}: {mistake.operation}, {change} at "
-        f"{with_noun(worst.threads, 'thread')}, fail probability {mistake.probability:.3f}"
-    )
+    place = f"{change} at {with_noun(worst.threads, 'thread')}"
+    title = f"{kind}: {mistake.operation}, {place}, fail probability {mistake.probability:.3f}"
     shows = f"Box plots of baseline and target by threads, median shifts {mistake.shifts}"
-    ticks = [f"{pair.threads}\n{plain_number(pair.baseline_median)}" for pair in mistake.pairs]
+    ticks = [f"{pair.threads}\n{plain_number(pair.baseline_median)}" for pair in pairs]
     panel = Panel(
-        [
-            ValueLine(y=0),
-            *_side_marks(mistake.pairs, 0, "baseline"),
-            *_side_marks(mistake.pairs, 1, "target"),
-        ],
+        [ValueLine(y=0), *_side_marks(pairs, 0, "baseline"), *_side_marks(pairs, 1, "target")],
         Axis(f"threads (number)\nbaseline median ({mistake.unit})", ticks),
         Axis(f"change from baseline median (%)\n{mistake.better} is better", percent=True),
     )
     return draw_chart(Words(mistake.anchor, title, shows), [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
 
 
-def _side_marks(pairs: Sequence[DrawnPair], side: int, name: str) -> list[Mark]:
-    shift = (-0.2, 0.2)[side]
-    boxes = Boxes(
-        [pair.boxes[side] - 1 for pair in pairs], name, upright=True, shift=shift, width=0.32, fill=1 - side
-    )
-    shown = [pair.samples[side][even_slice(len(pair.samples[side]), DOTS)] - 1 for pair in pairs]
-    positions = [place + shift + 0.1 * (np.arange(len(values)) % 3 - 1) for place, values in enumerate(shown)]
-    style: Any = {"fill": INK, "edge": "none", "size": 11, "alpha": 0.6}
-    return [boxes, *(Dots(x, values, **style) for x, values in zip(positions, shown, strict=True))]
+def _side_marks(pairs: Sequence[DrawnPair], side: int, name: str) -> Iterator[Mark]:
+    shift, boxes = (-0.2, 0.2)[side], [pair.boxes[side] - 1 for pair in pairs]
+    yield Boxes(boxes, name, upright=True, shift=shift, width=0.32, fill=1 - side)
+    for place, pair in enumerate(pairs):
+        values = pair.samples[side][even_slice(len(pair.samples[side]), DOTS)] - 1
+        x = place + shift + 0.1 * (np.arange(len(values)) % 3 - 1)
+        yield Dots(x, values, fill=INK, edge="none", size=11, alpha=0.6)

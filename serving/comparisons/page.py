@@ -94,9 +94,10 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
     tree = steps[place].tree_
     labels = [str(label) for label in steps[place].classes_]
     fail_column = labels.index("1") if len(labels) > 1 else 0
+    children = list(zip(tree.children_left.tolist(), tree.children_right.tolist(), strict=True))
 
     def count_nodes(node: int) -> int:
-        left, right = int(tree.children_left[node]), int(tree.children_right[node])
+        left, right = children[node]
         return 1 if left < 0 else 1 + count_nodes(left) + count_nodes(right)
 
     def node_question(node: int) -> str:
@@ -110,13 +111,11 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
         return f"{text} ({percent(value * abs(value))})" if names[feature] in rooted else text
 
     def build_node(node: int, depth: int) -> Node:
-        weights = tree.value[node][0]
+        weights, samples = tree.value[node][0], int(tree.n_node_samples[node])
         share = float(weights[fail_column] / weights.sum())
-        samples = int(tree.n_node_samples[node])
-        children = (int(tree.children_left[node]), int(tree.children_right[node]))
-        if children[0] < 0 or depth == DEPTH:
+        if children[node][0] < 0 or depth == DEPTH:
             return Node("", samples, share, below=count_nodes(node) - 1)
-        branches = tuple(build_node(child, depth + 1) for child in children)
+        branches = tuple(build_node(child, depth + 1) for child in children[node])
         return Node(node_question(node), samples, share, 0, branches)
 
     return build_node(0, 0)
@@ -128,12 +127,6 @@ def tree_chart(name: str, root: Node) -> Chart:
     A leaf is FAIL if half of its weight or more fails. `name`: the chart's anchor in the page.
     """
     title = "The tree has no split: every comparison gets the same verdict"
-    if root.branches:
-        yes, no = (percent(branch.fail_share, 0) for branch in root.branches)
-        title = (
-            f"The first split is {root.question}: "
-            f"{yes} of the vectors that satisfy it are labelled fail, {no} of the others"
-        )
     note = (
         f"The upper branch is yes, the lower no. At most {DEPTH} levels are drawn. "
         "Numbers and shares are those of the feature vectors that the tree was fitted to, after resampling "
@@ -141,6 +134,9 @@ def tree_chart(name: str, root: Node) -> Chart:
         "itself in brackets."
     )
     if root.branches:
+        yes, no = (percent(branch.fail_share, 0) for branch in root.branches)
+        shares = f"{yes} of the vectors that satisfy it are labelled fail, {no} of the others"
+        title = f"The first split is {root.question}: {shares}"
         feature = root.question.partition(" ")[0]
         note += f" {feature}: {describe_feature(feature, 2)}."
     words = Words(name, title, "Decision tree drawn from left to right", note)
@@ -192,7 +188,7 @@ def iterate_advice(
     wrong = champion[champion["verdict"] != champion["status"]]["comparison_id"].map(names)
     if len(wrong):
         yield _least_trusted(wrong)
-    models = evaluated.select_verdicts("grouped", "model")
+    models = evaluated.grouped_verdicts("model")
     right = models.assign(right=models["verdict"] == models["status"])
     leaders = Leaders.from_scores(right.pivot_table(index="fold", columns="entry", values="right"))
     if metrics.champion in leaders.all_names and leaders.alike:
@@ -226,22 +222,20 @@ def _advised_guarantee(risk_guarantees: ModelGuarantees) -> str:
         f"all {best.folds} folds, with {percent(best.false_positive_rate)} false alarms and "
         f"{percent(best.unsure)} of the comparisons sent to a person"
     )
-    stricter = max(
-        (rates for rates in reliable if rates.share < best.share), key=lambda rates: rates.share, default=None
-    )
-    if stricter is None:
+    stricter = [rates for rates in reliable if rates.share < best.share]
+    if not stricter:
         return f"{text}."
-    return f"{text}; a limit of {percent(stricter.share, 1)} sends {percent(stricter.unsure)} to a person."
+    rates = max(stricter, key=lambda rates: rates.share)
+    return f"{text}; a limit of {percent(rates.share, 1)} sends {percent(rates.unsure)} to a person."
 
 
 def _least_trusted(wrong: pd.Series) -> str:
     counts = wrong.value_counts()
-    highest_count = counts.max()
-    worst = counts[counts == highest_count].sort_index()
-    names = join_names([str(name) for name in worst.index])
+    most = counts.max()
+    worst = sorted(counts.index[counts == most].astype(str))
     return (
-        f"Trust verdicts on {names} least: {'it' if len(worst) == 1 else 'each'} has {highest_count} of the "
-        f"{with_noun(len(wrong), 'wrong verdict')}. Measure longer, or check the samples yourself."
+        f"Trust verdicts on {join_names(worst)} least: {'it' if len(worst) == 1 else 'each'} has {most} of "
+        f"the {with_noun(len(wrong), 'wrong verdict')}. Measure longer, or check the samples yourself."
     )
 
 
@@ -252,7 +246,7 @@ def page(root: Path) -> str:
     ``curves.parquet`` and the decision tree may be absent.
     """
     evaluated = EvaluatedComparisons.read(root)
-    models, rules = (evaluated.select_verdicts("grouped", kind) for kind in ("model", "rule"))
+    models, rules = evaluated.grouped_verdicts("model"), evaluated.grouped_verdicts("rule")
     metrics = evaluated.metrics
     champion = models[models["entry"] == metrics.champion]
     if champion.empty:
@@ -263,14 +257,10 @@ def page(root: Path) -> str:
     confusion = Confusion.from_verdicts(champion)
     passes = f"{with_noun(confusion.n_passes, 'comparison')} without a regression"
     errors = confusion.error_sentence(metrics.champion, "regression", passes)
-    risk_guarantees = evaluated.champion_guarantees
-    guarantees = risk_guarantees and {
-        "risk_guarantees": risk_guarantees,
-        "charts": (
-            reliability_chart(champion, metrics.champion, risk_guarantees.calibration_error),
-            review_rate_chart(risk_guarantees.sent),
-        ),
-    }
+    guarantees = None
+    if (offered := evaluated.champion_guarantees) is not None:
+        reliability = reliability_chart(champion, metrics.champion, offered.calibration_error)
+        guarantees = {"risk_guarantees": offered, "charts": (reliability, review_rate_chart(offered.sent))}
     doubtful = doubtful_labels(evaluated)
     card = Card.read(FamilyPaths("comparisons", root).models / metrics.champion)
     mistakes = worst_mistakes(champion, evaluated.tables, card.min_effect_size)
@@ -306,12 +296,11 @@ def thesis_figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | N
     tree = tree_chart("figure-6-7", nodes_of(evaluated.tree, frozenset(rooted))) if evaluated.tree else None
     vectors = vectors_chart("figure-6-4", evaluated.features, rooted)
     models = models_chart(verdicts[verdicts["kind"] == "model"], always_pass)
-    no_tree = "models/comparisons/decision-tree does not exist: the params leave this model out."
     no_curve = "reports/comparisons/evaluated/curves.parquet does not hold this curve."
     charts = (
         ("6.4", vectors, "There are not two classes in three dimensions."),
         ("6.6", parameter_chart("figure-6-6", curves, always_pass), no_curve),
-        ("6.7", tree, no_tree),
+        ("6.7", tree, "models/comparisons/decision-tree does not exist: the params leave this model out."),
         ("6.8", parameter_chart("figure-6-8", curves, always_pass), no_curve),
         ("6.9", models, "No model was evaluated."),
     )
@@ -330,15 +319,10 @@ def compare_with_rules(evaluated: EvaluatedComparisons, champion: pd.DataFrame) 
     if best is None:
         return ""
     ours, (name, theirs) = split.entries[metrics.champion], best
-    rules, rows = evaluated.select_verdicts("grouped", "rule"), evaluated.tables.comparisons
-    operations = rows[OPERATION].astype(str).agg(" ".join, axis="columns").to_numpy()
-    difference = compare_entries(
-        champion,
-        rules[rules["entry"] == name],
-        "comparison_id",
-        pd.Series(operations, rows["comparison_id"]),
-        metrics.seed,
-    )
+    rules, rows = evaluated.grouped_verdicts("rule"), evaluated.tables.comparisons
+    operations = rows.set_index("comparison_id")[OPERATION].astype(str).agg(" ".join, axis="columns")
+    rule = rules[rules["entry"] == name]
+    difference = compare_entries(champion, rule, "comparison_id", operations, metrics.seed)
     return (
         f"Its balanced accuracy, {ours.pooled_accuracy:.3f}, {difference_predicate(difference)} that "
         f"of the best rule, {name} ({theirs.pooled_accuracy:.3f}). The range is the {percent(CONFIDENCE, 0)} "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from json.encoder import encode_basestring_ascii as _quoted
 
 from data.comparisons.pair import number_with_noun
 from serving.comparisons.guarantees import decided_answer, decision_summary
 from serving.comparisons.judge import Judgement, Move, Verdict
-from serving.reports.verdict_lines import Answer, VerdictLine, VerdictTable
+from serving.reports.verdict_lines import Answer, VerdictTable
 from training.evaluation.thresholds import DecisionPolicy
 
 #: A server computes counterfactuals, which take most of the time, of at most so many comparisons.
@@ -39,17 +39,11 @@ def as_json(
 
 
 def model_json(judgement: Judgement) -> str:
-    """Return the model of a judgement as a JSON object, with its decision policy as ``decided``.
-
-    The other keys are ``name, version, uri, digest, contribution_unit, min_effect_size``.
-    """
+    """Return the model of a judgement as a JSON object, with the fields of `JudgeModel`."""
     card = judgement.card
-    about = {
-        "contribution_unit": judgement.unit,
-        "min_effect_size": card.min_effect_size,
-        "decided": decided_answer(card),
-    }
-    return json.dumps({**asdict(judgement.model), **about}, allow_nan=False)
+    about = {"contribution_unit": judgement.unit, "min_effect_size": card.min_effect_size}
+    content = {**asdict(judgement.model), **about, "decided": decided_answer(card)}
+    return json.dumps(content, allow_nan=False)
 
 
 def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool = False) -> VerdictTable:
@@ -62,19 +56,10 @@ def table_lines(judgement: Judgement, versions: Sequence[str], *, explain: bool 
     names = [verdict.comparison_id for verdict in judgement.verdicts]
     if len(set(versions)) != 1:
         names = [f"{name} ({span})" for name, span in zip(names, versions, strict=True)]
-    rows = [
-        VerdictLine(
-            verdict.verdict,
-            verdict.probability,
-            verdict.benchmark,
-            verdict.operation,
-            verdict.reason,
-            verdict.remarks,
-            which=name,
-            details=verdict.details if explain and verdict.verdict != "pass" else (),
-        )
-        for verdict, name in zip(judgement.verdicts, names, strict=True)
-    ]
+    rows = []
+    for verdict, name in zip(judgement.verdicts, names, strict=True):
+        details = verdict.details if explain and verdict.verdict != "pass" else ()
+        rows.append(replace(verdict.line, notes=verdict.remarks, which=name, details=details))
     headings, notes = ("benchmark", "operation", "reason"), judgement.notes
     return VerdictTable(rows, headings, judgement_summary(judgement), notes, notes)
 
@@ -121,25 +106,14 @@ def _verdict_json(verdict: Verdict, explain: bool, flipped: bool) -> str:
 
 
 def _explanation_json(verdict: Verdict, flipped: bool) -> str:
-    reasons = ", ".join(
-        f'{{"feature": "{feature}", "value": {_number_json(value)}, "contribution": {contribution!r}}}'
-        for feature, value, contribution in verdict.reasons
-    )
-    words = ", ".join(map(_quoted, verdict.words))
-    examples = ", ".join(
-        f'{{"comparison_id": {_quoted(example.comparison_id)}, "benchmark": {_quoted(example.benchmark)},'
-        f' "operation": {_quoted(example.operation)}, "label": "{example.label}",'
-        f' "labelled_by": {_quoted(example.labelled_by)}, "labelled_at": {_quoted(example.labelled_at)},'
-        f' "distance": {example.distance!r}, "near": {_quoted(example.near)}}}'
-        for example in verdict.examples
-    )
-    change, counterfactual = (
-        (verdict.counterfactual_change, verdict.counterfactual) if flipped else (None, "")
-    )
-    return (
-        f', "reasons": [{reasons}], "words": [{words}], "examples": [{examples}],'
-        f' "counterfactual_change": {_number_json(change)}, "counterfactual": {_quoted(counterfactual)}'
-    )
+    content = {
+        "reasons": [reason._asdict() for reason in verdict.reasons],
+        "words": verdict.words,
+        "examples": [example._asdict() for example in verdict.examples],
+        "counterfactual_change": verdict.counterfactual_change if flipped else None,
+        "counterfactual": verdict.counterfactual if flipped else "",
+    }
+    return f", {json.dumps(content)[1:-1]}"
 
 
 def _move_json(move: Move | None) -> str:

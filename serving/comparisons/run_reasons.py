@@ -19,6 +19,12 @@ from serving.comparisons.explain.sentences import Direction, describe_change
 
 #: Operations of which smaller changes cannot be detected are named in a note.
 _NOISY = 0.1
+#: Long and short endings of reasons, by the answer; {0} is the usual difference, {1} the detectable one.
+_ENDINGS = {
+    "fail": ("builds of this operation differ by {0}", "builds differ by {0}"),
+    "unsure": ("reliable only from {1} on", "reliable from {1}"),
+    "pass": ("within the usual variation of {0}", "usual variation {0}"),
+}
 
 
 class RunReason(NamedTuple):
@@ -36,23 +42,12 @@ class RunReason(NamedTuple):
         whole = f"the run {describe_change(share_of_baseline(self.whole, self.sign), words)}"
         if not isnan(self.whole_limit):
             return f"{change}, {whole}; runs differ by {percent(self.whole_limit)}"
-        difference, detectable = percent(self.difference), percent(self.detectable)
+        ending, short_ending = _ENDINGS[self.answer]
         if abs(self.whole) > QUIET:
-            change = f"{change}, {whole}"
+            change, ending = f"{change}, {whole}", short_ending
             if self.answer == "unsure" and self.whole > 0:
                 return change
-            endings = (
-                f"builds differ by {difference}",
-                f"reliable from {detectable}",
-                f"usual variation {difference}",
-            )
-        else:
-            endings = (
-                f"builds of this operation differ by {difference}",
-                f"reliable only from {detectable} on",
-                f"within the usual variation of {difference}",
-            )
-        return f"{change}; {endings[('fail', 'unsure', 'pass').index(self.answer)]}"
+        return f"{change}; {ending.format(percent(self.difference), percent(self.detectable))}"
 
 
 def run_reason(answer: str, shifts: RunShifts, row: int, min_effect_size: float) -> RunReason:

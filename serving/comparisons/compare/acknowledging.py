@@ -6,14 +6,13 @@ The file is reviewed like code. It hides nothing: every excused verdict is shown
 from __future__ import annotations
 
 import re
-import subprocess
 from calendar import month_abbr, month_name
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -23,11 +22,12 @@ from data.errors import InputError
 from data.tables.documents import Section, TextLoader, validation_message
 from data.tables.files import yaml_content
 from serving.comparisons.judge import Verdict
+from training.registry.origins import git_output
 
 #: Shorter prefixes of a commit's name may be ambiguous.
 _MIN_PREFIX = 7
-#: Seconds after which git is considered broken.
-_TIMEOUT = 20
+#: Output of git, which is considered broken after so many seconds.
+_git = partial(git_output, timeout=20)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def head_commit(directory: Path) -> str | None:
 
     It is read once per process and directory.
     """
-    return _git_output(["rev-parse", "--quiet", "--verify", "HEAD^{commit}"], directory)
+    return _git(directory, "rev-parse", "--quiet", "--verify", "HEAD^{commit}") or None
 
 
 @cache
@@ -61,26 +61,17 @@ def _is_ancestor(change: str, name: str, directory: Path) -> bool:
     if not change or change.startswith("-"):
         return False
     # a prefix may be that of several objects, but of one commit
-    commits = (f"{commit}^{{commit}}" for commit in (change, name))
-    return _git_output(["merge-base", "--is-ancestor", *commits], directory) is not None
+    missing = f"{name}^{{commit}}..{change}^{{commit}}"
+    return _git(directory, "rev-list", "--count", "--max-count=1", missing) == "0"
 
 
 @cache
 def _is_branch(name: str, directory: Path) -> bool:
     """Return whether `name` is a branch, also a remote one, or relative to one, such as main~2."""
     branch = re.split(r"[~^]|@\{", name)[0]
-    options = ["--quiet", "--verify", "--symbolic-full-name"]
-    full = None if branch.startswith("-") else _git_output(["rev-parse", *options, branch], directory)
-    return full is not None and full.startswith(("refs/heads/", "refs/remotes/"))
-
-
-def _git_output(arguments: Sequence[str], directory: Path) -> str | None:
-    command = ["git", "-C", str(directory), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+    options = "--quiet", "--verify", "--symbolic-full-name"
+    full = "" if branch.startswith("-") else _git(directory, "rev-parse", *options, branch)
+    return full.startswith(("refs/heads/", "refs/remotes/"))
 
 
 #: The file that is read by default, if it exists.
@@ -219,8 +210,8 @@ class Acknowledgements:
         for kind, entry in self._all_entries():
             for field in ("since", "until"):
                 name = getattr(entry, field, None)
-                is_version = not isinstance(name, str) or name in versions
-                if not is_version and _is_branch(name, self.target.directory):
+                may_be_branch = isinstance(name, str) and name not in versions
+                if may_be_branch and _is_branch(name, self.target.directory):
                     place = f'{kind} "{entry.operation}" by {entry.by}'
                     raise InputError(f'{field}="{name}" {_FIXED}', file=self.path, place=place)
 
@@ -259,11 +250,8 @@ class Acknowledgements:
 
         `operations`: pairs of benchmark and operation. The baseline contains the change, `run` does not.
         """
-        resets = [
-            entry
-            for entry in self.content.accepted
-            if self.baseline.contains_change(entry.since) and not run.contains_change(entry.since)
-        ]
+        current = [entry for entry in self.content.accepted if self.baseline.contains_change(entry.since)]
+        resets = [entry for entry in current if not run.contains_change(entry.since)]
         return {names for names in operations if any(self._covers(entry, *names) for entry in resets)}
 
     def _covers(self, entry: ReviewedEntry, benchmark: str, operation: str) -> bool:

@@ -42,23 +42,13 @@ from data.tables.files import digest_of, in_natural_order
 from data.tables.problems import Problems
 from features.comparisons.between_run_variation import ASSUMED
 from serving.answering import require_outputs, write_output
+from serving.comparisons.compare import rows
 from serving.comparisons.compare.acknowledging import (
     DEFAULT,
     AcknowledgedFile,
     Acknowledgements,
     Revision,
     head_commit,
-)
-from serving.comparisons.compare.rows import (
-    ComparedSides,
-    append_step_summary,
-    as_comment,
-    as_compare_json,
-    as_junit_xml,
-    as_page,
-    as_table,
-    compared_rows,
-    github_annotations,
 )
 from serving.comparisons.compare.weighing import AdjustedJudgement, judge_runs
 from serving.comparisons.model import Judge
@@ -97,11 +87,9 @@ class ComparedRuns:
     @property
     def side_names(self) -> tuple[str, str]:
         """The names of the two sides in messages: the first path of each, and the number of further ones."""
-        baseline, target = (
-            str(side[0].path) if len(side) == 1 else f"{side[0].path} and {len(side) - 1} more"
-            for side in (self.baseline, self.target)
-        )
-        return baseline, target
+        sides = self.baseline, self.target
+        before, after = (f" and {len(side) - 1} more" if len(side) > 1 else "" for side in sides)
+        return f"{self.baseline[0].path}{before}", f"{self.target[0].path}{after}"
 
     def pair_runs(self) -> TwoRuns:
         """Return a comparison per operation of both sides, with earlier runs as their history.
@@ -109,9 +97,8 @@ class ComparedRuns:
         Raises InputError if no operation is common, or its sides have opposite directions or incompatible
         units.
         """
-        baseline, target, earlier = (
-            [run.results for run in side] for side in (self.baseline, self.target, self.earlier)
-        )
+        sides = self.baseline, self.target, self.earlier
+        baseline, target, earlier = ([run.results for run in side] for side in sides)
         files = [str(run.path) for run in (*self.earlier, *self.baseline, *self.target)]
         return paired_runs(baseline, target, earlier, self.side_names, files)
 
@@ -128,10 +115,8 @@ class ComparedRuns:
         matched = MatchedOperations(renamed, only=same)
         for (_, new), (_, old) in renamed.items():
             note(f'"{new}" of {self.side_names[1]} is compared with "{old}" of {self.side_names[0]}')
-        sides = ((self.baseline, matched.of_baseline), (self.target, matched.of_target))
-        baseline, target = (
-            tuple(replace(run, results=select(run.results)) for run in side) for side, select in sides
-        )
+        baseline = tuple(replace(run, results=matched.of_baseline(run.results)) for run in self.baseline)
+        target = tuple(replace(run, results=matched.of_target(run.results)) for run in self.target)
         return replace(self, baseline=baseline, target=target, matched=matched)
 
 
@@ -195,13 +180,10 @@ class RunReader:
         if kind == "hyperfine" and len(operations) == len(SIDES):
             return {operations[1]: operations[0]}
         names = [name for _, name in operations]
-        problem = (
-            f"is one run, of {number_with_noun(len(names), 'operation')} ({list_names(names)}); "
-            "expected TARGET, or --target FILE"
-        )
+        found, expected = f"of {number_with_noun(len(names), 'operation')}", "TARGET, or --target FILE"
         if len(names) > 1:
-            problem += f", or two operations of this file: --match {shlex.quote('='.join(names[:2]))}"
-        raise InputError(problem, file=run.path)
+            expected += f", or two operations of this file: --match {shlex.quote('='.join(names[:2]))}"
+        raise InputError(f"is one run, {found} ({list_names(names)}); expected {expected}", file=run.path)
 
     def _runs_of_versions(self, path: Path) -> Sequence[ComparedRun]:
         kind = self.kind or formats.recognise_format(path)
@@ -209,7 +191,7 @@ class RunReader:
             return self.read_runs([path])
         chunks = formats.stream_tables(kind, [path], self.problems, measure=self.measure, chunk_rows=None)
         results = ComparisonTables.join_tables(list(chunks)).results
-        return [ComparedRun.from_file(path, rows) for _, rows in results.groupby("order")]
+        return [ComparedRun.from_file(path, part) for _, part in results.groupby("order")]
 
 
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -267,8 +249,8 @@ class ConfirmationRuns:
     seconds: float = 0.0  # time limit of one run
 
     def __post_init__(self) -> None:
-        for command in filter(None, (self.target, self.baseline)):
-            if not any(OUTPUT in part for part in command):
+        for command in (self.target, self.baseline):
+            if command and not any(OUTPUT in part for part in command):
                 problem = f"names no {OUTPUT}, where it is to write its results"
                 raise InputError(problem, place=_command_place(command))
 
@@ -290,12 +272,11 @@ class ConfirmationRuns:
         """
         end_in_good_order()
         doubtful = list(tables.comparisons.loc[doubted, ["benchmark", "operation"]].itertuples(False, None))
-        names = [operation for _, operation in doubtful]
-        target_names = [runs.matched.name_in_target(*operation) or operation[1] for operation in doubtful]
-        configurations = tables.results[CONFIGURATION].drop_duplicates()
+        names, matched = [operation for _, operation in doubtful], runs.matched
+        target_names = [matched.name_in_target(*operation) or operation[1] for operation in doubtful]
         sides = {
-            "target": (self.target, runs.target, runs.matched.of_target, target_names),
-            "baseline": (self.baseline, runs.baseline, runs.matched.of_baseline, names),
+            "target": (self.target, runs.target, matched.of_target, target_names),
+            "baseline": (self.baseline, runs.baseline, matched.of_baseline, names),
         }
         repeated: dict[str, Any] = {}
         with TemporaryDirectory(prefix="perfjudge-") as directory:
@@ -313,7 +294,7 @@ class ConfirmationRuns:
                     continue
                 (run,) = reader.read_runs([output])
                 results = under_names_of(tables.results, select(run.results))
-                results = results.merge(configurations, on=CONFIGURATION)
+                results = results.merge(tables.results[CONFIGURATION].drop_duplicates(), on=CONFIGURATION)
                 if not results["operation"].isin(names).any():
                     problem = f"measured none of the operations in doubt: {list_names(operations)}"
                     raise InputError(problem, place=_command_place(command))
@@ -357,7 +338,7 @@ class CompareRequest:
     commits: tuple[str | None, str | None] = (None, None)
     matched: Sequence[str] = ()  # as of `data.comparisons.pair.matched_operations`
 
-    def compare_sides(self) -> ComparedSides:
+    def compare_sides(self) -> rows.ComparedSides:
         """Read and judge the runs, measure doubtful operations again if requested, and return the results.
 
         Raises InputError if an input cannot be read, the sides have nothing in common or cannot be compared,
@@ -379,17 +360,14 @@ class CompareRequest:
             weighed = weighed.replace_rows(self._weigh_pair(pair, reader), doubted)
             spans = np.where(doubted, version_ranges(pair.tables), spans).tolist()
         verdicts = weighed.judgement.verdicts
-        rows = compared_rows(
-            weighed, pair.tables, spans, acknowledgements.find_excuses(verdicts), runs.matched
-        )
-        notes = (*weighed.judgement.notes, *acknowledgements.entry_notes(verdicts))
-        return ComparedSides(
-            rows=tuple(rows),
+        excuses = acknowledgements.find_excuses(verdicts)
+        return rows.ComparedSides(
+            rows=tuple(rows.compared_rows(weighed, pair.tables, spans, excuses, runs.matched)),
             weighed=weighed,
             tables=pair.tables,
             missing=pair.missing,
             sides=runs.side_names,
-            notes=notes,
+            notes=(*weighed.judgement.notes, *acknowledgements.entry_notes(verdicts)),
         )
 
     def _read_runs(self, reader: RunReader) -> ComparedRuns:
@@ -415,9 +393,9 @@ class CompareRequest:
             Revision((*dict.fromkeys(run.version for run in side), *filter(None, [commit])), directory)
             for side, commit in zip((runs.baseline, runs.target), commits, strict=True)
         )
-        today = datetime.now(UTC).astimezone().date()
         every_run = (*runs.baseline, *runs.target, *runs.earlier)
         measured = {name for run in every_run for name in run.results["operation"].unique()}
+        today = datetime.now(UTC).astimezone().date()
         return Acknowledgements(path, content, baseline, target, today, measured)
 
     def _weigh_pair(self, pair: TwoRuns, reader: RunReader) -> AdjustedJudgement:
@@ -452,24 +430,23 @@ def compare_runs(
     require_outputs((*files.values(), output), inputs)
     compared, terminal = comparing.compare_sides(), output is None and sys.stdout.isatty()
     rendered: dict[str, Callable[[], str | bytes]] = {
-        "table": lambda: as_table(compared, terminal=terminal, explain=explain),
-        "json": lambda: as_compare_json(compared),
+        "table": lambda: rows.as_table(compared, terminal=terminal, explain=explain),
+        "json": lambda: rows.as_compare_json(compared),
         "xml": lambda: as_xml(compared.weighed.judgement, compared.tables),
-        "markdown": lambda: as_comment(compared, name),
-        "junit": lambda: as_junit_xml(compared),
-        "html": lambda: as_page(compared, name),
+        "markdown": lambda: rows.as_comment(compared, name),
+        "junit": lambda: rows.as_junit_xml(compared),
+        "html": lambda: rows.as_page(compared, name),
     }
     if step_summary:
-        append_step_summary(as_comment(compared, name))
+        rows.append_step_summary(rows.as_comment(compared, name))
     for file_form, path in files.items():
         if path is not None:
             write_output(rendered[file_form](), path)
     if annotations:
-        sys.stderr.writelines(github_annotations(compared))
+        sys.stderr.writelines(rows.github_annotations(compared))
     write_output(rendered[form](), output, styled=terminal and form == "table")
     if compared.outcome_counts.keys() == {"invalid"}:
-        number = number_with_noun(len(compared.rows), "operation")
-        first = compared.rows[0]
+        number, first = number_with_noun(len(compared.rows), "operation"), compared.rows[0]
         problem = f"nothing can be judged: {number} invalid; {first.full_name}: {first.reason}"
         raise InputError(problem, file=" and ".join(compared.sides))
     present = {*compared.outcome_counts, *(["missing"] if compared.missing else [])}
@@ -480,11 +457,9 @@ def _current_runs(
     earlier: Sequence[ComparedRun], acknowledgements: Acknowledgements
 ) -> Iterator[ComparedRun]:
     for run in earlier:
-        names = run.results[["benchmark", "operation"]]
-        operations = list(names.drop_duplicates().itertuples(index=False, name=None))
-        stale = acknowledgements.stale_operations(
-            operations, Revision((run.version,), acknowledgements.target.directory)
-        )
-        current = ~pd.MultiIndex.from_frame(names).isin(stale) if stale else np.ones(len(names), bool)
+        names = pd.MultiIndex.from_frame(run.results[["benchmark", "operation"]])
+        revision = Revision((run.version,), acknowledgements.target.directory)
+        stale = acknowledgements.stale_operations(names.unique().tolist(), revision)
+        current = ~names.isin(stale) if stale else np.ones(len(names), bool)
         if current.any():
             yield replace(run, results=run.results[current])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.resources import files
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ OUTCOMES: dict[Outcome, OutcomeForm] = {
     "unchanged": OutcomeForm("unchanged", "green", "pass", ""),
 }
 #: Outcomes that need no attention.
-QUIET: frozenset[Outcome] = frozenset({"within_noise", "unchanged"})
+QUIET: tuple[Outcome, ...] = ("within_noise", "unchanged")
 #: Columns of tables; the third and the fourth are left out where they do not distinguish rows.
 _HEADINGS = (
     "outcome", "operation", "comparison", "configuration", "baseline", "target", "change (95 % interval)",
@@ -176,12 +177,10 @@ class ComparedSides:
     @cached_property
     def distinguishing_names(self) -> dict[str, str]:
         """Machine and versions of each comparison by its id, as far as they differ between rows."""
-        varying = [
-            name for name in ("machine", "versions") if len({getattr(row, name) for row in self.rows}) > 1
-        ]
-        return {
-            row.verdict.comparison_id: ", ".join(getattr(row, name) for name in varying) for row in self.rows
-        }
+        columns = [row.machine for row in self.rows], [row.versions for row in self.rows]
+        varying = [column for column in columns if len(set(column)) > 1]
+        names = map(", ".join, zip(*varying, strict=True)) if varying else repeat("")
+        return dict(zip((row.verdict.comparison_id for row in self.rows), names, strict=False))
 
     @cached_property
     def headings(self) -> Sequence[str]:
@@ -217,10 +216,10 @@ def compared_rows(
     verdicts. `spans`: the versions of each comparison, such as ``v1 -> v2``. `excuses`: why a comparison need
     not fail a build, or None; one per comparison. `matched`: operations with another name in the target.
     """
-    columns = zip(comparison_units(tables), spans, tables.comparisons["machine"], strict=True)
-    from_zero = outcomes_from_zero(tables)
-    for row, (unit, span, machine) in enumerate(columns):
-        verdict, excuse = weighed.judgement.verdicts[row], excuses[row]
+    machines, units = tables.comparisons["machine"], comparison_units(tables)
+    columns = zip(weighed.judgement.verdicts, units, spans, machines, excuses, strict=True)
+    from_zero, changes = outcomes_from_zero(tables), weighed.changes
+    for row, (verdict, unit, span, machine, excuse) in enumerate(columns):
         outcome = from_zero.get(row) or outcome_of(verdict, row, weighed)
         if outcome == "regression" and excuse is not None:
             outcome = "acknowledged"
@@ -233,8 +232,8 @@ def compared_rows(
             versions=span,
             move=weighed.faster.get(row, verdict.moved),
             excuse=None if outcome in {"invalid", "improvement"} else excuse,
-            interval=(float(weighed.changes.low[row]), float(weighed.changes.high[row])),
-            detectable=float(weighed.changes.detectable[row]),
+            interval=(float(changes.low[row]), float(changes.high[row])),
+            detectable=float(changes.detectable[row]),
             matched=matched.name_in_target(verdict.benchmark, verdict.operation),
         )
 
@@ -253,6 +252,7 @@ def as_comment(compared: ComparedSides, name: str) -> str:
     """
     urgent = [row for row in compared.ordered_rows if row.outcome not in QUIET]
     quiet = compared.ordered_rows[len(urgent) :]
+    counts = compared.outcome_counts
     marker = f"<!-- perfjudge compare {escape_invisible(' '.join(name.replace('--', '').split()))} -->"
     lines = [marker, f"### perfjudge: {compared.summary}", ""]
     lines += _markdown_rows(compared, urgent, _LONGEST // 2)
@@ -264,12 +264,8 @@ def as_comment(compared: ComparedSides, name: str) -> str:
     lines += [f"- {markdown_line(note)}" for note in compared.notes if note not in excluded]
     if quiet:
         table = _markdown_rows(compared, quiet, _LONGEST - sum(len(line) + 1 for line in lines))
-        counts = ", ".join(
-            f"{compared.outcome_counts[kind]} {OUTCOMES[kind].plural}"
-            for kind in OUTCOMES
-            if kind in QUIET and compared.outcome_counts[kind]
-        )
-        lines += ["", f"<details><summary>{counts}</summary>", "", *table, "", "</details>"]
+        numbers = [f"{counts[kind]} {OUTCOMES[kind].plural}" for kind in QUIET if counts[kind]]
+        lines += ["", f"<details><summary>{', '.join(numbers)}</summary>", "", *table, "", "</details>"]
     lines += _markdown_details(urgent, _LONGEST - sum(len(line) + 1 for line in lines))
     summary = markdown_line(compared.verdict_summary)
     return "\n".join([*lines, "", f"<sub>{summary}</sub>"]) + "\n"
@@ -310,19 +306,13 @@ def as_table(compared: ComparedSides, *, terminal: bool, explain: bool = False) 
     """
     from rich.table import Table
 
-    caption = rich_text(compared.verdict_summary)
-    table = Table(*compared.headings, caption=caption)
+    table, notes = Table(*compared.headings, caption=rich_text(compared.verdict_summary)), [*compared.notes]
     for row in compared.ordered_rows:
         outcome, *others = compared.row_cells(row).values()
         table.add_row(rich_text(outcome, OUTCOMES[row.outcome].colour), *map(rich_text, others))
-    details = [
-        f"{row.full_name}: {phrase}"
-        for row in compared.ordered_rows
-        if explain and row.outcome not in QUIET
-        for phrase in row.verdict.details
-    ]
-    lines = "".join(f"{one_line(note)}\n" for note in (*compared.notes, *details))
-    return table_text(table, terminal=terminal) + lines
+        if explain and row.outcome not in QUIET:
+            notes += [f"{row.full_name}: {phrase}" for phrase in row.verdict.details]
+    return table_text(table, terminal=terminal) + "".join(f"{one_line(note)}\n" for note in notes)
 
 
 def as_junit_xml(compared: ComparedSides) -> str:
@@ -330,18 +320,14 @@ def as_junit_xml(compared: ComparedSides) -> str:
 
     A suite per benchmark, sorted by name, has a case per row, regressions first.
     """
-    rows = [
-        VerdictLine(
-            OUTCOMES[row.outcome].answer,
-            row.verdict.probability,
-            row.verdict.benchmark,
-            row.operation_names,
-            "; ".join(filter(None, (row.change_text, row.medians_text, row.configuration_text, row.reason))),
-            which=compared.distinguishing_names[row.verdict.comparison_id] or row.verdict.comparison_id,
-            excused="" if row.excuse is None else row.excuse.summary,
-        )
-        for row in compared.ordered_rows
-    ]
+    rows = []
+    for row in compared.ordered_rows:
+        verdict, answer = row.verdict, OUTCOMES[row.outcome].answer
+        head = answer, verdict.probability, verdict.benchmark, row.operation_names
+        texts = filter(None, (row.change_text, row.medians_text, row.configuration_text, row.reason))
+        which = compared.distinguishing_names[verdict.comparison_id] or verdict.comparison_id
+        excused = "" if row.excuse is None else row.excuse.summary
+        rows.append(VerdictLine(*head, "; ".join(texts), which=which, excused=excused))
     headings, notes = ("benchmark", "operation", "reasons"), compared.notes
     return as_junit(VerdictTable(rows, headings, compared.summary, notes, notes))
 
@@ -349,16 +335,8 @@ def as_junit_xml(compared: ComparedSides) -> str:
 def as_compare_json(compared: ComparedSides) -> str:
     """Return a JSON object: that of `render.as_json` with explanations, and fields about comparisons of runs.
 
-    Its keys are ``model, verdicts, notes, missing, counts, whole_run``. Each verdict also has ``outcome``,
-    ``model_verdict``, ``machine``, ``unit`` ("" if unknown), ``versions``, ``target_operation``, ``reason``
-    (one sentence), ``interval`` (95 %, of the change as a share, negative is worse; or null),
-    ``detectable_change`` (the smallest slow-down that is found with a probability of 80 %, as a share; or
-    null), ``faster`` (of an improvement, the configuration that improved most: ``threads, baseline_median,
-    target_median, change``; else null) and ``acknowledged`` (an excuse: ``kind, by, reason, until, since``;
-    or null). ``missing`` lists machines, operations and configurations that only one side has, ``counts`` has
-    the number of each outcome, and ``whole_run`` the common change of all operations by machine, as a share;
-    negative is worse; only machines with five operations or more are in it. ModelError if a contribution is
-    not finite.
+    Its schema is `serving.comparisons.schemas.CompareAnswer`. ``whole_run`` has only machines with five
+    operations or more. ModelError if a contribution is not finite.
     """
     content = json.loads(render.as_json(compared.weighed.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
@@ -384,8 +362,6 @@ def as_compare_json(compared: ComparedSides) -> str:
 
 #: Annotations per kind and step that GitHub shows.
 _MOST = 10
-#: Environment variable with the path of the step's summary.
-_SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
 def github_annotations(compared: ComparedSides) -> Iterator[str]:
@@ -416,11 +392,10 @@ def append_step_summary(text: str) -> None:
 
     InputError outside a step (without the variable ``GITHUB_STEP_SUMMARY``) or if writing fails.
     """
-    path = os.environ.get(_SUMMARY_VARIABLE)
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
-        raise InputError(
-            f"the variable {_SUMMARY_VARIABLE} is not set; GitHub sets it in a step of a workflow"
-        )
+        problem = "the variable GITHUB_STEP_SUMMARY is not set; GitHub sets it in a step of a workflow"
+        raise InputError(problem)
     try:
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(text)
@@ -462,10 +437,8 @@ def as_page(compared: ComparedSides, name: str) -> str:
 
     copying = (files("serving.reports") / "templates/compare/copy.js").read_text(encoding="utf-8")
     scripts = [rendering.report_script(), Markup(copying)]  # noqa: S704 - a file of ours
-    content = _page_content(compared, name)
-    return rendering.render(
-        "compare/page.html", scripts=scripts, policy=rendering.security_policy(scripts), **content
-    )
+    content = _page_content(compared, name) | {"policy": rendering.security_policy(scripts)}
+    return rendering.render("compare/page.html", scripts=scripts, **content)
 
 
 def _page_content(compared: ComparedSides, name: str) -> dict[str, Any]:
@@ -484,11 +457,10 @@ def _page_content(compared: ComparedSides, name: str) -> dict[str, Any]:
 def _with_drawings(compared: ComparedSides, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table with what the macro ``boxes`` needs, and details if they need attention."""
     sides = Sides.from_tables(compared.tables)
-    position = {id(row): place for place, row in enumerate(compared.rows)}
     for shown in rows:
         # configurations are sorted by comparison
         row = shown["row"]
-        first, stop = np.searchsorted(sides.comparison, position[id(row)] + np.arange(2)).tolist()
+        first, stop = np.searchsorted(sides.comparison, row.verdict.row + np.arange(2)).tolist()
         yield shown | {
             "drawing": BoxDrawing.from_sides(sides, slice(first, stop)),
             "unit": row.unit,

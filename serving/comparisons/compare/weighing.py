@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import Literal, NamedTuple
@@ -16,7 +17,7 @@ from features.comparisons.lasting_changes import SMALLEST, WANTED
 from features.comparisons.outliers import select_configurations
 from features.comparisons.run_shifts import RunShifts
 from features.comparisons.vectors import PreparedComparisons
-from serving.comparisons.between_runs import AdjustedVerdicts, adjust_to_runs
+from serving.comparisons.between_runs import adjust_to_runs
 from serving.comparisons.judge import (
     Judgement,
     Move,
@@ -83,17 +84,16 @@ class AdjustedJudgement:
 
         The change of the whole run is that of `other`.
         """
-        verdicts = [
-            (other if is_other else self).judgement.verdicts[row]
-            for row, is_other in enumerate(rows.tolist())
-        ]
+        before, after = self.judgement, other.judgement
+        pairs = zip(rows.tolist(), after.verdicts, before.verdicts, strict=True)
+        verdicts = [new if is_other else old for is_other, new, old in pairs]
         faster = {row: move for row, move in self.faster.items() if not rows[row]}
         changes = (np.where(rows, *pair) for pair in zip(other.changes, self.changes, strict=True))
         return AdjustedJudgement(
             judgement=replace(
-                other.judgement,
-                answers=np.where(rows, other.judgement.answers, self.judgement.answers),
-                probability=np.where(rows, other.judgement.probability, self.judgement.probability),
+                after,
+                answers=np.where(rows, after.answers, before.answers),
+                probability=np.where(rows, after.probability, before.probability),
                 iterate_verdicts=lambda: verdicts,
             ),
             judged=np.where(rows, other.judged, self.judged),
@@ -108,10 +108,7 @@ def judge_runs(
 ) -> AdjustedJudgement:
     """Return verdicts on comparisons of runs, adjusted for between-run variation, with intervals of changes.
 
-    `adjust_to_runs` defines the adjustment. The result has ``judgement`` (adjusted), ``judged`` (the model's
-    verdicts), ``faster`` (the largest improvement of each improved comparison, by row), ``changes`` (``low,
-    high, detectable``) and ``whole`` (the change of the whole run, by machine); changes are shares, negative
-    is worse.
+    `adjust_to_runs` defines the adjustment.
     `tables`: of `data.comparisons.pair.paired_runs`. `notes`: assumptions made while reading.
     `assumed`: standard deviation between runs of one build, as a share of the median, where it cannot be
     estimated; 0: no verdict is adjusted, and intervals assume `ASSUMED` there. Invalid comparisons have no
@@ -129,39 +126,31 @@ def judge_runs(
         machine: share_of_baseline(build.whole.value[0], float(shifts.sign[shifts.machine == machine].min()))
         for machine, build in shifts.by_machine.items()
     }
-    adjusted, run_notes = AdjustedVerdicts(judgement.answers, judgement.probability, {}), list[str]()
-    by_model, differences = np.ones(len(judgement), bool), list[float | None]([None] * len(judgement))
+    weighed, answers = judgement, judgement.answers
     if assumed:
-        adjusted = adjust_to_runs(
-            judgement.answers, judgement.probability, shifts, card.decision_thresholds, card.min_effect_size
-        )
+        cuts = card.decision_thresholds
+        adjusted = adjust_to_runs(answers, judgement.probability, shifts, cuts, card.min_effect_size)
         decides, doubts = shifts.deciding_rows()
         # the model alone knows the change that flips a verdict: that of a fail which runs may only doubt
         by_model = ~decides & (~doubts | (adjusted.answers == "fail"))
         differences = [None if isnan(share) else share for share in changes.usual_difference.tolist()]
-        run_notes = [
-            *whole_run_notes(shifts, whole),
-            *noise_notes(changes.detectable, tables, card.min_effect_size),
-        ]
-    return AdjustedJudgement(
-        judgement=replace(
+
+        def iterate_verdicts() -> Iterator[Verdict]:
+            verdicts = with_adjusted(judgement.verdicts, adjusted)
+            for verdict, has, difference in zip(verdicts, by_model.tolist(), differences, strict=True):
+                yield verdict._replace(has_counterfactual=has, usual_difference=difference)
+
+        run_notes = noise_notes(changes.detectable, tables, card.min_effect_size)
+        weighed = replace(
             judgement,
             answers=adjusted.answers,
             probability=adjusted.probability,
-            by_runs=len(judgement) if assumed else 0,
-            iterate_verdicts=lambda: (
-                verdict._replace(has_counterfactual=has, usual_difference=difference)
-                for verdict, has, difference in zip(
-                    with_adjusted(judgement.verdicts, adjusted), by_model.tolist(), differences, strict=True
-                )
-            ),
-            notes=(*judgement.notes, *run_notes),
-        ),
-        judged=judgement.answers,
-        faster=_find_improvements(tables, served, prepared, shifts, adjusted.answers == "pass"),
-        changes=changes,
-        whole=whole,
-    )
+            by_runs=len(judgement),
+            iterate_verdicts=iterate_verdicts,
+            notes=(*judgement.notes, *whole_run_notes(shifts, whole), *run_notes),
+        )
+    faster = _find_improvements(tables, served, prepared, shifts, weighed.answers == "pass")
+    return AdjustedJudgement(judgement=weighed, judged=answers, faster=faster, changes=changes, whole=whole)
 
 
 def _find_improvements(

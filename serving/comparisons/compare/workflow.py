@@ -73,10 +73,9 @@ TOOLS = [BenchmarkTool(**fields) for fields in yaml.safe_load(_TABLE.read_text(e
 def write_workflow(root: Path) -> Sequence[tuple[str, Path]]:
     """Write the workflow and the file of acknowledgements of a repository; return (name, path) pairs.
 
-    The workflow has a job per tool that `root` uses. Each tool has a pair of its name and the path of the
-    workflow, relative to `root`. A missing file of acknowledgements is written, and the last pair is
-    ("acknowledgements", its relative path); an existing one is kept, without a pair. Raises InputError if no
-    tool is found, or the workflow exists; then nothing is written.
+    The workflow has a job per tool that `root` uses, each with a pair; paths are relative to `root`. A
+    missing file of acknowledgements is written, with the last pair; an existing one is kept, without a pair.
+    Raises InputError if no tool is found, or the workflow exists; then nothing is written.
     """
     found = [used for tool in TOOLS if (used := tool.as_used_in(root)) is not None]
     if not found:

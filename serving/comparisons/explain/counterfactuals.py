@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Ints, Samples, Sides, flatten_samples
+from data.comparisons.sides import Floats, Ints, Samples, Sides, flatten_samples, numbered_groups
 from features.comparisons.outliers import select_configurations
 from features.comparisons.vectors import PreparedComparisons
 
@@ -115,9 +115,7 @@ def scale_targets(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     one with each of its factors, then the next.
     """
     owner, factor = np.repeat(rows, factors.shape[1]), factors.ravel()
-    counts = sides.per_comparison[owner]
-    comparison = np.repeat(np.arange(len(owner)), counts)
-    within = np.arange(len(comparison)) - np.repeat(counts.cumsum() - counts, counts)
+    comparison, within = numbered_groups(sides.per_comparison[owner])
     at = (sides.per_comparison.cumsum() - sides.per_comparison)[owner[comparison]] + within
     chosen, by = select_configurations(sides, at), factor[comparison]
     target = pack_samples(chosen.target)

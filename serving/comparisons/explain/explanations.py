@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from data.comparisons.pair import number_with_noun
 from data.comparisons.sides import Floats, Ints
 from features.comparisons.vectors import PreparedComparisons
+from serving.comparisons.explain import sentences
 from serving.comparisons.explain.counterfactuals import Decide, counterfactuals
 from serving.comparisons.explain.features import (
     FACTS,
@@ -23,20 +24,7 @@ from serving.comparisons.explain.features import (
     needed_sources,
     percent,
 )
-from serving.comparisons.explain.sentences import (
-    DecisiveFacts,
-    Direction,
-    Facts,
-    Measured,
-    UsualVariation,
-    decisive_facts,
-    describe_counterfactual,
-    direction_words,
-    measure_comparisons,
-    write_reason,
-    write_sentences,
-)
-from training.comparisons.stored import StoredExamples
+from training.comparisons.stored import ReadyModel
 
 #: Features compared with nearest examples, in words.
 _COMPARED = {
@@ -47,6 +35,8 @@ _COMPARED = {
 }
 #: Values are similar if they differ by at most the first, or by at most the second times the larger one.
 _SIMILAR, _OF_LARGER = 0.02, 0.5
+#: Number of reasons of a verdict.
+REASONS = 3
 #: Comparisons per block, of counterfactuals and of all else.
 _FLIPS_BLOCK, _BLOCK = 4096, 1024
 
@@ -120,11 +110,8 @@ class Explanations:
     answers: NDArray[np.str_]  # shape (n_comparisons,), the verdicts
     place: Ints  # shape (n_comparisons,), the row of `columns`; -1 if the model did not decide
     columns: Floats  # shape (n_vectors, n_features)
-    contribute: Callable[[Floats], Floats]  # returns the contributions of features, shape as `columns`
-    features: tuple[str, ...]
-    count: int  # number of reasons
+    model: ReadyModel
     decide: Decide  # the verdicts on modified comparisons
-    nearest_examples: StoredExamples | None
     _blocks: dict[Callable[..., Any], tuple[int, Mapping[int, Any]]] = field(default_factory=dict)
     _reasons: dict[tuple[int, str, float | None], str] = field(default_factory=dict)
 
@@ -132,7 +119,7 @@ class Explanations:
         """Return the features with the strongest contributions, in order; empty unless the model decided."""
         columns = self._cached_result(row, Explanations._strongest_columns, self._is_decided)
         return tuple(
-            Reason(self.features[feature], _none_if_nan(value), amount)
+            Reason(self.model.card.features[feature], _none_if_nan(value), amount)
             for feature, value, amount in zip(*columns or ((), (), ()), strict=True)
         )
 
@@ -145,11 +132,11 @@ class Explanations:
         measurements = self._cached_result(row, Explanations._measurements, self._is_valid)
         if measurements is None:
             return ()
-        facts = Facts.from_measured(self.prepared.sides, measurements)
+        facts = sentences.Facts.from_measured(self.prepared.sides, measurements)
         facts = facts._replace(decisive=_with_difference(facts.decisive, difference))
         leaning = self._cached_result(row, Explanations._fact_contributions, self._is_decided) or ()
-        words = direction_words(self._named_units[row], facts.sign)
-        change, variation, *others = write_sentences(facts, words, str(self.answers[row]), leaning)
+        words = sentences.direction_words(self._named_units[row], facts.sign)
+        change, variation, *others = sentences.write_sentences(facts, words, str(self.answers[row]), leaning)
         if difference is not None:
             earlier = facts.past.earlier
             builds = f" and {number_with_noun(earlier, 'earlier build')}" if earlier else ""
@@ -167,36 +154,36 @@ class Explanations:
             return self._reasons[key]
         facts = self._cached_result(row, Explanations._decisive_facts, self._is_valid)
         assert facts is not None, "the comparison is valid"
-        facts, warning = _with_difference(facts, difference), bool(self.is_out_of_distribution[row])
-        reason = write_reason(facts, self.direction(row), answer, below, out_of_distribution=warning)
+        facts, direction = _with_difference(facts, difference), self.direction(row)
+        warning = bool(self.is_out_of_distribution[row])
+        reason = sentences.write_reason(facts, direction, answer, below, out_of_distribution=warning)
         return self._reasons.setdefault(key, reason)
 
-    def direction(self, row: int) -> Direction:
+    def direction(self, row: int) -> sentences.Direction:
         """Return the words for changes of a comparison, such as slower and faster."""
-        return direction_words(self._named_units[row], self._worst_signs[row])
+        return sentences.direction_words(self._named_units[row], self._worst_signs[row])
 
     def counterfactual_change(self, row: int) -> float | None:
         """Return the smallest change of the median that flips the verdict; None if no change does.
 
         A share of the baseline's median, of the configuration with the worst change; negative is worse.
         """
-        return _none_if_nan(
-            self._cached_result(row, Explanations._counterfactuals, self._is_valid, _FLIPS_BLOCK)
-        )
+        change = self._cached_result(row, Explanations._counterfactuals, self._is_valid, _FLIPS_BLOCK)
+        return _none_if_nan(change)
 
     def counterfactual(self, row: int) -> str:
         """Return `counterfactual_change` in words like ``would fail from 3.0 % slower on``; empty if None."""
         change = self.counterfactual_change(row)
         if change is None:
             return ""
-        return describe_counterfactual(change, self.answers[row] == "fail", self.direction(row))
+        return sentences.describe_counterfactual(change, self.answers[row] == "fail", self.direction(row))
 
     def examples_by_label(self, row: int) -> tuple[NearestExample, ...]:
         """Return the nearest labelled comparison of each label, the label equal to the verdict first.
 
         Empty if the model did not decide or has no stored examples.
         """
-        if self.nearest_examples is None or self.place[row] < 0:
+        if self.model.examples is None or self.place[row] < 0:
             return ()
         columns = self._cached_result(row, Explanations._nearest_rows, self._is_decided)
         assert columns is not None, "the model decided"
@@ -213,7 +200,7 @@ class Explanations:
                 if our_value and (their_value := _named_value(name, value)):
                     words["similar" if is_similar else "other"].append(f"{their_value} (here {our_value})")
             near = "; ".join(f"{word} {', '.join(texts)}" for word, texts in words.items() if texts)
-            example = self.nearest_examples.example_records[int(index[label])]
+            example = self.model.examples.example_records[int(index[label])]
             examples.append(NearestExample(*example, distance[label], near))
         return tuple(examples)
 
@@ -221,23 +208,22 @@ class Explanations:
     def is_out_of_distribution(self) -> NDArray[np.bool_]:
         """Flags of comparisons out of the distribution of the training data, shape (n_comparisons,)."""
         strange = np.zeros(len(self.answers), bool)
-        if self.nearest_examples is not None:
-            vectors = self.columns[self.place[self._is_decided]]
-            is_outside = self.nearest_examples.distribution.is_out_of_distribution
-            strange[self._is_decided] = is_outside(vectors)
+        if self.model.examples is not None:
+            is_outside = self.model.examples.distribution.is_out_of_distribution
+            strange[self._is_decided] = is_outside(self.columns[self.place[self._is_decided]])
         return strange
 
     def out_of_distribution(self, row: int) -> DistributionWarning | None:
         """Return a warning with the most unusual feature; None if the comparison is in distribution."""
-        if self.nearest_examples is None or not self.is_out_of_distribution[row]:
+        if self.model.examples is None or not self.is_out_of_distribution[row]:
             return None
-        familiar, values = self.nearest_examples.distribution, self.columns[self.place[row]]
+        familiar, values = self.model.examples.distribution, self.columns[self.place[row]]
         at = familiar.most_unusual_feature(values)
-        name, value = self.features[at], float(values[at])
+        name, value = self.model.card.features[at], float(values[at])
         low, high = float(familiar.low[at]), float(familiar.high[at])
         missing = familiar.new_gaps(values)
         if missing:
-            source = needed_sources(self.features[feature] for feature in missing)
+            source = needed_sources(self.model.card.features[feature] for feature in missing)
             words = f"too little is known of {source}; all training comparisons have more"
         else:
             combined = ", strange beside the other features" if low <= value <= high else ""
@@ -276,15 +262,15 @@ class Explanations:
 
     def _strongest_columns(self, rows: Ints) -> Iterable[tuple[Sequence[Any], ...]]:
         columns, amounts = self.columns[self.place[rows]], self.contributions[self.place[rows]]
-        index = strongest_features(amounts, self.count)
+        index = strongest_features(amounts, REASONS)
         each_row = np.arange(len(index))[:, None]
         return _zip_lists(index, columns[each_row, index], amounts[each_row, index])
 
-    def _measurements(self, rows: Ints) -> Iterable[Measured]:
-        return measure_comparisons(self.prepared, rows)
+    def _measurements(self, rows: Ints) -> Iterable[sentences.Measured]:
+        return sentences.measure_comparisons(self.prepared, rows)
 
-    def _decisive_facts(self, rows: Ints) -> Iterable[DecisiveFacts]:
-        return decisive_facts(self.prepared, rows)
+    def _decisive_facts(self, rows: Ints) -> Iterable[sentences.DecisiveFacts]:
+        return sentences.decisive_facts(self.prepared, rows)
 
     def _fact_contributions(self, rows: Ints) -> Iterable[Sequence[tuple[Fact, float]]]:
         """Return pairs of facts and contributions, the strongest first; positive is towards ``fail``."""
@@ -297,24 +283,24 @@ class Explanations:
         return counterfactuals(self.prepared, rows, self.answers[rows], self.decide).tolist()
 
     def _nearest_rows(self, rows: Ints) -> Iterable[tuple[Sequence[Any], ...]]:
-        assert self.nearest_examples is not None, "there are examples"
+        assert self.model.examples is not None, "there are examples"
         vectors = self.columns[self.place[rows]]
-        positions = [self.features.index(name) for name in self._compared_features]
-        index, distance = self.nearest_examples.find_nearest(vectors)
-        theirs = self.nearest_examples.rows[index[..., None], positions].astype(np.float64)
+        positions = [self.model.card.features.index(name) for name in self._compared_features]
+        index, distance = self.model.examples.find_nearest(vectors)
+        theirs = self.model.examples.rows[index[..., None], positions].astype(np.float64)
         ours = vectors[:, positions]
         similar = _are_similar(self._compared_features, theirs, ours[:, None])
         return _zip_lists(index, distance, theirs, ours, similar)
 
     @cached_property
     def _compared_features(self) -> Sequence[str]:
-        return [name for name in _COMPARED if name in self.features]
+        return [name for name in _COMPARED if name in self.model.card.features]
 
     @cached_property
     def _fact_indicators(self) -> Floats:
         """Which fact each feature measures, shape (n_features, n_facts), 0 or 1."""
-        is_of_fact = np.zeros((len(self.features), len(FACTS)))
-        for place, feature in enumerate(self.features):
+        is_of_fact = np.zeros((len(self.model.card.features), len(FACTS)))
+        for place, feature in enumerate(self.model.card.features):
             if (entry := feature_meaning(feature)) is not None:
                 is_of_fact[place, FACTS.index(entry.fact)] = 1.0
         return is_of_fact
@@ -331,13 +317,13 @@ class Explanations:
     @cached_property
     def contributions(self) -> Floats:
         """The contributions of all features, shape as `columns`; ModelError if one is not finite."""
-        return self.contribute(self.columns) if len(self.columns) else np.zeros_like(self.columns)
+        return self.model.predict_and_explain(self.columns)[1] if len(self.columns) else self.columns
 
 
-def _with_difference(facts: DecisiveFacts, difference: float | None) -> DecisiveFacts:
+def _with_difference(facts: sentences.DecisiveFacts, difference: float | None) -> sentences.DecisiveFacts:
     if difference is None:
         return facts
-    return facts._replace(variation=UsualVariation(difference, is_measured=True))
+    return facts._replace(variation=sentences.UsualVariation(difference, is_measured=True))
 
 
 def _zip_lists(*columns: NDArray[Any]) -> Iterator[tuple[Any, ...]]:

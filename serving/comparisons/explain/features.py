@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from math import exp, expm1
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, get_args
 
 #: Kinds of measurements that sentences describe.
 Fact = Literal[
@@ -65,9 +65,7 @@ _REDUCTIONS = {
 def _read_meanings() -> Mapping[str, Meaning]:
     text = (files("serving.comparisons.explain") / "features.csv").read_text(encoding="utf-8")
     rows = csv.reader(text.splitlines()[1:])
-    return {
-        name: Meaning(phrase, kind, cast("Fact", fact), source) for name, phrase, kind, fact, source in rows
-    }
+    return {name: Meaning._make(fields) for name, *fields in rows}
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import pairwise, product, starmap
+from itertools import pairwise, product
 from math import isnan, nan
 from typing import Any, NamedTuple, Self
 
@@ -49,14 +49,9 @@ class EarlierBuilds(NamedTuple):
             third = len(past) // 3
             early, late = _median(past[:third]), _median(past[-third:])
             trend = (late - early) / abs(early)
-        return cls(
-            len(steps),
-            sum(step >= abs(change) for step in steps),
-            len(past),
-            sum(level <= after for level in past),
-            trend,
-            len(earlier),
-        )
+        larger = sum(step >= abs(change) for step in steps)
+        as_bad = sum(level <= after for level in past)
+        return cls(len(steps), larger, len(past), as_bad, trend, len(earlier))
 
 
 class LaterBuilds(NamedTuple):
@@ -111,17 +106,10 @@ def decisive_facts(prepared: PreparedComparisons, rows: Ints) -> list[DecisiveFa
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         fives = np.array((sides.baseline_five[at], sides.target_five[at]))
         scatter = ((fives[..., 3] - fives[..., 1]) / np.abs(fives[..., 2])).max(axis=0) / _IQR
-    yardstick = prepared.steps.yardstick
-    variations = zip(yardstick.usual_difference[at].tolist(), yardstick.is_measured[at].tolist(), strict=True)
-    columns = (
-        prepared.change[at].tolist(),
-        scatter.tolist(),
-        sides.threads[at].tolist(),
-        sides.per_comparison[rows].tolist(),
-        prepared.n_worsened[rows].tolist(),
-        starmap(UsualVariation, variations),
-    )
-    return [*map(DecisiveFacts, *columns)]
+    usual, counts = prepared.steps.yardstick, sides.per_comparison[rows]
+    variations = map(UsualVariation, usual.usual_difference[at].tolist(), usual.is_measured[at].tolist())
+    columns = prepared.change[at], scatter, sides.threads[at], counts, prepared.n_worsened[rows]
+    return [*map(DecisiveFacts, *(column.tolist() for column in columns), variations)]
 
 
 class Facts(NamedTuple):
@@ -176,27 +164,18 @@ def measure_comparisons(prepared: PreparedComparisons, rows: Ints) -> list[Measu
     sampled = np.flatnonzero(baseline.lengths > 0) if len(baseline.orders) else np.zeros(0, np.int64)
     looks_back = sides.history.lengths[at] > 0
     # baselines of several versions
-    looks_back[sampled] |= (
-        baseline.orders[baseline.starts[sampled]] != baseline.orders[baseline.stops[sampled] - 1]
-    )
+    first, last = baseline.starts[sampled], baseline.stops[sampled] - 1
+    looks_back[sampled] |= baseline.orders[first] != baseline.orders[last]
     # values that overflow are not mentioned
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         b, t = orient_upwards(np.array((sides.baseline_five[at], sides.target_five[at])), sign)
-        size = np.abs(b[:, 2])
-        gap = (np.minimum(t[:, 4] - b[:, 0], 0.0) + np.maximum(t[:, 0] - b[:, 4], 0.0)) / size
-        columns = (
-            at,
-            looks_back,
-            sign,
-            baseline.lengths,
-            target.lengths,
-            gap,
-            _superior_share(baseline, target, sign, (b, t), gap),
-            (b[:, 3] - b[:, 1]) / _IQR / size,
-            (t[:, 3] - t[:, 1]) / _IQR / np.abs(t[:, 2]),
-            (t[:, 0] - b[:, 0]) / np.abs(b[:, 0]),
-            (t[:, 4] - b[:, 4]) / np.abs(b[:, 4]),
-        )
+        gap = np.minimum(t[:, 4] - b[:, 0], 0.0) + np.maximum(t[:, 0] - b[:, 4], 0.0)
+        gap /= np.abs(b[:, 2])
+        superior = _superior_share(baseline, target, sign, (b, t), gap)
+        noises = [(five[:, 3] - five[:, 1]) / _IQR / np.abs(five[:, 2]) for five in (b, t)]
+        ends = [(t[:, end] - b[:, end]) / np.abs(b[:, end]) for end in (0, 4)]
+    lengths = baseline.lengths, target.lengths
+    columns = (at, looks_back, sign, *lengths, gap, superior, *noises, *ends)
     lists = (column.tolist() for column in columns)
     return [*zip(decisive_facts(prepared, rows), *lists, strict=True)]
 
@@ -342,7 +321,7 @@ def _limit_of_passing(facts: DecisiveFacts, below: float | None) -> str | None:
 
 #: Most sentences for the verdict and against it, after the change and the usual variation.
 _FOR, _AGAINST = 2, 1
-#: Values of `FactInWords.towards`.
+#: Values of the second part of `FactInWords`.
 _WORSE, _BETTER, _NEITHER = 1, -1, 0
 #: A change is notable from this multiple of the samples' spread or of the usual difference of builds on.
 _NOTABLE = 2.0
@@ -360,18 +339,12 @@ _AGAINST_WORDS = {_WORSE: "against a regression", _BETTER: "for a regression"}
 _POSITIVE = {"slower": "slow", "lower": "low", "higher": "high", "worse": "bad"}
 
 
-class FactInWords(NamedTuple):
-    """A measured fact in words."""
-
-    words: str
-    towards: int  # 1: evidence for a regression, -1: against it, 0: neither
+#: A measured fact in words, and whether it is evidence for a regression (1), against it (-1), or neither (0).
+FactInWords = tuple[str, int]
 
 
 def write_sentences(
-    facts: Facts,
-    direction: Direction,
-    answer: str | None,
-    leaning: Iterable[tuple[Fact, float]],
+    facts: Facts, direction: Direction, answer: str | None, leaning: Iterable[tuple[Fact, float]]
 ) -> tuple[str, ...]:
     """Return the evidence in sentences: change, usual variation, facts for the verdict, facts against it.
 
@@ -398,10 +371,11 @@ def write_sentences(
         in_words = _FACTS_IN_WORDS[fact](facts, direction) if fact in _FACTS_IN_WORDS else None
         if in_words is None:
             continue
-        if verdict and in_words.towards == -verdict:
-            against = against or [f"{_AGAINST_WORDS[verdict]}: {in_words.words}"]
-        elif len(supporting) < _FOR and (not verdict or in_words.towards == verdict or weight * verdict > 0):
-            supporting.append(in_words.words)
+        words, towards = in_words
+        if verdict and towards == -verdict:
+            against = against or [f"{_AGAINST_WORDS[verdict]}: {words}"]
+        elif len(supporting) < _FOR and (not verdict or towards == verdict or weight * verdict > 0):
+            supporting.append(words)
     return (change, _describe_variation(facts), *supporting, *against)
 
 
@@ -447,12 +421,12 @@ def _describe_separation(facts: Facts, direction: Direction) -> FactInWords | No
         word = direction.sample_worse if facts.gap < 0 else direction.sample_better
         verb = "is" if facts.n_target == 1 else "are"
         target, baseline = _all_samples(facts.n_target, "target"), _all_samples(facts.n_baseline, "baseline")
-        return FactInWords(f"{target} {verb} {word} than {baseline}", _evidence_sign(facts.gap))
+        return f"{target} {verb} {word} than {baseline}", _evidence_sign(facts.gap)
     worse = 1 - facts.superior
     if not 0 <= worse <= 1:
         return None
     words = f"in {percent(worse)} of all pairs of samples, the target sample is {direction.sample_worse}"
-    return FactInWords(words, _evidence_sign(facts.superior - worse))
+    return words, _evidence_sign(facts.superior - worse)
 
 
 def _all_samples(number: int, side: str) -> str:
@@ -477,37 +451,33 @@ def _sign_of_rarity(count: int, total: int, change: float) -> int:
 
 
 def _describe_scatter(facts: Facts, _direction: Direction) -> FactInWords:
-    words = (
-        f"samples scatter by {percent(facts.noise_baseline)} in the baseline"
-        f" and {percent(facts.noise_target)} in the target"
-    )
-    return FactInWords(
-        words, _sign_against(facts.decisive.change, max(facts.noise_baseline, facts.noise_target))
-    )
+    before, after = facts.noise_baseline, facts.noise_target
+    words = f"samples scatter by {percent(before)} in the baseline and {percent(after)} in the target"
+    return words, _sign_against(facts.decisive.change, max(before, after))
 
 
 def _describe_spread(facts: Facts, _direction: Direction) -> FactInWords:
     before, after = facts.noise_baseline, facts.noise_target
     if before <= 0 or after <= 0 or 1 / _ALIKE < after / before < _ALIKE:
-        return FactInWords("target and baseline scatter alike", _NEITHER)
+        return "target and baseline scatter alike", _NEITHER
     if after > before:
-        return FactInWords(f"the target scatters {after / before:.1f} times as much as the baseline", _BETTER)
-    return FactInWords(f"the baseline scatters {before / after:.1f} times as much as the target", _NEITHER)
+        return f"the target scatters {after / before:.1f} times as much as the baseline", _BETTER
+    return f"the baseline scatters {before / after:.1f} times as much as the target", _NEITHER
 
 
 def _describe_edges(facts: Facts, direction: Direction) -> FactInWords:
     best, worst = (describe_change(change, direction) for change in (facts.high, facts.low))
     towards = {_evidence_sign(facts.high), _evidence_sign(facts.low)}
     words = f"best against best sample {best}, worst against worst {worst}"
-    return FactInWords(words, towards.pop() if len(towards) == 1 else _NEITHER)
+    return words, towards.pop() if len(towards) == 1 else _NEITHER
 
 
 def _describe_repetitions(facts: Facts, _direction: Direction) -> FactInWords:
     fewer = min(facts.n_baseline, facts.n_target)
     if not fewer:
-        return FactInWords("only five numbers a side are known, no samples", _NEITHER)
+        return "only five numbers a side are known, no samples", _NEITHER
     samples = f"{number_with_noun(fewer, 'sample')} a side"
-    return FactInWords(f"only {samples}" if fewer < _FEW else samples, _NEITHER)
+    return f"only {samples}" if fewer < _FEW else samples, _NEITHER
 
 
 def _describe_builds(facts: Facts, _direction: Direction) -> FactInWords | None:
@@ -515,18 +485,16 @@ def _describe_builds(facts: Facts, _direction: Direction) -> FactInWords | None:
     if not variation.is_measured:
         return None
     words = f"the change is {abs(change) / variation.difference:.1f} times the usual difference"
-    return FactInWords(words, _sign_against(change, variation.difference))
+    return words, _sign_against(change, variation.difference)
 
 
 def _describe_steps(facts: Facts, _direction: Direction) -> FactInWords | None:
     past = facts.past
     if not past.steps:
         return None
-    words = (
-        f"of {number_with_noun(past.steps, 'step')} between earlier builds "
-        f"{_count_with_verb(past.larger)} as large"
-    )
-    return FactInWords(words, _sign_of_rarity(past.larger, past.steps, facts.decisive.change))
+    steps = f"{number_with_noun(past.steps, 'step')} between earlier builds"
+    words = f"of {steps} {_count_with_verb(past.larger)} as large"
+    return words, _sign_of_rarity(past.larger, past.steps, facts.decisive.change)
 
 
 def _describe_levels(facts: Facts, direction: Direction) -> FactInWords | None:
@@ -535,7 +503,7 @@ def _describe_levels(facts: Facts, direction: Direction) -> FactInWords | None:
         return None
     adjective = _POSITIVE[direction.sample_worse]
     words = f"of {past.builds} builds before the target {_count_with_verb(past.as_bad)} as {adjective}"
-    return FactInWords(words, _sign_of_rarity(past.as_bad, past.builds, facts.decisive.change))
+    return words, _sign_of_rarity(past.as_bad, past.builds, facts.decisive.change)
 
 
 def _count_with_verb(count: int) -> str:
@@ -547,9 +515,9 @@ def _describe_trend(facts: Facts, direction: Direction) -> FactInWords | None:
     if isnan(trend):
         return None
     if abs(trend) <= _FLAT:
-        return FactInWords("the builds before show no trend", _NEITHER)
+        return "the builds before show no trend", _NEITHER
     word = direction.worse if trend < 0 else direction.better
-    return FactInWords(f"the builds before had moved by {percent(abs(trend))} already ({word})", _NEITHER)
+    return f"the builds before had moved by {percent(abs(trend))} already ({word})", _NEITHER
 
 
 def _describe_later(facts: Facts, direction: Direction) -> FactInWords | None:
@@ -557,7 +525,7 @@ def _describe_later(facts: Facts, direction: Direction) -> FactInWords | None:
         return None
     builds, change = number_with_noun(facts.later.builds, "build"), facts.later.change
     words = f"the median of what came after the target is {describe_change(change, direction)} ({builds})"
-    return FactInWords(words, _evidence_sign(change) or _BETTER)
+    return words, _evidence_sign(change) or _BETTER
 
 
 #: The fact "shift" is part of every verdict's first sentence.

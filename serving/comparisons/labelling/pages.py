@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from itertools import chain, islice
@@ -19,11 +18,10 @@ from fastapi.responses import JSONResponse
 
 from data.comparisons.labels.label_store import LabelStore, StoredLabel, UnreachableError
 from data.comparisons.sides import Ints
-from serving.comparisons.boxes import BoxDrawing, ChangeCell, change_cells
+from serving.comparisons.boxes import BoxDrawing, change_cells
 from serving.comparisons.judge import Verdict
 from serving.comparisons.labelling.pool import (
     HIDDEN,
-    GivenVote,
     LabelOrder,
     LabelPool,
     OfferedReport,
@@ -78,51 +76,6 @@ def install(app: FastAPI) -> None:
         app.get(path, include_in_schema=False)(_in_threads(show, threads))
 
 
-@dataclass(frozen=True)
-class Heading:
-    """The names of a report; versions are masked unless the reader may see all its comparisons."""
-
-    title: str
-    machine: str
-    benchmarks: Sequence[str]
-    shown: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContentsLine:
-    """A report in the contents."""
-
-    report: OfferedReport
-    heading: Heading
-    #: fails, unsure: number by the model; None while unknown, or if the reader may not see everything
-    fails: int | None
-    unsure: int | None
-    labelled: int  # comparisons labelled pass or fail, here or in the source
-    undecided: int  # other comparisons labelled "cannot tell"
-    open: int  # unlabelled comparisons; if the reader sees everything, without those that the model passes
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportRow:
-    """A comparison as a row of a report (scheduler thesis, figure 6.2)."""
-
-    key: str
-    benchmark: str
-    operation: str
-    cells: Mapping[int, ChangeCell]  # by the number of threads
-    shown: bool  # whether the reader may see verdict and probability
-    verdict: Answer | None  # the model's
-    probability: float | None
-    votes: Sequence[GivenVote]  # with the status `HIDDEN` where it may not be shown
-    source: str  # the label in the source, or `HIDDEN`; empty without one
-    answer: str  # the reader's label; empty without one
-
-    @property
-    def urgency(self) -> int:
-        """The rank of the verdict by urgency: 0 for fail, 4 without a verdict."""
-        return len(ANSWERS) if self.verdict is None else ANSWERS.index(self.verdict)
-
-
 class _PageRequest:
     """A request for a page, with the offered comparisons and the reader's permissions."""
 
@@ -141,9 +94,13 @@ class _PageRequest:
         # the order must not reveal hidden verdicts
         answers = self.pool.offered_verdicts() if reader.sees_all else None
         find = self.query.get("find", "")[:_LETTERS].strip()
-        lines = [self._contents_line(report, answers) for report in offered.reports.values()]
-        lines = [line for line in lines if not find or self._contains_text(line, find)]
-        lines.sort(key=lambda line: (-line.open, line.labelled - len(line.report.rows)))
+        headings = ((report, self._heading(report)) for report in offered.reports.values())
+        lines = [
+            self._contents_line(report, heading, answers)
+            for report, heading in headings
+            if not find or self._contains_text(report, heading, find)
+        ]
+        lines.sort(key=lambda line: (-line["open"], -line["unlabelled"]))
         decided = len(reader.labels.decided_rows)
         return self._render_page(
             "contents",
@@ -171,13 +128,8 @@ class _PageRequest:
             detail = self.pool.order_failure or "the order is being computed"
             return JSONResponse({"detail": detail}, HTTPStatus.ACCEPTED)
         names = order_by_share(self._unlabelled_names(order), labels, self.reader.name)
-        content = {
-            "left": len(names),
-            "labels": len(labels.decided_rows),
-            "learnt": order.labels,
-            "comparisons": list(map(self._queue_entry, names[:QUEUED])),
-        }
-        return JSONResponse(content)
+        counts = {"left": len(names), "labels": len(labels.decided_rows), "learnt": order.labels}
+        return JSONResponse({**counts, "comparisons": list(map(self._queue_entry, names[:QUEUED]))})
 
     def show_report(self) -> Response:
         """Show a report as in figure 6.2: operations by configurations, with forms to label them."""
@@ -195,8 +147,8 @@ class _PageRequest:
             report=report,
             heading=self._heading(report),
             rows=shown,
-            threads=sorted({threads for row in shown for threads in row.cells}),
-            benchmarks=sorted({row.benchmark for row in shown}),
+            threads=sorted({threads for row in shown for threads in row["cells"]}),
+            benchmarks=sorted({row["benchmark"] for row in shown}),
             start=start,
             pages=range(0, len(report.rows), ROWS),
         )
@@ -209,23 +161,23 @@ class _PageRequest:
         _require_key({report.key: report}, self.request.path_params["report"])
         sees = reader.may_see(name)
         judgement = self.pool.judge_rows(rows) if sees else None
-        verdict = None if judgement is None else judgement.verdicts[0]
+        verdicts = {} if judgement is None else {place: judgement.verdicts[0]}
         # in a row, the versions would reveal those of all rows of the report
-        versions = self._heading(report).shown if in_row else sees
+        versions = self._heading(report)["shown"] if in_row else sees
         history: list[StoredLabel] = []
         if sees and self.store is not None:
             with suppress(UnreachableError):
                 history = self.store.label_history(name)
         sides = offered.select_comparisons(rows).sides
         comparison = {
-            "row": next(self._report_rows(rows, {} if verdict is None else {place: verdict})),
+            "row": next(self._report_rows(rows, verdicts)),
             "report": report,
             "title": report.report_title(shown=versions),
             "machine": report.machine if versions else offered.mask_name(report.machine, place),
             "unit": offered.units[place],
             "better": "lower" if len(sides.sign) and sides.sign[0] < 0 else "higher",
             "drawing": BoxDrawing.from_sides(sides),
-            "verdict": verdict,
+            "verdict": verdicts.get(place),
             "model": None if judgement is None else judgement.model,
         }
         return self._render_page("comparison", one=comparison, history=history, in_row=in_row)
@@ -241,26 +193,30 @@ class _PageRequest:
         except UnreachableError as exc:
             return StoredLabels.empty_labels(str(exc))
 
-    def _heading(self, report: OfferedReport) -> Heading:
+    def _heading(self, report: OfferedReport) -> dict[str, Any]:
+        """Return the names of a report; versions are masked unless the reader may see all its comparisons."""
         rows, named = report.rows.tolist(), self.offered.named
         shown = all(self.reader.may_see(named.identifiers[row]) for row in rows)
         machine, benchmarks = report.machine, {named.benchmarks[row] for row in rows}
         if not shown:
             machine = self.offered.mask_name(machine, rows[0])
             benchmarks = {self.offered.mask_name(benchmark, rows[0]) for benchmark in benchmarks}
-        return Heading(report.report_title(shown=shown), machine, sorted(benchmarks), shown)
+        title = report.report_title(shown=shown)
+        return {"title": title, "machine": machine, "benchmarks": sorted(benchmarks), "shown": shown}
 
-    def _contains_text(self, line: ContentsLine, text: str) -> bool:
+    def _contains_text(self, report: OfferedReport, heading: Mapping[str, Any], text: str) -> bool:
         """Return whether a text occurs in the shown names of a report, ignoring case."""
-        heading, rows, operations = line.heading, line.report.rows.tolist(), self.offered.named.operations
+        rows, operations = report.rows.tolist(), self.offered.named.operations
         shown = (
             operations[row] if self.reader.sees_all else self.offered.mask_name(operations[row], row)
             for row in rows
         )
-        names = chain((heading.title, heading.machine, *heading.benchmarks), shown)
+        names = chain((heading["title"], heading["machine"], *heading["benchmarks"]), shown)
         return any(text.casefold() in name.casefold() for name in names)
 
-    def _contents_line(self, report: OfferedReport, answers: Sequence[Answer] | None) -> ContentsLine:
+    def _contents_line(
+        self, report: OfferedReport, heading: Mapping[str, Any], answers: Sequence[Answer] | None
+    ) -> dict[str, Any]:
         """Return the line of a report; `answers`: the verdicts on all comparisons, None if unknown."""
         rows, labels = report.rows.tolist(), self.reader.labels
         names = {row: self.offered.named.identifiers[row] for row in rows}
@@ -272,18 +228,19 @@ class _PageRequest:
         fails, unsure = (
             sum(answers[row] == answer for row in rows) if answers else None for answer in ("fail", "unsure")
         )
-        return ContentsLine(
-            report=report,
-            heading=self._heading(report),
-            fails=fails,
-            unsure=unsure,
-            labelled=len(rows) - len(unlabelled),
-            undecided=sum(names[row] in labels.votes for row in unlabelled),
-            open=sum(not answers or answers[row] in {"fail", "unsure"} for row in unlabelled),
-        )
+        return {
+            "report": report,
+            "heading": heading,
+            "fails": fails,
+            "unsure": unsure,
+            "labelled": len(rows) - len(unlabelled),  # pass or fail, here or in the source
+            "unlabelled": len(unlabelled),
+            "undecided": sum(names[row] in labels.votes for row in unlabelled),
+            "open": sum(not answers or answers[row] in {"fail", "unsure"} for row in unlabelled),
+        }
 
-    def _report_rows(self, rows: Ints, verdicts: Mapping[int, Verdict]) -> Iterator[ReportRow]:
-        """Yield the comparisons with the indices `rows`, in this order, as rows of a report.
+    def _report_rows(self, rows: Ints, verdicts: Mapping[int, Verdict]) -> Iterator[dict[str, Any]]:
+        """Yield the comparisons with the indices `rows` as rows of a report (scheduler thesis, figure 6.2).
 
         Where the reader may not see a comparison, versions in names become an ellipsis, and labels `HIDDEN`.
         `verdicts`: the model's verdicts to show, by index; others are None.
@@ -298,18 +255,19 @@ class _PageRequest:
             if not shown:
                 benchmark, operation = (offered.mask_name(text, row) for text in (benchmark, operation))
             source = offered.labels.get(name, "")
-            yield ReportRow(
-                key=offered.keys[row],
-                benchmark=benchmark,
-                operation=operation,
-                cells={cell.threads: cell for cell in islice(cells, count)},
-                shown=shown,
-                verdict=None if verdict is None else verdict.verdict,
-                probability=None if verdict is None else verdict.probability,
-                votes=reader.visible_votes(name),
-                source=source if shown or not source else HIDDEN,
-                answer=reader.reader_label(name),
-            )
+            yield {
+                "key": offered.keys[row],
+                "benchmark": benchmark,
+                "operation": operation,
+                "cells": {cell.threads: cell for cell in islice(cells, count)},
+                "shown": shown,
+                "verdict": verdict and verdict.verdict,
+                "probability": verdict and verdict.probability,
+                "urgency": ANSWERS.index(verdict.verdict) if verdict else len(ANSWERS),
+                "votes": reader.visible_votes(name),
+                "source": source if shown or not source else HIDDEN,
+                "answer": reader.reader_label(name),
+            }
 
     def _unlabelled_names(self, order: LabelOrder) -> list[str]:
         decided, own = self.reader.labels.is_decided, self.reader.reader_label

@@ -51,9 +51,8 @@ def keep_nearby_versions(siblings: Siblings) -> Siblings:
         return siblings
     names = versions.name[siblings.first[spans > 0]]
     targets = [np.arange(first, stop) for first, stop in zip(siblings.first, siblings.stop, strict=True)]
-    relevant = np.unique(
-        np.concatenate([np.flatnonzero(np.isin(versions.name, names[names >= 0])), *targets])
-    )
+    same_name = np.flatnonzero(np.isin(versions.name, names[names >= 0]))
+    relevant = np.unique(np.concatenate([same_name, *targets]))
     around = (relevant[:, None] + np.arange(-_NEAR, _NEAR + 1)).ravel()
     rows = np.unique(around[(around >= 0) & (around < len(versions.series))])
     # versions that did not follow each other belong to different series
@@ -77,7 +76,7 @@ def key_of(*names: str) -> str:
     return sha256("\n".join(names).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class OfferedReport:
     """The comparisons of two versions, or two ranges of versions, on one machine."""
 
@@ -137,16 +136,10 @@ class OfferedComparisons:
         reports: dict[str, OfferedReport] = {}
         for (machine, span), group in frame.groupby(["machine", "versions"], sort=False).groups.items():
             rows = np.asarray(group, np.int64)
+            rows = rows[np.lexsort(names[rows].T[::-1])]
             key = key_of("report", machine, span)
             before, _, after = span.partition(" -> ")
-            reports[key] = OfferedReport(
-                key=key,
-                number=len(reports) + 1,
-                machine=machine,
-                baseline=before,
-                target=after,
-                rows=rows[np.lexsort(names[rows].T[::-1])],
-            )
+            reports[key] = OfferedReport(key, len(reports) + 1, machine, before, after, rows)
         return cls(
             tables=tables,
             named=named,
@@ -191,9 +184,8 @@ class OfferedComparisons:
 
     def report_of(self, row: int) -> OfferedReport:
         """Return the report that the comparison `row` belongs to."""
-        return self.reports[
-            key_of("report", self.tables.comparisons["machine"].iloc[row], self.versions[row])
-        ]
+        machine = self.tables.comparisons["machine"].iloc[row]
+        return self.reports[key_of("report", machine, self.versions[row])]
 
 
 LOG = logging.getLogger("perfjudge")
@@ -302,9 +294,8 @@ class Background(Generic[T]):
         """
         with self._lock:
             if self.state != state and self._thread is None:
-                self._thread = Thread(
-                    target=self._run_computation, args=(state, compute), name=self.name, daemon=True
-                )
+                run = partial(self._run_computation, state, compute)
+                self._thread = Thread(target=run, name=self.name, daemon=True)
                 self._thread.start()
         return self.value
 
@@ -401,10 +392,8 @@ class LabelPool:
         Raises RefusedError with status 404 without a source, 503 until it is read.
         """
         offered, served = self.offered_comparisons(), self._served_model()
-        candidates = self._unlabelled.latest_value(
-            _model_identity(served),
-            lambda: LabelCandidates.from_tables(offered.tables, served, offered.counting),
-        )
+        learn = partial(LabelCandidates.from_tables, offered.tables, served, offered.counting)
+        candidates = self._unlabelled.latest_value(_model_identity(served), learn)
         if candidates is None:
             return None
         before, labels = self._order.value, len(given_labels)

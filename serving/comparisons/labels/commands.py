@@ -84,9 +84,7 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
         return _print_table(chosen, as_json=as_json)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     blank = chosen.assign(status="", annotator="", labelled_at=now)
-    about = blank[["operation", "versions", "reason"]].map(
-        lambda value: escape_invisible(value) if isinstance(value, str) else value
-    )
+    about = blank[["operation", "versions", "reason"]].map(escape_invisible)
     rows = pd.concat([filled, blank[_LABEL_COLUMNS].join(about)]).fillna("")
     _write_label_csv(rows, output)
     return 0
@@ -249,12 +247,12 @@ def labels_export(
         else:
             tables = _labelled_tables(store, comparisons)
             count = len(tables.labels)
-            if form == "tables":
-                tables.write(output)
-            else:
-                consensus = consensus_status(tables.labels, consensus_rule())
-                status = tables.comparisons["comparison_id"].map(consensus)
-                write_output(write_comparisons(tables, status.fillna("").tolist()), output)
+    if form == "tables":
+        tables.write(output)
+    elif form == "xml":
+        consensus = consensus_status(tables.labels, consensus_rule())
+        status = tables.comparisons["comparison_id"].map(consensus)
+        write_output(write_comparisons(tables, status.fillna("").tolist()), output)
     sys.stdout.write(f"{count} labels -> {output}\n")
     return 0
 

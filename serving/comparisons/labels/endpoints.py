@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -15,6 +16,7 @@ import pandas as pd
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.config import JsonDict
 
 from data.comparisons.labels.label_store import (
     AT_ONCE,
@@ -67,26 +69,19 @@ def begun(options: Options) -> Options:
     the comparisons do not exist. A PostgreSQL server may be unavailable, which is logged. An existing
     database gets its tables; a missing file is not created.
     """
-    options = {
-        "labels": default_address(),
-        "comparisons": ingested_directory(),
-        "label_rate": RATE,
-        **options,
-    }
-    store = LabelStore(options["labels"])
-    file = store.address.sqlite_file
-    if file is not None and not file.absolute().parent.is_dir():
-        raise InputError(
-            "the directory does not exist; expected one for the store of labels", file=file.parent
-        )
-    try:
-        store.check_reachable()
-    except UnreachableError as exc:
-        if isinstance(exc, IncompatibleStoreError) or file is not None:
-            raise
-        STARTUP_LOG.warning("%s; until then, labels are refused", exc)
-    finally:
-        store.close()
+    defaults = {"labels": default_address(), "comparisons": ingested_directory(), "label_rate": RATE}
+    options = {**defaults, **options}
+    with closing(LabelStore(options["labels"])) as store:
+        file = store.address.sqlite_file
+        if file is not None and not file.absolute().parent.is_dir():
+            problem = "the directory does not exist; expected one for the store of labels"
+            raise InputError(problem, file=file.parent)
+        try:
+            store.check_reachable()
+        except UnreachableError as exc:
+            if isinstance(exc, IncompatibleStoreError) or file is not None:
+                raise
+            STARTUP_LOG.warning("%s; until then, labels are refused", exc)
     if options["comparisons"] is not None and not Path(options["comparisons"]).exists():
         raise InputError("no such file or directory", file=options["comparisons"])
     return options
@@ -124,6 +119,7 @@ def count_new_labels(app: FastAPI) -> int | None:
 
 
 KEY = r"^[A-Za-z0-9._:-]{1,100}$"
+_EXAMPLE: JsonDict = {"status": "fail", "key": "4f0c2b7e", "labelled_by": "anna", "saw_verdict": False}
 Person = Annotated[str, StringConstraints(pattern=PERSON)]
 Key = Annotated[str, StringConstraints(pattern=KEY)]
 
@@ -131,11 +127,7 @@ Key = Annotated[str, StringConstraints(pattern=KEY)]
 class LabelRequest(JsonSection):
     """A person's label of a comparison."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"status": "fail", "key": "4f0c2b7e", "labelled_by": "anna", "saw_verdict": False}]
-        },
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     status: Status | None = Field(
         description="null withdraws the person's previous label; cannot_tell counts as neither pass nor fail."
@@ -211,10 +203,8 @@ def install_endpoints(app: FastAPI) -> None:
     """
     options = app.state.settings.options
     address = options.get("labels")
-    app.state.labels = None if address is None else LabelStore(address)
-    app.state.failure_checks.append(
-        lambda: AWAY if app.state.labels and app.state.labels.is_unreachable else None
-    )
+    app.state.labels = store = None if address is None else LabelStore(address)
+    app.state.failure_checks.append(lambda: AWAY if store and store.is_unreachable else None)
     app.add_exception_handler(UnreachableError, _store_away)
     kind = SignedLabelRequest if app.state.settings.tokens is None else LabelRequest
     rate = options.get("label_rate") or RATE
@@ -266,14 +256,8 @@ class LabelHandlers:
         comparison_id = await self._find_identifier(request.path_params["comparison_id"])
         model = self.app.state.models.get("model")
         ref = None if model is None or not posted.saw_verdict else model.ref
-        label = NewLabel(
-            comparison_id,
-            posted.status,
-            _request_annotator(request, posted),
-            posted.key,
-            posted.saw_verdict,
-            "" if ref is None else f"{ref.name} {ref.version}",
-        )
+        seen, person = "" if ref is None else f"{ref.name} {ref.version}", _request_annotator(request, posted)
+        label = NewLabel(comparison_id, posted.status, person, posted.key, posted.saw_verdict, seen)
         try:
             added = await self.writing.answer_body(label, store)
         except KeyTakenError as exc:
@@ -282,7 +266,7 @@ class LabelHandlers:
             detail = f"{exc}: at most {self.max_per_minute} labels in a minute"
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, detail, {"retry-after": _RETRY_QUICK}) from exc
         if added.fresh:
-            status, person = label.status or "withdrawn", label.labelled_by
+            status = label.status or "withdrawn"
             self.app.state.metrics.labels.labels(status).inc()
             extra = {"labelled_by": person, "comparison_id": comparison_id, "label": status}
             LOG.info("%s says %s of %r", person, status, comparison_id, extra=extra)
@@ -310,9 +294,8 @@ class LabelHandlers:
     def _require_store(self) -> LabelStore:
         store: LabelStore | None = self.app.state.labels
         if store is None:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "no labels are kept here; perfjudge serve --labels URL"
-            )
+            detail = "no labels are kept here; perfjudge serve --labels URL"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, detail)
         return store
 
     async def _find_identifier(self, name: str) -> str:
@@ -321,9 +304,8 @@ class LabelHandlers:
         try:
             identifier = await self._read_in_thread(partial(find, name))
         except InputError as exc:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, f"the comparisons cannot be read: {exc}"
-            ) from exc
+            detail = f"the comparisons cannot be read: {exc}"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, detail) from exc
         if identifier is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, f"there is no comparison {name[:200]!r}")
         return identifier

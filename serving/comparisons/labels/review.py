@@ -36,9 +36,8 @@ def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
     """Return the labels that out-of-fold verdicts contradict (folds of whole operations), and annotators.
 
     Keys: ``suspects``, the first 20 of `suspected_labels`, last those that only annotators dispute; ``many``,
-    the number without this limit; ``people``, dicts with ``annotator, cases, fails, sensitivity, specificity,
-    agreement``, empty if no comparison has two annotators; ``divided``, the number of comparisons whose
-    annotators disagree.
+    the number without this limit; ``people``, rows of `annotator_reliability`; ``divided``, the number of
+    comparisons whose annotators disagree.
     """
     rows, labels = _find_suspects(evaluated), evaluated.tables.labels
     status = consensus_status(labels, evaluated.rule)
@@ -51,8 +50,8 @@ def doubtful_labels(evaluated: EvaluatedComparisons) -> dict[str, Any]:
 
 
 def _find_suspects(evaluated: EvaluatedComparisons) -> list[Suspect]:
-    verdicts: pd.DataFrame = evaluated.select_verdicts("grouped", "model")
-    return suspected_labels(verdicts, evaluated.metrics.champion, evaluated.tables.labels)
+    verdicts, champion = evaluated.grouped_verdicts("model"), evaluated.metrics.champion
+    return suspected_labels(verdicts, champion, evaluated.tables.labels)
 
 
 def suspects_table(project: Path) -> pd.DataFrame:

@@ -84,8 +84,7 @@ def operation_state(
     make a configuration worse, or the newest version's verdict against the baseline is fail, the worst
     configuration got worse, and its p-value is unknown or at most 0.05 / the number of operations. Unsure:
     that verdict is unsure or fail. Better: lasting changes make a configuration better, or its newest level
-    is better by more than `hidden`. Else unchanged. The result has ``status``, ``version`` (its index),
-    ``change`` (a `NewestChange`; None if not compared) and the ``threads`` of that: of the worst
+    is better by more than `hidden`. Else unchanged. ``threads`` of the result are those of the worst
     configuration (of those with lasting losses, if any); if better, of the most improved one; if unchanged,
     the largest number that is compared; if not compared, the largest of all.
     `shifts`: the lasting changes per configuration. `hidden`: shape (n_configurations,), the smallest
@@ -103,21 +102,19 @@ def operation_state(
     if not compared:
         return OperationState("not compared", newest, operation.threads[-1])
 
-    def least(threads: int) -> float:
-        return compared[threads].change
-
+    shares = {threads: change.change for threads, change in compared.items()}
     lost = [threads for threads, change in compared.items() if change.lost]
     noise = dict(zip(operation.threads, hidden.tolist(), strict=True))
     gained = [at for at, change in compared.items() if change.gained or change.change > noise[at]]
-    worst, verdict = min(compared, key=least), marks.against_baseline[newest]
+    worst, verdict = min(shares, key=shares.__getitem__), marks.against_baseline[newest]
     is_unlikely = not compared[worst].p_value > _LARGEST_P / len(measured.operations)
     status: Status
-    if lost or (verdict == FAIL and least(worst) < 0 and is_unlikely):
-        status, threads = "worse", min(lost or [worst], key=least)
+    if lost or (verdict == FAIL and shares[worst] < 0 and is_unlikely):
+        status, threads = "worse", min(lost or [worst], key=shares.__getitem__)
     elif verdict in {UNSURE, FAIL}:
         status, threads = "unsure", worst
     elif gained:
-        status, threads = "better", max(gained, key=least)
+        status, threads = "better", max(gained, key=shares.__getitem__)
     else:
         status, threads = "unchanged", max(compared)
     return OperationState(status, newest, threads, compared[threads])
@@ -165,7 +162,8 @@ def group_changes(changes: Sequence[Sequence[Change]]) -> tuple[ChangeGroup, ...
     groups = []
     while entries:
         counts = Counter((change.kind, change.first, change.last) for _, change in entries)
-        anchor = max(counts, key=lambda key: (sum(_near_counts(key, counts)), counts[key], -key[1]))
+        near = {place: sum(counts[other] for other in counts if _are_near(place, other)) for place in counts}
+        anchor = max(counts, key=lambda place: (near[place], counts[place], -place[1]))
         members = [entry for entry in entries if _are_near(anchor, entry[1][:3])]
         entries = [entry for entry in entries if not _are_near(anchor, entry[1][:3])]
         members.sort(key=lambda entry: -abs(entry[1].share))
@@ -179,17 +177,14 @@ def group_changes(changes: Sequence[Sequence[Change]]) -> tuple[ChangeGroup, ...
 _Place = tuple[Literal["drop", "gain", "creep"], int, int]
 
 
-def _near_counts(place: _Place, counts: Counter[_Place]) -> Iterator[int]:
-    return (count for other, count in counts.items() if _are_near(place, other))
-
-
 def _are_near(place: _Place, other: _Place) -> bool:
-    if place[0] != other[0]:
+    (kind, first, last), (other_kind, other_first, other_last) = place, other
+    if kind != other_kind:
         return False
-    if place[0] != "creep":
-        return abs(place[1] - other[1]) <= 1
-    common = min(place[2], other[2]) - max(place[1], other[1]) + 1
-    return 2 * common > max(place[2], other[2]) - min(place[1], other[1]) + 1
+    if kind != "creep":
+        return abs(first - other_first) <= 1
+    common = min(last, other_last) - max(first, other_first) + 1
+    return 2 * common > max(last, other_last) - min(first, other_first) + 1
 
 
 @dataclass(frozen=True)
@@ -286,7 +281,7 @@ def assemble_report(
     raises InputError, too.
     """
     versions = gather_measurements(chosen, problems)
-    operations = versions.operations
+    operations, baseline = versions.operations, chosen.baseline
     signs = np.array([operation.sign for operation in operations for _ in operation.threads])
     moved, noise = find_lasting_changes(versions.five[..., 2], signs)
     hidden = detectable_change(versions.five, versions.sample_counts.astype(np.float64), noise)
@@ -295,27 +290,21 @@ def assemble_report(
     if judges.answering is not None:
         of_operations = [list(chain.from_iterable(moved[operation.row_slice])) for operation in operations]
         answering = partial(judges.answering, notes=base_rates)
-        marks = judged_versions(versions, chosen.baseline, of_operations, hidden, answering, advance=advance)
+        marks = judged_versions(versions, baseline, of_operations, hidden, answering, advance=advance)
     timeline_operations = []
     for operation, own_marks in zip(operations, marks, strict=True):
-        shifts = moved[operation.row_slice]
+        shifts, noises = moved[operation.row_slice], hidden[operation.row_slice]
         sizes = [max((abs(shift.share) for shift in row), default=0.0) for row in shifts]
         largest = sizes.index(max(sizes))
+        state = operation_state(operation, versions, shifts, noises, marks=own_marks, baseline=baseline)
         timeline_operations.append(
             TimelineOperation(
                 **vars(operation),
                 **vars(own_marks),
                 five=versions.five[operation.row_slice],
                 changes=tuple(Change(*shift, operation.threads[largest]) for shift in shifts[largest]),
-                state=operation_state(
-                    operation,
-                    versions,
-                    shifts,
-                    hidden[operation.row_slice],
-                    marks=own_marks,
-                    baseline=chosen.baseline,
-                ),
-                instability=float(hidden[operation.row_slice][-1]),
+                state=state,
+                instability=float(noises[-1]),
             )
         )
     runs = [(name, *place_and_time(chosen.runs[name])) for name in chosen.versions]
@@ -347,10 +336,8 @@ def _judging_notes(chosen: ChosenRuns, versions: MeasuredVersions, judges: Timel
         yield judges.note
     if judges.answering is None:
         return
-    operations = versions.operations
-    windowed = sum(
-        not versions.compares_single_versions[operation.row_slice].all() for operation in operations
-    )
+    operations, singles = versions.operations, versions.compares_single_versions
+    windowed = sum(not singles[operation.row_slice].all() for operation in operations)
     if windowed:
         yield (
             f"{windowed} of {len(operations)} operations have few samples of a version, or summaries: "
@@ -359,9 +346,8 @@ def _judging_notes(chosen: ChosenRuns, versions: MeasuredVersions, judges: Timel
         )
     if windowed < len(operations):
         yield _BASELINE_LEVEL
-    absent = sum(
-        not versions.is_measured[operation.row_slice, chosen.baseline].any() for operation in operations
-    )
+    has_baseline = versions.is_measured[:, chosen.baseline]
+    absent = sum(not has_baseline[operation.row_slice].any() for operation in operations)
     if absent:
         yield f"{absent} operations have no result of the baseline, and are not compared with it"
 

@@ -9,7 +9,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -88,14 +89,13 @@ def write_timelines(options: TimelineOptions, *, as_json: bool) -> int:
             "skipped": len(skipped),
             "notes": notes,
         }
-        text = json.dumps(content, indent=2) + "\n"
+        lines = [json.dumps(content, indent=2)]
     else:
-        lines = [
-            line for written in pages for line in (options.output / written.listed["file"], *written.lines)
-        ]
+        lines = []
+        for written in pages:
+            lines += [str(options.output / written.listed["file"]), *written.lines]
         lines.append(f"{len(pages)} timelines -> {options.output / 'index.html'}")
-        text = "".join(f"{line}\n" for line in lines)
-    write_output(text, None)
+    write_output("".join(f"{line}\n" for line in lines), None)
     return 0
 
 
@@ -119,11 +119,9 @@ def _write_pages(options: TimelineOptions, advance: Advance) -> tuple[list[_Page
     n_jobs = min(options.jobs, len(timelines))
     judging = (lambda done, total: advance(done, total, "judging")) if n_jobs == 1 else None
     parallel = Parallel(n_jobs=n_jobs, return_as="generator", max_nbytes=None)
+    write = partial(delayed(_write_page), options, read.notes, judging=judging)
     pages = []
-    for written in parallel(
-        delayed(_write_page)(options, read.notes, timeline, file, judging)
-        for timeline, file in zip(timelines, files, strict=True)
-    ):
+    for written in parallel(map(write, timelines, files)):
         pages.append(written)
         if len(timelines) > 1:
             advance(len(pages), len(timelines), "writing")
@@ -146,9 +144,8 @@ def _write_page(
             timeline, options.results, way, judge, problems=problems, notes=notes, advance=judging
         )
         write_text(options.output / file, timeline_page(report))
-    return _Page(
-        list_report(report, file), tuple(summary_lines(report)), tuple(problems.skipped), report.notes
-    )
+    listed, lines = list_report(report, file), tuple(summary_lines(report))
+    return _Page(listed, lines, tuple(problems.skipped), report.notes)
 
 
 @lru_cache(1)
@@ -171,10 +168,8 @@ def choose_judge(model: str | None, server: str | None, base_rate: BaseRateOptio
         if model is not None:
             raise
         return TimelineJudge(None, "", f"versions are not judged: {error}")
-    ref = served.ref
-    return TimelineJudge(
-        model_judge(served, base_rate), f"{ref.name} {ref.version} ({served.model.card.model})"
-    )
+    name = f"{served.ref.name} {served.ref.version} ({served.model.card.model})"
+    return TimelineJudge(model_judge(served, base_rate), name)
 
 
 def unique_file_names(names: Iterable[str]) -> list[str]:
@@ -192,11 +187,9 @@ def unique_file_names(names: Iterable[str]) -> list[str]:
     taken, file_names = {"index"}, []
     for name in names:
         plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-        slug = base = re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-") or "timeline"
-        number = 1
-        while slug in taken:
-            number += 1
-            slug = f"{base}-{number}"
+        base = re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-") or "timeline"
+        slugs = chain([base], (f"{base}-{number}" for number in count(2)))
+        slug = next(slug for slug in slugs if slug not in taken)
         taken.add(slug)
         file_names.append(f"{slug}.html")
     return file_names

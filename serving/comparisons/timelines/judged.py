@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons import validity
-from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers
+from data.comparisons.sides import Floats, Ints, NamedSides, Samples, Sides, five_numbers, numbered_groups
 from data.comparisons.tables import FIVE_NUMBERS
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from data.errors import InputError
@@ -86,10 +85,7 @@ class OperationCourse:
         n = len(self.versions)
         before, after, fewest = (BEFORE, AFTER, _FEWEST) if self.windowed else (1, 1, 1)
         for at in range(fewest, n - fewest + 1):
-            start = max(0, at - before)
-            yield self._version_comparison(
-                at, _past_range(start), range(start, at), range(at, min(at + after, n))
-            )
+            yield self._version_comparison(at, range(max(0, at - before), at), range(at, min(at + after, n)))
 
     def _lasting_losses(self) -> Iterator[VersionComparison]:
         """Yield the levels before and after every lasting loss, however small its steps."""
@@ -98,23 +94,23 @@ class OperationCourse:
             start = max(began - BEFORE, *(edge for edge in edges if edge < began))
             stop = min(complete + AFTER, *(edge for edge in edges if edge > complete))
             if began - start >= _FEWEST and stop - complete >= _FEWEST:
-                sides = range(start, began), range(complete, stop)
-                yield self._version_comparison(began, _past_range(start), *sides)
+                yield self._version_comparison(began, range(start, began), range(complete, stop))
 
     def _with_baseline(self, baseline: int) -> Iterator[VersionComparison]:
         edges = [0, *self.turns, len(self.versions)]
         level = next(range(*ends) for ends in pairwise(edges) if ends[0] <= baseline < ends[1])
+        single = range(baseline, baseline + 1)
         for at in range(len(self.versions)):
-            target, single = self._target_window(at), range(baseline, baseline + 1)
+            target = self._target_window(at)
             if at == baseline:
                 continue
             if not self.windowed:
                 past = _nearest_versions(level, baseline, (single, target), PAST)
-                yield self._version_comparison(at, past, single, target, beside_baseline=True)
+                yield self._version_comparison(at, single, target, past)
                 continue
             window = _nearest_versions(level, baseline, (target,), BEFORE)
             if len(window) >= _FEWEST:
-                yield self._version_comparison(at, range(0), window, target, beside_baseline=True)
+                yield self._version_comparison(at, window, target, range(0))
 
     def _target_window(self, at: int) -> range:
         if not self.windowed:
@@ -126,17 +122,15 @@ class OperationCourse:
         return range(max(0, min(at, stop - _FEWEST)), stop)
 
     def _version_comparison(
-        self, at: int, past: range, baseline: range, target: range, *, beside_baseline: bool = False
+        self, at: int, baseline: range, target: range, past: range | None = None
     ) -> VersionComparison:
+        """Return a comparison with the timeline's baseline if `past` is given, else with versions before."""
+        earlier = range(max(0, baseline.start - PAST), baseline.start) if past is None else past
         spans = (
             range(self.versions[span.start], self.versions[span.stop - 1] + 1) if span else range(0)
-            for span in (past, baseline, target)
+            for span in (earlier, baseline, target)
         )
-        return VersionComparison(self.number, self.versions[at], beside_baseline, *spans)
-
-
-def _past_range(stop: int) -> range:
-    return range(max(0, stop - PAST), stop)
+        return VersionComparison(self.number, self.versions[at], past is not None, *spans)
 
 
 def _nearest_versions(level: range, place: int, excluded: Sequence[range], width: int) -> range:
@@ -167,9 +161,8 @@ class VersionSides:
     @classmethod
     def from_measured(cls, measured: MeasuredVersions) -> VersionSides:
         """Return the measurements; where windows are compared, the median of a summary becomes a sample."""
-        lone = (
-            (measured.sample_counts == 0) & measured.is_measured & ~measured.compares_single_versions[:, None]
-        )
+        lone = (measured.sample_counts == 0) & measured.is_measured
+        lone &= ~measured.compares_single_versions[:, None]
         if not lone.any():
             return cls(measured, measured.values, measured.edges)
         values = np.insert(measured.values, measured.edges[:, :-1][lone], measured.five[lone][:, 2])
@@ -184,8 +177,8 @@ class VersionSides:
         numbers = np.array([ask.operation for ask in asks])
         counts = np.array([len(operation.threads) for operation in operations])[numbers]
         firsts = np.array([operation.first for operation in operations])[numbers]
-        comparison = np.repeat(np.arange(len(asks)), counts)
-        rows = firsts[comparison] + np.arange(len(comparison)) - np.repeat(counts.cumsum() - counts, counts)
+        comparison, within = numbered_groups(counts)
+        rows = firsts[comparison] + within
         threads = np.array([threads for operation in operations for threads in operation.threads])
         signs = np.array([operation.sign for operation in operations for _ in operation.threads])
         # the samples of all configurations between the first and the last row, and their versions
@@ -196,7 +189,7 @@ class VersionSides:
         orders = np.repeat(versions, np.diff(edges, axis=1).ravel())
         lists, fives = [], []
         for name in ("past", "baseline", "target"):
-            spans = [(span.start, span.stop) for span in map(attrgetter(name), asks)]
+            spans = [(getattr(ask, name).start, getattr(ask, name).stop) for ask in asks]
             starts, stops = np.array(spans, np.int64)[comparison].T
             bounds = (self.edges[rows, at] - begin for at in (starts, stops))
             lists.append(Samples(values, orders, *bounds))
@@ -398,14 +391,12 @@ def judged_versions(
 ) -> list[OperationMarks]:
     """Judge every version of every operation, and return the marks of each operation, in order.
 
-    `OperationMarks` has ``against_baseline``, ``against_before``, ``probability`` and ``words`` (reasons by
-    version). Marks are 0 (not judged), 1 (pass), 2 (unsure), 3 (fail) and 4 (invalid). Versions are compared
-    with the baseline and with the versions just before; the first version of a lasting loss also by the
-    levels before and after the loss, where the worse mark counts. Where versions have few samples, windows of
-    versions are compared instead. Several neighbouring fails against the versions before are one step
-    (`_one_fail_per_step`), and `unsure` within noise becomes `pass` (`_ignore_noise`). Reasons are given for
-    `unsure` and `fail` (against the baseline, where the mark changes), until 1,500 versions of all operations
-    together have some.
+    Marks are 0 (not judged), or those of `MARK`. Versions are compared with the baseline and with the
+    versions just before; the first version of a lasting loss also by the levels before and after the loss,
+    where the worse mark counts. Where versions have few samples, windows of versions are compared instead.
+    Several neighbouring fails against the versions before are one step (`_one_fail_per_step`), and `unsure`
+    within noise becomes `pass` (`_ignore_noise`). Reasons are given for `unsure` and `fail` (against the
+    baseline, where the mark changes), until 1,500 versions of all operations together have some.
     `baseline`: index of the baseline's version. `shifts`: lasting changes per operation, of all its
     configurations: they bound the baseline's level. `hidden`: the smallest change detectable in the noise
     between versions, as a share, shape (n_configurations,) of all operations together. `answering`: the
@@ -442,10 +433,8 @@ def _ignore_noise(
     if verdict.mark != UNSURE:
         return verdict
     operation = measured.operations[ask.operation]
-    medians = measured.five[operation.row_slice, :, 2]
-    before, after = (
-        row_quantile(medians[:, side.start : side.stop], 0.5) for side in (ask.baseline, ask.target)
-    )
+    medians, sides = measured.five[operation.row_slice, :, 2], (ask.baseline, ask.target)
+    before, after = (row_quantile(medians[:, side.start : side.stop], 0.5) for side in sides)
     loss = operation.sign * (before - after) / np.abs(before)
     single = len(ask.baseline) == len(ask.target) == 1
     limit = hidden[operation.row_slice] if single else 0.0
@@ -462,7 +451,12 @@ def _write_marks(
 ) -> int:
     """Write the verdicts into the marks; return the number of versions with reasons, `room` at most."""
     with_baseline = [(ask.version, verdict) for ask, verdict in verdicts if ask.beside_baseline]
-    before = _one_fail_per_step(_worst_per_version(verdicts), course)
+    worst: dict[int, VersionVerdict] = {}
+    for ask, verdict in verdicts:
+        is_worse = ask.version not in worst or worst[ask.version].mark < verdict.mark <= FAIL
+        if is_worse and not ask.beside_baseline:
+            worst[ask.version] = verdict
+    before = _one_fail_per_step(sorted(worst.items()), course)
     for version, verdict in with_baseline:
         marks.against_baseline[version] = verdict.mark
         marks.probability[version] = verdict.probability
@@ -479,16 +473,6 @@ def _write_marks(
     return len(marks.words)
 
 
-def _worst_per_version(verdicts: Sequence[tuple[VersionComparison, VersionVerdict]]) -> _VersionVerdicts:
-    worst: dict[int, VersionVerdict] = {}
-    for ask, verdict in verdicts:
-        if ask.beside_baseline:
-            continue
-        if ask.version not in worst or worst[ask.version].mark < verdict.mark <= FAIL:
-            worst[ask.version] = verdict
-    return sorted(worst.items())
-
-
 def _one_fail_per_step(verdicts: _VersionVerdicts, course: OperationCourse) -> _VersionVerdicts:
     """Return a copy with one fail per step, where it is clearest; neighbouring fails become passes.
 
@@ -496,21 +480,16 @@ def _one_fail_per_step(verdicts: _VersionVerdicts, course: OperationCourse) -> _
     whose history still contains the versions before it.
     """
     reach = AFTER if course.windowed else _STEP_WIDTH
-    positions = {version: place for place, version in enumerate(course.versions)}
-    groups: list[list[int]] = []
-    for at, (version, verdict) in enumerate(verdicts):
-        if verdict.mark != FAIL:
-            continue
-        if groups and positions[version] - positions[verdicts[groups[-1][-1]][0]] <= reach:
-            groups[-1].append(at)
-        else:
-            groups.append([at])
+    fails = [at for at, (_, verdict) in enumerate(verdicts) if verdict.mark == FAIL]
+    if not fails:
+        return verdicts
+    positions = np.searchsorted(course.versions, [verdicts[at][0] for at in fails])
     settled = list(verdicts)
-    for group in groups:
-        around, clearest = group, group[0]
+    for group in np.split(np.array(fails), np.flatnonzero(np.diff(positions) > reach) + 1):
+        around, clearest = group.tolist(), int(group[0])
         if course.windowed:
             # windows near a step are unsure because of it
-            clearest = min(group, key=lambda at: np.nan_to_num(settled[at][1].change))
+            clearest = min(around, key=lambda at: np.nan_to_num(settled[at][1].change))
             around = list(range(max(0, group[0] - AFTER), min(len(settled), group[-1] + AFTER + 1)))
         for at in around:
             version, verdict = settled[at]

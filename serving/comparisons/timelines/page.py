@@ -24,6 +24,7 @@ from serving.comparisons.timelines.assembled import (
     ChangeGroup,
     HeatMap,
     OperationState,
+    Status,
     TimelineOperation,
     TimelineReport,
     TimelineVersion,
@@ -119,9 +120,7 @@ def describe_since(state: OperationState, versions: Sequence[TimelineVersion]) -
     """
     change = state.change
     if change is None or change.since is None:
-        return (
-            "\N{EN DASH}" if state.status not in URGENT else f"{versions[state.version].name}, by its verdict"
-        )
+        return f"{versions[state.version].name}, by its verdict" if state.status in URGENT else "\N{EN DASH}"
     name = versions[change.since].name
     if not change.lasting:
         return f"{name}, by verdicts; not yet lasting"
@@ -182,10 +181,9 @@ def relative_link(source: str) -> str:
 def operation_data(operation: TimelineOperation) -> Markup:
     """Return a JSON object of an operation, from which the page's scripts draw its chart and table columns.
 
-    Its keys are ``benchmark, name, unit, better, threads, featured, words, changes``; ``five``, as of
-    `pack_floats`; ``beside`` and ``before``, the marks against the baseline and against the versions just
-    before, each a text with a digit per version; and ``probability``, in whole tenths of a percent (0 to
-    1000), null where not judged.
+    ``five`` is as of `pack_floats`; ``beside`` and ``before`` are the marks against the baseline and against
+    the versions just before, each a text with a digit per version; ``probability`` is in whole tenths of a
+    percent (0 to 1000), null where not judged.
     """
     tenths = np.round(operation.probability * _TENTHS).tolist()
     return embed_json(
@@ -277,7 +275,7 @@ def list_findings(report: TimelineReport) -> list[Finding]:
 def unstable_findings(all_findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings about unstable operations (noise hides changes of 5 %), the most unstable first."""
     unstable = (finding for finding in all_findings if finding.operation.unstable)
-    return sorted(unstable, key=lambda finding: -np.nan_to_num(finding.operation.instability))
+    return sorted(unstable, key=lambda finding: -finding.operation.instability)
 
 
 def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
@@ -298,17 +296,14 @@ def finding_ranks(all_findings: Sequence[Finding]) -> list[int]:
 def describe_others(report: TimelineReport) -> str:
     """Return one line on operations neither worse nor unsure: by state, number and first 3 names; or ""."""
 
-    def describe_names(numbers: Sequence[int], status: str = "") -> str:
-        return f"{len(numbers):,}{status} ({join_first(operation_names(report, numbers))})"
+    def describe_names(status: Status, word: str = "") -> list[str]:
+        numbers = [number for number, row in enumerate(report.operations) if row.state.status == status]
+        names = join_first(operation_names(report, numbers))
+        return [f"{len(numbers):,}{word} ({names})"] if numbers else []
 
-    better, unchanged, absent = (
-        [number for number, row in enumerate(report.operations) if row.state.status == status]
-        for status in ("better", "unchanged", "not compared")
-    )
-    fine = [describe_names(better, " better")] if better else []
-    fine += [describe_names(unchanged, " unchanged")] if unchanged else []
-    sentences = [f"Without a problem: {', '.join(fine)}."] if fine else []
-    sentences += [f"Not compared with the baseline: {describe_names(absent)}."] if absent else []
+    fine = ", ".join(describe_names("better", " better") + describe_names("unchanged", " unchanged"))
+    sentences = [f"Without a problem: {fine}."] if fine else []
+    sentences += [f"Not compared with the baseline: {names}." for names in describe_names("not compared")]
     return " ".join(sentences)
 
 
@@ -317,14 +312,14 @@ def describe_state(report: TimelineReport) -> str:
 
     The state of an operation is that of the newest version that measured it, compared with the baseline.
     """
+    baseline, newest = (report.versions[at].name for at in (report.baseline, -1))
+    if baseline == newest:
+        return f"No version is newer than the baseline {baseline}."
     statuses = [row.state.status for row in report.operations]
     worse, unsure = statuses.count("worse"), statuses.count("unsure")
     count = f"{worse:,} of {with_noun(len(statuses), 'operation')}" if worse else "No operation"
     verb = "is" if worse <= 1 else "are"
     more = f"; {unsure:,} {'is' if unsure == 1 else 'are'} unsure" if unsure else ""
-    baseline, newest = (report.versions[at].name for at in (report.baseline, -1))
-    if baseline == newest:
-        return f"No version is newer than the baseline {baseline}."
     return f"{count} {verb} worse now, with {newest}, than at the baseline {baseline}{more}."
 
 
@@ -442,29 +437,23 @@ def heat_summary(heat: HeatMap) -> str:
     sums = np.where(present, heat.values, 0).sum(axis=1)
     means = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
     high, low = int(np.nanargmax(means)), int(np.nanargmin(means))
+    ends = np.nanmin(heat.values), np.nanmax(heat.values), means[high], means[low]
+    least, most, highest, lowest = map(format_amount, map(float, ends))
     return (
         f"{len(heat.rows):,} rows over {format_amount(float(heat.seconds[-1] - heat.seconds[0]))} seconds, "
-        "from "
-        f"{format_amount(float(np.nanmin(heat.values)))} to {format_amount(float(np.nanmax(heat.values)))} "
-        f"{heat.unit}. "
-        f"On the whole, {heat.rows[high]} is highest with {format_amount(float(means[high]))}, "
-        f"{heat.rows[low]} lowest with {format_amount(float(means[low]))}."
+        f"from {least} to {most} {heat.unit}. On the whole, {heat.rows[high]} is highest with {highest}, "
+        f"{heat.rows[low]} lowest with {lowest}."
     )
 
 
 def list_report(report: TimelineReport, file: str) -> dict[str, Any]:
     """Return the JSON object of a report in the list of pages; `file`: the relative path of its page.
 
-    Its keys are ``file, title, machine, newest_version, operations, changes`` and numbers of versions and
-    operations: ``n_versions, n_operations``; ``n_worse``, ``n_unsure`` in this state at their newest version;
-    ``n_failed`` with a version that fails against the baseline, ``n_changed`` with a lasting change,
-    ``n_unstable`` with too much noise. Operations come by urgency, with ``benchmark, operation, unit, better,
-    state``. Lasting changes, the newest first, have ``kind, first, last, change, operations``; ``change`` is
-    the largest one, as a share of the level before (negative is worse). A ``state`` has ``status, version``,
-    and if compared ``threads``, ``change`` (a share, negative is worse) with ``low`` and ``high``,
-    ``baseline_level, newest_level`` (numbers are None if not finite), ``since`` (the first version of the
-    change that still lasts, or None), ``creeping`` (whether that change takes several versions) and
-    ``lasting`` (whether a lasting change follows the baseline). Versions are names.
+    Numbers of operations are ``n_worse``, ``n_unsure`` (in this state at their newest version), ``n_failed``
+    (a version fails against the baseline), ``n_changed`` (a lasting change) and ``n_unstable``. Operations
+    come by urgency, lasting changes from the newest on; their ``change`` is the largest one, as a share of
+    the level before (negative is worse). A ``state`` has ``status, version``, and if compared ``threads`` and
+    the fields of `NewestChange` but the p-value; numbers are None if not finite. Versions are names.
     """
     operations, versions = report.operations, report.versions
     statuses = [operation.state.status for operation in operations]
@@ -504,16 +493,12 @@ def _state_fields(state: OperationState, versions: Sequence[TimelineVersion]) ->
     fields: dict[str, object] = {"status": state.status, "version": versions[state.version].name}
     if (change := state.change) is None:
         return fields
-    numbers = {
-        name: getattr(change, name) for name in ("change", "low", "high", "baseline_level", "newest_level")
-    }
-    return fields | {
-        "threads": state.threads,
-        **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
-        "since": None if change.since is None else versions[change.since].name,
-        "creeping": change.creeping,
-        "lasting": change.lasting,
-    }
+    fields["threads"] = state.threads
+    for name in ("change", "low", "high", "baseline_level", "newest_level"):
+        number = getattr(change, name)
+        fields[name] = number if math.isfinite(number) else None
+    fields["since"] = None if change.since is None else versions[change.since].name
+    return fields | {"creeping": change.creeping, "lasting": change.lasting}
 
 
 def index_page(listed: Sequence[Mapping[str, Any]]) -> str:

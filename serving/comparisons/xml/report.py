@@ -71,11 +71,8 @@ def verdict_xml_bytes(judgement: Judgement, *, flipped: bool = True) -> dict[str
     """
     from lxml import etree
 
-    elements = verdict_elements(judgement, flipped=flipped)
-    return {
-        verdict.comparison_id: etree.tostring(element)
-        for verdict, element in zip(judgement.verdicts, elements, strict=True)
-    }
+    elements = map(etree.tostring, verdict_elements(judgement, flipped=flipped))
+    return dict(zip((verdict.comparison_id for verdict in judgement.verdicts), elements, strict=True))
 
 
 def replace_unprintable(text: str) -> str:
@@ -103,14 +100,10 @@ def _fill_element(element: Any, content: Mapping[str, Any]) -> None:
 def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     """Return comparisons, their verdicts and notes as XML in the layout of the scheduler thesis, figure 6.1.
 
-    The attribute ``result_status`` holds the verdict. Judging the result again with the same model and
-    options gives equal verdicts and probabilities, except after `judge_runs`, which adjusts verdicts to whole
-    runs. Labels are included.
-    `tables`: the judged comparisons. Samples, earlier and later versions are written in addition to the
-    numbers of the figure; summaries stay summaries.
-    Returns UTF-8: a ``comparison_results`` per machine and pair of versions, in ``reports`` unless there is
-    exactly one. XML has no infinite numbers: a comparison with one in baseline or target is written without
-    its sides, which makes it invalid when it is read. ModelError if a contribution is not finite.
+    The attribute ``result_status`` holds the verdict; `write_comparisons` describes all else. Judging the
+    result again with the same model and options gives equal verdicts and probabilities, except after
+    `judge_runs`, which adjusts verdicts to whole runs. `tables`: the judged comparisons. ModelError if a
+    contribution is not finite.
     """
     statuses = [verdict.verdict for verdict in judgement.verdicts]
     return write_comparisons(tables, statuses, verdict_elements(judgement), judgement.notes)
@@ -125,9 +118,10 @@ def write_comparisons(
     """Return comparisons as XML in the layout of the scheduler thesis, figure 6.1, with samples and labels.
 
     The result is in UTF-8: an element ``comparison_results`` per machine and pair of versions; it is the root
-    if it is the only one, else they are in ``reports``. A comparison whose id occurred before has the id "",
-    and one with an infinite number in baseline or target has no results; earlier and later versions with one
-    are left out. Characters that XML cannot contain become U+FFFD.
+    if it is the only one, else they are in ``reports``. Samples, earlier and later versions are written in
+    addition to the numbers of the figure. A comparison whose id occurred before has the id "", and one with
+    an infinite number in baseline or target has no results, which makes it invalid when it is read; earlier
+    and later versions with one are left out. Characters that XML cannot contain become U+FFFD.
     `statuses`: the ``result_status`` of each comparison; an empty text omits the attribute.
     `verdicts`: an lxml element per comparison to add.
     `notes`: texts that become elements ``note`` at the end of the root element.
@@ -199,13 +193,10 @@ class _ComparisonWriter:
         before, after = self.sides.baseline_five[at, 2], self.sides.target_five[at, 2]
         if before and np.isfinite(after / before):
             node.set("median_diff", f"{100 * (after / before - 1):.0f}")
-        for tag, (_, samples, five), moments in zip(
-            (BASE, TARGET), self.sides.both_sides, self.moments, strict=True
-        ):
-            numbers = dict(zip(ATTRIBUTES.values(), (*five[at], *moments[at]), strict=True))
-            finite = {
-                name: repr(float(value)) for name, value in sorted(numbers.items()) if np.isfinite(value)
-            }
+        sides = zip((BASE, TARGET), self.sides.both_sides, self.moments, strict=True)
+        for tag, (_, samples, five), moments in sides:
+            numbers = zip(ATTRIBUTES.values(), (*five[at], *moments[at]), strict=True)
+            finite = {name: repr(float(value)) for name, value in sorted(numbers) if np.isfinite(value)}
             if finite:
                 self._add_samples(self.add_element(node, tag, finite), samples, at)
         for tag, samples in ((EARLIER, self.sides.history), (LATER, self.sides.later)):
@@ -214,24 +205,23 @@ class _ComparisonWriter:
 
     def _add_samples(self, node: Any, samples: Samples, at: int) -> None:
         for order, values in samples.iterate_versions(at):
-            if not np.isfinite(values).all():  # possible in earlier and later versions only
-                continue
-            for start in range(0, len(values), _SAMPLES_PER_ELEMENT):
-                text = " ".join(map(repr, values[start : start + _SAMPLES_PER_ELEMENT].tolist()))
+            # in earlier and later versions, infinite numbers are possible
+            texts = list(map(repr, values.tolist())) if np.isfinite(values).all() else []
+            for start in range(0, len(texts), _SAMPLES_PER_ELEMENT):
+                text = " ".join(texts[start : start + _SAMPLES_PER_ELEMENT])
                 self.add_element(node, "samples", order=str(order), values=text)
 
 
 def _label_attributes(tables: ComparisonTables) -> list[list[dict[str, str]]]:
     labels = defaultdict[str, list[dict[str, str]]](list)
     for label in tables.labels[["comparison_id", *_LABEL_COLUMNS]].to_dict("records"):
-        attributes = {name: str(label[name]) for name in _LABEL_COLUMNS if not pd.isna(label[name])}
-        if "labelled_at" in attributes:
-            attributes["labelled_at"] = label["labelled_at"].isoformat()
-        if attributes.get("labelled_by") in {attributes.get("annotator"), UNKNOWN}:
-            del attributes["labelled_by"]
-        labels[str(label["comparison_id"])].append(
-            {name: replace_unprintable(value) for name, value in attributes.items()}
-        )
+        texts = {name: str(label[name]) for name in _LABEL_COLUMNS if not pd.isna(label[name])}
+        if "labelled_at" in texts:
+            texts["labelled_at"] = label["labelled_at"].isoformat()
+        if texts.get("labelled_by") in {texts.get("annotator"), UNKNOWN}:
+            del texts["labelled_by"]
+        attributes = {name: replace_unprintable(text) for name, text in texts.items()}
+        labels[str(label["comparison_id"])].append(attributes)
     return [labels.get(key, []) for key in tables.comparisons["comparison_id"]]
 
 
