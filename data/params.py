@@ -83,19 +83,15 @@ def validate_params(section: type[FamilyType], content: Any, path: Path) -> Para
     """Return the random ``seed``, ``compute`` and a family's ``section`` from a parsed params.yaml.
 
     `section` is the class of the family's section; without that section in `content`, the defaults of the
-    class apply. Sections of other families are not validated. ``compute`` has ``jobs`` (the key ``n_jobs``),
-    ``scheduler`` and ``storage``; the environment variables PERFJUDGE_SCHEDULER and PERFJUDGE_OPTUNA override
-    the last two. InputError, which names the file `path`, for an unknown key, an invalid value, or a missing
-    key without a default; `path` is not read.
+    class apply. Sections of other families are not validated. The environment variables PERFJUDGE_SCHEDULER
+    and PERFJUDGE_OPTUNA override ``scheduler`` and ``storage`` of ``compute``. InputError, which names the
+    file `path`, for an unknown key, an invalid value, or a missing key without a default.
     """
     # other families' stages read their sections
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))
     families[section.family] = section, Field(default_factory=dict, validate_default=True)
-    shared: dict[str, Any] = {
-        "seed": (Seed, ...),
-        "n_jobs": (Count, 2),
-        "compute": (ComputeConfig, ComputeConfig()),
-    }
+    shared: dict[str, Any] = {"seed": (Seed, ...), "n_jobs": (Count, 2)}
+    shared["compute"] = ComputeConfig, ComputeConfig()
     model = create_model("Parameters", __base__=Section, **shared, **families)
     try:
         params: Any = model.model_validate(content)

@@ -47,10 +47,7 @@ class Format(Generic[Reader]):
 
 
 def choose_reader(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Path]) -> Reader:
-    """Return the function that reads the format `name`; InputError if unknown or a path is missing.
-
-    `formats` maps names to formats; the content of `paths` is not checked.
-    """
+    """Return the function that reads the format `name`; InputError if unknown or a path is missing."""
     if name not in formats:
         raise InputError(f'format "{name}" {unknown_message(name, formats)}')
     for path in paths:

@@ -41,19 +41,18 @@ class Kind:
 def read_columns(
     path: Path,
     dtypes: Mapping[str, str],
+    other_dtype: Callable[[str], str] | None,
+    blank: Collection[str],
     *,
     optional: Collection[str],
     unwanted: Collection[str],
-    other_dtype: Callable[[str], str] | None,
-    blank: Collection[str],
 ) -> pd.DataFrame:
     """Return the columns of a Parquet file, converted, in the order of the file.
 
     `dtypes` has types by column, of which `optional` may be absent, also from the result; `unwanted` are
-    ignored, as are index columns that pandas has written, unless in `dtypes`. `other_dtype` returns the type
-    of any other column; without it, they are not converted, except times with a zone, to UTC, and those of
-    lists, structs, maps or text that is not UTF-8 are left out. Texts in `blank` become missing. With missing
-    values, a column of the type boolean has the type object. Errors are those of `Spec.read`.
+    ignored, as are index columns that pandas has written, unless in `dtypes`. Columns without a type from
+    `other_dtype` are not converted, except times with a zone, to UTC. With missing values, a column of the
+    type boolean has the type object. Otherwise see `Spec` and `Spec.read`.
     """
     with open_parquet(path) as file:
         schema, kinds = file.schema_arrow, dict[str, Kind]()

@@ -86,10 +86,7 @@ class Problems:
 
 
 def skipped_summary(skipped: tuple[InputError, ...]) -> str:
-    """Return lines with the number of skipped parts and the first five errors; empty without errors.
-
-    A last line has the number of further errors, if any. The text ends with a line feed.
-    """
+    """Return lines with the number of skipped parts and the first five errors; empty without errors."""
     if not skipped:
         return ""
     lines = [f"{len(skipped)} skipped", *(f"  {error}" for error in skipped[:SHOWN])]

@@ -101,9 +101,8 @@ def _changes(entries: Sequence[str | Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _dvc_output(root: Path, *command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "dvc", *command], cwd=root, capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, "-m", "dvc", *command]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = " ".join(done.stderr.replace("ERROR: ", "").split())
         raise InputError(reason, place=f"dvc {' '.join(command)}")

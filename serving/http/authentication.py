@@ -49,8 +49,7 @@ class Token:
 def read_tokens(path: Path) -> list[Token]:
     """Return the tokens of a token file, in the order of its lines; blank lines and comments are ignored.
 
-    A token has ``name, scopes, digest``. InputError if the file is missing, invalid or without tokens, or
-    users other than its owner may write it.
+    InputError if the file is missing, invalid or without tokens, or users other than its owner may write it.
     """
     tokens = _read_token_file(path)
     if not tokens:
@@ -83,9 +82,8 @@ def add_token(path: Path, name: str, scopes: str) -> str:
     """Create a random token, append its digest to a token file, and return the token, which is not stored.
 
     A missing file is created, for its owner only. `name` is that of the token's holder; `scopes` are
-    separated by commas, such as ``read,label``. They are not checked here: an unknown one makes the whole
-    file invalid. InputError if the name is taken or malformed, or the file is invalid or cannot be read or
-    written.
+    separated by commas, such as ``read,label``, and not checked here. InputError if the name is taken or
+    malformed, or the file is invalid or cannot be read or written.
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"name={name!r}: expected up to 64 letters, digits and . _ @ -")
@@ -125,9 +123,8 @@ class Tokens:
     def _reload(self) -> None:
         # time and size of the file do not show a second change within one tick of the clock
         self._read_at = monotonic()
-        problem = None
         try:
-            self._tokens = read_tokens(self._path)
+            self._tokens, problem = read_tokens(self._path), None
         except InputError as exc:
             self._tokens, problem = [], str(exc)
         if problem is None and self._problem is not None:
@@ -170,10 +167,10 @@ class Address(NamedTuple):
 
 
 def resolve_address(host: str, port: int, tokens: str | None) -> Address:
-    """Return the first socket address of `host` and `port` (``family, place``).
+    """Return the first socket address of `host` and `port`.
 
-    `tokens` is the path of the token file. InputError if the host cannot be resolved, or if the address is
-    not loopback and `tokens` is None.
+    InputError if the host cannot be resolved, or if the address is not loopback and the path `tokens` of the
+    token file is None.
     """
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -231,8 +228,7 @@ def _presented_token(authorization: bytes, *, basic: bool) -> bytes | None:
 
 def request_token(scope: Mapping[str, Any]) -> Token | None:
     """Return the token that authenticated the request of an ASGI scope; None if the request needed none."""
-    token: Token | None = scope.get(HOLDER)
-    return token
+    return scope.get(HOLDER)
 
 
 #: The header in which our pages send back the value of `Csrf.token`.

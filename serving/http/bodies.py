@@ -84,8 +84,8 @@ def media_type_of(request: Request, expected: Collection[str]) -> str:
 
 
 def _refuse_size(limit: int) -> NoReturn:
-    problem = f"the body has more than {limit} bytes"
-    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem, {"connection": "close"})
+    problem, headers = f"the body has more than {limit} bytes", {"connection": "close"}
+    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem, headers)
 
 
 def _unpack_gzip(body: bytes, limit: int) -> bytes:
@@ -127,7 +127,7 @@ def _limit_size(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
         yield chunk
 
 
-_UNPACK: dict[str, Callable[[bytes, int], bytes]] = dict.fromkeys(("gzip", "x-gzip"), _unpack_gzip)
+_UNPACK = {"gzip": _unpack_gzip, "x-gzip": _unpack_gzip}
 if find_spec("zstandard"):
     _UNPACK["zstd"] = _unpack_zstd
 
@@ -229,17 +229,12 @@ def parse_json(body: bytes) -> Any:
             problem = f"byte {exc.start} is not UTF-8"
         elif isinstance(exc, UnicodeEncodeError):
             problem = "a string holds half a surrogate pair"
-        raise RefusedError(
-            HTTPStatus.BAD_REQUEST, f"the body is not JSON: {problem}{_line_in_words(body, exc)}"
-        ) from exc
+        line = line_of_constant(body, exc)
+        place = "" if line is None else f" (line {line})"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {problem}{place}") from exc
     except InputError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc.with_file(NAME))) from exc
     return content
-
-
-def _line_in_words(body: bytes, problem: ValueError) -> str:
-    line = line_of_constant(body, problem)
-    return "" if line is None else f" (line {line})"
 
 
 def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what: str) -> None:

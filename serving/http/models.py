@@ -79,12 +79,11 @@ class HotReloadingModel:
         params = {name: options[name] for name in model.params if options.get(name) is not None}
         version_file = None if shared is None else Path(shared) / f"{model.key}.json"
         uri = options.get(model.key)
-        reloading_model = cls(loader, uri, params, version_file)
-        if not reloading_model.eager:
+        served = cls(loader, uri, params, version_file)
+        if not served.eager:
             with suppress(*(() if uri else (InputError,))):
-                version = resolve_address(loader.name, uri)
-                reloading_model._current = reloading_model._read_version(version, whole=False)
-        return reloading_model
+                served._current = served._read_version(resolve_address(loader.name, uri), whole=False)
+        return served
 
     @property
     def eager(self) -> bool:
@@ -94,8 +93,7 @@ class HotReloadingModel:
     @property
     def ref(self) -> ModelRef | None:
         """The version in use; None while no model is known."""
-        ref: ModelRef | None = None if self._current is None else self._current.metadata.ref
-        return ref
+        return None if self._current is None else self._current.metadata.ref
 
     @property
     def champion_missing(self) -> bool:
@@ -267,19 +265,15 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
     """Return the models of all endpoints by their key; cards are read here, models when first used.
 
     `options` are the given options of ``perfjudge serve`` by name, `shared` is the directory that the
-    processes of one server share (None: there is one process). Models of comparisons have no separate card.
-    InputError if an option names a model whose card is missing or invalid; a missing champion is no error
-    here.
+    processes of one server share (None: there is one process). InputError if an option names a model whose
+    card is missing or invalid; a missing champion is no error here.
     """
-    needed = {
-        endpoint.model.key: (endpoint.model, endpoint.loader)
-        for endpoint in all_endpoints()
-        if endpoint.model and endpoint.loader
-    }
-    return {
-        key: HotReloadingModel.from_options(model, loader, options, shared)
-        for key, (model, loader) in needed.items()
-    }
+    models: dict[str, HotReloadingModel] = {}
+    for endpoint in all_endpoints():
+        model, loader = endpoint.model, endpoint.loader
+        if model and loader and model.key not in models:
+            models[model.key] = HotReloadingModel.from_options(model, loader, options, shared)
+    return models
 
 
 @contextmanager

@@ -154,9 +154,8 @@ def configure_logging(level: Level | None = None, form: Form | None = None) -> N
 def log_request(context: RequestContext, route: str, verdicts: dict[str, int]) -> None:
     """Log an answered request as one record of level info, if that level is on.
 
-    As JSON, it has ``request_id, method, route, status, seconds, received_bytes, sent_bytes, token`` (its
-    name), and ``model, version, verdicts`` if a model answered; as text, only method, route, status,
-    milliseconds and request id. It has nothing of the body, the path or the token itself.
+    As JSON, it has ``model, version, verdicts`` only if a model answered; as text, only method, route,
+    status, milliseconds and request id. It has nothing of the body, the path or the token itself.
     """
     if not LOG.isEnabledFor(logging.INFO):
         return

@@ -9,12 +9,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-)
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request

@@ -88,9 +88,8 @@ def inline_svg(figure: Figure, name: str, alt: str, over: Callable[[], Markup] =
     body = text[text.index(">") + 1 :]
     for colour, variable in _VARIABLES.items():
         body = body.replace(colour, f"var(--{variable})")
-    label = Markup.escape(alt)
     size = f'width="{72 * SCALE * figure.get_figwidth():.0f}" {view.group() if view else ""}'
-    opening = f'<svg {size} role="img" aria-label="{label}" class="chart">'
+    opening = f'<svg {size} role="img" aria-label="{Markup.escape(alt)}" class="chart">'
     # matplotlib escapes its text
     return Markup(opening + body.rstrip().removesuffix("</svg>")) + over() + Markup("</svg>\n")  # noqa: S704
 

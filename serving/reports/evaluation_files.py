@@ -29,9 +29,9 @@ def other_data_rows(root: Path, family: str) -> list[dict[str, str]]:
     Columns: ``family, data, held out, cases, figure, ours, plain entries, reference, goal, reached``. Empty
     without the file.
     """
-    if not (root / OTHER_DATA).is_file():
+    if not (path := root / OTHER_DATA).is_file():
         return []
-    with (root / OTHER_DATA).open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", newline="") as file:
         return [row for row in csv.DictReader(file) if row["family"] == family]
 
 
@@ -196,10 +196,9 @@ class Confusion:
 
         `fail`: noun for a case labelled ``fail``. `passes`: the number and noun of cases labelled ``pass``.
         """
-        false_negatives = percent(self.false_negatives / self.n_fails) if self.n_fails else "none to miss"
+        misses = percent(self.false_negatives / self.n_fails) if self.n_fails else "none to miss"
         alarms = percent(self.false_positives / self.n_passes) if self.n_passes else "none to raise"
         return (
-            f"“{champion}” misses {self.false_negatives:,} of {with_noun(self.n_fails, fail)} "
-            f"({false_negatives}) and "
-            f"raises {with_noun(self.false_positives, 'false alarm')} in {passes} ({alarms})."
+            f"“{champion}” misses {self.false_negatives:,} of {with_noun(self.n_fails, fail)} ({misses}) "
+            f"and raises {with_noun(self.false_positives, 'false alarm')} in {passes} ({alarms})."
         )

@@ -126,10 +126,8 @@ def as_markdown(lines: VerdictTable) -> str:
         parts += ["", "<details><summary>Why</summary>", ""]
         for row in explained:
             name = " ".join(filter(None, (row.suite, row.name, row.which if lines.shared_names else "")))
-            parts += [
-                f"- **{markdown_line(name)}**: {row.verdict}",
-                *(f"  - {markdown_line(text)}" for text in row.details),
-            ]
+            parts.append(f"- **{markdown_line(name)}**: {row.verdict}")
+            parts += [f"  - {markdown_line(text)}" for text in row.details]
         parts += ["", "</details>"]
     if lines.notes:
         parts += ["", *(f"- {markdown_line(note)}" for note in lines.notes)]

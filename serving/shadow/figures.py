@@ -24,6 +24,14 @@ KEPT, TOLD, LETTERS = 1000, 50, 200
 #: The source of cases from requests.
 HTTP = "http"
 _TABLES = Path(__file__).with_name("tables.sql").read_text("utf-8")
+_SAME_KEY = "(name, champion, challenger, source) = (?, ?, ?, ?)"
+_ADD_PAIR = (
+    "INSERT INTO verdict_pairs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT DO UPDATE SET count = count + excluded.count, until = excluded.until"
+)
+_ADD_DISAGREEMENT = "INSERT INTO disagreements VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_DROP_OLD = "DELETE FROM disagreements WHERE number <= (SELECT max(number) FROM disagreements) - ?"
+_ADD_LOST = "INSERT INTO lost VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
 
 
 @dataclass(frozen=True)
@@ -103,11 +111,8 @@ class ShadowFigures(Contenders):
     def summary(self) -> str:
         """The agreement in one line."""
         source = "requests" if self.source == HTTP else self.source
-        differ = [
-            f"{pair.count} {pair.champion} and {pair.challenger}"
-            for pair in self.verdict_pairs
-            if pair.differs
-        ]
+        pairs = (pair for pair in self.verdict_pairs if pair.differs)
+        differ = [f"{pair.count} {pair.champion} and {pair.challenger}" for pair in pairs]
         different = f"different verdicts of v{self.champion} and v{self.challenger}"
         details = f" ({different}: {', '.join(differ)})" if differ else ""
         share = f"{self.agreed / self.judged:.1%}" if self.judged else "none"
@@ -125,24 +130,12 @@ class Disagreed:
 
 @dataclass(frozen=True)
 class ShadowReport:
-    """All results of shadow mode.
+    """All results of shadow mode."""
 
-    Attributes
-    ----------
-    running : bool
-        Whether this server runs challengers.
-    lost : mapping
-        Number of requests that were not judged, by reason.
-    figures : list of ShadowFigures
-        Agreement by versions and source, the latest first.
-    disagreements : list of Disagreed
-        The latest ones first, at most `TOLD`.
-    """
-
-    running: bool
-    lost: Mapping[str, int]
-    figures: list[ShadowFigures]
-    disagreements: list[Disagreed]
+    running: bool  # whether this server runs challengers
+    lost: Mapping[str, int]  # number of requests that were not judged, by reason
+    figures: list[ShadowFigures]  # by versions and source, the latest first
+    disagreements: list[Disagreed]  # the latest first, at most `TOLD`
 
 
 def figures_file() -> Path:
@@ -162,42 +155,27 @@ def record_counts(
     key, now = astuple(contenders), datetime.now(UTC).isoformat(timespec="seconds")
     with _open_database(path, "written") as store:
         for table in ("verdict_pairs", "disagreements") if replace else ():
-            store.execute(
-                f"DELETE FROM {table} WHERE (name, champion, challenger, source) = (?, ?, ?, ?)",  # noqa: S608 - our own names
-                key,
-            )
-        store.executemany(
-            "INSERT INTO verdict_pairs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET count = count + excluded.count, until = excluded.until",
-            [(*key, *verdicts, count, now, now) for verdicts, count in counts.counts.items()],
-        )
-        store.executemany(
-            "INSERT INTO disagreements VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(now, *key, *astuple(disagreement)) for disagreement in counts.disagreements[-KEPT:]],
-        )
-        store.execute(
-            "DELETE FROM disagreements WHERE number <= (SELECT max(number) FROM disagreements) - ?", (KEPT,)
-        )
+            store.execute(f"DELETE FROM {table} WHERE {_SAME_KEY}", key)  # noqa: S608 - our own names
+        pairs = [(*key, *verdicts, count, now, now) for verdicts, count in counts.counts.items()]
+        store.executemany(_ADD_PAIR, pairs)
+        cases = [(now, *key, *astuple(case)) for case in counts.disagreements[-KEPT:]]
+        store.executemany(_ADD_DISAGREEMENT, cases)
+        store.execute(_DROP_OLD, (KEPT,))
 
 
 def record_lost(path: Path, reason: str, count: int) -> None:
     """Add `count` to the number of requests that a challenger did not judge for `reason`.
 
-    `path` is an SQLite file, to which several processes may write at once; it is created if it is missing,
-    its directory is not. InputError if it cannot be written, or is not such a file.
+    `path` is as in `record_counts`; several processes may write at once. InputError if it cannot be written.
     """
     with _open_database(path, "written") as store:
-        store.execute(
-            "INSERT INTO lost VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
-            (reason, count),
-        )
+        store.execute(_ADD_LOST, (reason, count))
 
 
 def read_report(path: Path, *, running: bool = False) -> ShadowReport:
     """Return all results of shadow mode in the SQLite file `path`; if it does not exist, they are empty.
 
-    They are ``lost`` (requests by reason), ``figures``, and the latest 50 ``disagreements``; ``running`` is
-    `running`. InputError if the file cannot be read or is read-only.
+    InputError if the file cannot be read or is read-only.
     """
     if not path.is_file():
         return ShadowReport(running, {}, [], [])

@@ -148,13 +148,11 @@ def run_challengers(settings: ServerSettings, *, wanted: bool) -> Iterator[Serve
         yield settings
         return
     with TemporaryDirectory(prefix="perfjudge-shadow-") as directory:
-        shadow_settings, ended = replace(settings, shadow=directory), Event()
-        supervisor = Thread(
-            target=_supervise_process, args=(shadow_settings, ended), name="shadow supervisor"
-        )
+        settings, ended = replace(settings, shadow=directory), Event()
+        supervisor = Thread(target=_supervise_process, args=(settings, ended), name="shadow supervisor")
         supervisor.start()
         try:
-            yield shadow_settings
+            yield settings
         finally:
             ended.set()
             supervisor.join()
@@ -167,12 +165,8 @@ def _supervise_process(settings: ServerSettings, ended: Event) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     while not ended.is_set():
         # Ctrl-C is for the server
-        with subprocess.Popen(
-            [sys.executable, "-m", "serving.shadow"],
-            stdin=subprocess.PIPE,
-            env=os.environ | settings.environment_variables,
-            start_new_session=True,
-        ) as process:
+        command, env = [sys.executable, "-m", "serving.shadow"], os.environ | settings.environment_variables
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=env, start_new_session=True) as process:
             while process.poll() is None and not ended.wait(0.2):
                 pass
             try:

@@ -41,12 +41,11 @@ def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool,
             raise InputError(f"{name} has no {alias}; dvc repro makes one of a candidate")
         versions.append(version)
     champion, challenger = versions
-    counts = OpinionCounts()
-    answers = (
-        rejudge_source(judging, source, version.uri, "json", keep_going=keep_going, **options)
-        for version in versions
-    )
-    counts.compare_opinions(*(endpoint.shadow.opinions_in_answer(JSON, answer) for answer in answers))
+    counts, opinions = OpinionCounts(), []
+    for version in versions:
+        answer = rejudge_source(judging, source, version.uri, "json", keep_going=keep_going, **options)
+        opinions.append(endpoint.shadow.opinions_in_answer(JSON, answer))
+    counts.compare_opinions(*opinions)
     contenders = Contenders(champion.name, champion.version, challenger.version, str(source))
     figures.record_counts(figures.figures_file(), contenders, counts, replace=True)
     (agreement,) = (

@@ -61,19 +61,16 @@ def open_state(name: str, project: Path, tell: Callable[[str], object]) -> Itera
 
     `name` is ``workspace`` (the present files of `project`), a revision of git, an experiment of DVC or a
     registered version (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on
-    the progress. If out-of-fold predictions of a registered version are missing, OSError is raised; those
-    missing in another state are only named in ``notes``. InputError if the state does not exist, has nothing
-    evaluated, or is a version without files; ImportError if it needs DVC or MLflow, which is not installed.
+    the progress. OSError if out-of-fold predictions of a registered version are missing; those missing in
+    another state are only named in ``notes``. InputError if the state does not exist, has nothing evaluated,
+    or is a version without files; ImportError if DVC or MLflow is needed.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
-        missing = [
-            path
-            for family, source in _prediction_readers().items()
-            if FamilyPaths(family, project).metrics.is_file()
-            for path in source.files
-            if not (project / path).exists()
-        ]
+        missing = list[str]()
+        for family, source in _prediction_readers().items():
+            if FamilyPaths(family, project).metrics.is_file():
+                missing += (path for path in source.files if not (project / path).exists())
         note = f"{_list_missing(missing, 'not here')}; make what is missing with: uv run dvc repro"
         yield _read_state(name, "", project, [note] if missing else [])
         return
@@ -274,10 +271,9 @@ class ExperimentsDifference:
 def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
     """Return the differences of two states in the families of both; InputError without such a family.
 
-    The result has ``notes`` and changed ``params``: those of params.yaml, except those of families that are
-    not compared; and ``FAMILY: NAME``, those of the models, if both states are registered versions. Each of
-    ``families`` has changed ``data`` and ``figures`` (of summary.json), and compares the ``champions``, and
-    ``entries`` of the same name, on their common cases, `after` minus `before`.
+    Changed ``params`` are those of params.yaml, except those of families that are not compared; and
+    ``FAMILY: NAME``, those of the models, if both states are registered versions. Champions, and entries of
+    the same name, are compared on their common cases, `after` minus `before`.
     """
     how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
     old, new = before.families, after.families

@@ -31,9 +31,8 @@ _WRITTEN = (":!dvc.lock", ":!reports")
 def source_of(root: Path, program: str) -> dict[str, str]:
     """Return user, program and git's commit, branch and dirty flag of `root` as a dict of MLflow tags.
 
-    Tags of git are missing if git is not installed or `root` has no commit; without a branch, the branch is
-    "HEAD". The tree is dirty ("true", else "false") if tracked files differ, except those that the pipeline
-    writes. ImportError without MLflow.
+    Tags of git are missing if git is not installed or `root` has no commit. The tree is dirty ("true", else
+    "false") if tracked files differ, except those that the pipeline writes. ImportError without MLflow.
     """
     from mlflow.utils import mlflow_tags
 
@@ -128,11 +127,10 @@ class Origin:
 
 
 def trace_version(name: str, version: str) -> Origin:
-    """Return an object with the data, code, parameters, scores, role and promotion of a registered version.
+    """Return the data, code, parameters, scores, role and promotion of a registered version.
 
-    `version` is a number as text, with or without "v". Raises NoVersionError (an InputError) if it is not a
-    number or does not exist, InputError if the registry does not answer, ImportError without MLflow. If
-    MLflow has no run of it (any more), the fields of the run are empty.
+    `version` is a number as text, with or without "v". NoVersionError (an InputError) if it is not a number
+    or does not exist, InputError if the registry does not answer, ImportError without MLflow.
     """
     number = version.removeprefix("v")
     match = find_version(f"models:/{name}/{number}") if number.isdecimal() and "@" not in name else None

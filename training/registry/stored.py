@@ -35,8 +35,8 @@ _SAME = 1e-9
 class Deciles:
     """Bins of one feature, with equally many rows between `edges`, and a bin per frequent value.
 
-    `shares`, length len(edges) + 2, are of rows up to each edge, beyond the last, and without a value; half a
-    row is added to each, so that all are above 0 (Jeffreys).
+    `shares`, length len(edges) + 2, are of rows up to each edge (inclusive), beyond the last, and without a
+    finite value; half a row is added to each, so that all are above 0 (Jeffreys).
     """
 
     edges: tuple[FiniteFloat, ...]
@@ -60,9 +60,7 @@ class Deciles:
 def deciles_of_features(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, Deciles]:
     """Return by name the bins of every feature of `values`, shape (n_rows, n_features).
 
-    A feature has ``edges`` (deciles of the finite values, and bounds around each frequent value), and
-    ``shares`` of rows per bin: from the previous edge up to each edge (inclusive), beyond the last, and
-    without a finite value; half a row is added to each. ValueError if names and columns differ in number.
+    ValueError if names and columns differ in number.
     """
     return {name: Deciles.from_values(column) for name, column in zip(names, values.T, strict=True)}
 
