@@ -79,8 +79,7 @@ class Source(Generic[Model]):
     def make_ref(self, directory: Path, version: Version, card: Any) -> ModelRef:
         """Return the reference of a model with this card, whose files are in `directory`.
 
-        A model without registered version gets its name from the card, and as version the first 12 digits of
-        the data's digest.
+        Without a registered version, it has the name in the card, and 12 digits of the data's digest.
         """
         return ModelRef(
             version.name or getattr(card, self.name_attribute),

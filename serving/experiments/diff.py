@@ -164,13 +164,9 @@ EXPLAINED = 200
 def write_difference(before: str, after: str, shown: str, output: Path | None) -> int:
     """Write the differences `after` - `before` of two states of the project and return the exit code 0.
 
-    `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``;
-    `shown` is text, html or json; `output` None is standard output. The project is the checkout of perfjudge,
-    or the working directory if perfjudge is installed. InputError if a state does not exist or has no
-    evaluation, the states have no family in common, or the directory of `output` does not exist; OSError if
-    predictions of a registered version are missing, or writing fails; ImportError if DVC or MLflow is needed.
-    For each pair of champions, the first 200 flipped cases are described; descriptions that fail become
-    notes. Progress is shown on stderr.
+    `before` and `after` are states as in `open_state`; `shown` is text, html or json. Errors are those of
+    `open_state`, `compare_states` and `write_output`. For each pair of champions, the first 200 flipped cases
+    are described; descriptions that fail become notes. Progress is shown on stderr.
     """
     from rich.console import Console
 
@@ -215,7 +211,6 @@ def as_json(difference: ExperimentsDifference) -> str:
 
     It has the fields of `ExperimentsDifference`; in ``families``, each of the ``scores`` of ``champions`` and
     ``entries`` has an additional key ``found``: "better", "worse", "the same", or "cannot be told apart".
-    Numbers that are not finite are written as ``NaN`` and ``Infinity``, which strict JSON does not allow.
     """
     content = asdict(difference)
     # properties are not fields

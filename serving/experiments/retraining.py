@@ -113,8 +113,7 @@ def retrain(root: Path, targets: Sequence[str], *, dry_run: bool, as_json: bool)
     """Print the plan as text or JSON; unless `dry_run`, then run ``dvc repro`` of the stages `targets`.
 
     A target is a stage, or a family or an output, which stand for their stages. Stages that `targets` need
-    are included; `targets` empty: all stages of the project `root`. JSON has ``stages`` (``name, changes,
-    seconds, files`` of each), and in all ``seconds`` and ``files``. Returns 0, or 2 if a stage failed.
+    are included; `targets` empty: all stages of the project `root`. Returns 0, or 2 if a stage failed.
     InputError if DVC cannot read the project, or a target is unknown; ModuleNotFoundError without DVC.
     """
     outputs = _stage_outputs(root)

@@ -184,10 +184,7 @@ class Answered:
 
 
 def result_or_error(compute: Callable[[], T]) -> T | Exception:
-    """Return the result of `compute`, or the RefusedError, InputError or ModelError that it raises.
-
-    Other exceptions are not caught.
-    """
+    """Return the result of `compute`, or the RefusedError, InputError or ModelError that it raises."""
     try:
         return compute()
     except (RefusedError, InputError, ModelError) as exc:
@@ -197,8 +194,7 @@ def result_or_error(compute: Callable[[], T]) -> T | Exception:
 def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
     """Return a JSON body as an object of the type `kind`.
 
-    RefusedError with 400 if the body is not strict JSON (see `parse_json`), with 413 if it has more than
-    1,000,000 lists, objects and keys in all, with 422 if it is not a valid `kind`.
+    RefusedError as in `parse_json`, and with 422 if it is not a valid `kind`.
     """
     try:
         return kind.model_validate(parse_json(body))
@@ -211,8 +207,8 @@ def parse_json(body: bytes) -> Any:
     """Return the content of strict JSON (RFC 8259): UTF-8, optionally with BOM, no NaN, no repeated keys.
 
     A number such as 1e999 becomes infinite. RefusedError with 400 if the body is not such JSON, is nested too
-    deeply, or has an integer of more than 4,300 digits or half of a surrogate pair; with 413 if it has more
-    than 1,000,000 lists, objects and keys (``[``, ``{`` and ``:``, also those within strings).
+    deeply, or has an integer of more than 4,300 digits or half of a surrogate pair; with 413 as in
+    `limit_json_parts`.
     """
     limit_json_parts(body)
     if not body.strip():
@@ -238,10 +234,9 @@ def parse_json(body: bytes) -> Any:
 
 
 def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what: str) -> None:
-    """Raise a RefusedError with 413 if the `marks` occur more than `max_count` times in a body in all.
+    """Raise a RefusedError with 413 if the `marks` (in words: `what`) occur more than `max_count` times.
 
-    `what` is their plural noun for the message. Parsing holds the interpreter, so a large body would delay
-    all other requests until it is parsed.
+    Parsing holds the interpreter, so a large body would delay all other requests until it is parsed.
     """
     if sum(map(body.count, marks)) > max_count:
         problem = f"the body holds more than {max_count} {what}; send it in parts"

@@ -26,8 +26,7 @@ def page_response(
     """Return an HTML response whose content security policy allows only its own inline code and some sources.
 
     Allowed are the contents of all ``<script>`` and ``<style>`` without attributes (by their hashes), images
-    in ``data:`` addresses, and `extra_sources`, by directive such as ``connect-src``, which replace the
-    default of a directive (for images ``data:``), but not the hashes.
+    in ``data:`` addresses, and `extra_sources`, by directive such as ``connect-src``.
     """
     sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **extra_sources}.items()}
     for kind, text in _INLINE.findall(html):

@@ -280,8 +280,7 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
 def follow_aliases(models: Collection[HotReloadingModel], seconds: float) -> Iterator[None]:
     """While the block runs, let a thread update `models` every `seconds`, first after `seconds`.
 
-    A model whose alias names another version changes to that version, and one that another process has loaded
-    is loaded. Failures are recorded in the model. The end of the block does not wait for a running check.
+    The end of the block does not wait for a running check.
     """
     ended = Event()
 

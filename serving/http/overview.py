@@ -183,8 +183,7 @@ def _endpoint_example(endpoint: Endpoint) -> dict[str, Any]:
 def add_start_page(app: FastAPI) -> None:
     """Add the HTML pages ``/`` and ``/reports/FAMILY`` to `app`, and directions to its 404 and 405 answers.
 
-    The directions are HTML if the request accepts ``text/html``, else problem details. A family without a
-    report gives 404. Call it after `add_error_handlers`, whose answers it extends.
+    A family without a report gives 404. Call it after `add_error_handlers`, whose answers it extends.
     """
 
     @app.get("/", include_in_schema=False)

@@ -93,8 +93,7 @@ def record_answer(
 def route_of(scope: Mapping[str, Any]) -> str:
     """Return the path template of the route for an ASGI scope, without user data; ``unknown`` without one.
 
-    The route is that which answered, else the first one that has the path, also of a request that was refused
-    before.
+    The route is that which answered, else the first one that has the path.
     """
     route = scope.get("route")
     if route is None and "app" in scope:
@@ -132,18 +131,15 @@ def configure_logging(level: Level | None = None, form: Form | None = None) -> N
     JSON.
     """
     terminal = sys.stderr.isatty()
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("{asctime} {levelname:7} {message}", style="{"))
+    formatter: logging.Formatter = logging.Formatter("{asctime} {levelname:7} {message}", style="{")
     if form == "json" or (form is None and not terminal):
-        handler.setFormatter(
-            JsonLines(
-                ["levelname", "name", "message"],
-                rename_fields={"levelname": "level", "name": "logger"},
-                timestamp="time",
-                # a copy of uvicorn's messages with colours
-                reserved_attrs=[*RESERVED_ATTRS, "color_message"],
-            )
-        )
+        renamed = {"levelname": "level", "name": "logger"}
+        # a copy of uvicorn's messages with colours
+        ignored = [*RESERVED_ATTRS, "color_message"]
+        fields = [*renamed, "message"]
+        formatter = JsonLines(fields, timestamp="time", rename_fields=renamed, reserved_attrs=ignored)
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
     # unused, and a tenth of the cost of a line
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

@@ -113,34 +113,22 @@ class RefusedError(HTTPException):
 
 
 def refusal_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI descriptions of refusals with problem details, by HTTP status.
-
-    ValueError if a status is not one of `http.HTTPStatus`.
-    """
-    return {
-        status: {
-            "description": HTTPStatus(status).phrase,
-            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}},
-        }
-        for status in statuses
-    }
+    """Return OpenAPI descriptions of refusals with problem details, by HTTP status."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
 
 
 def add_error_handlers(app: FastAPI) -> None:
     """Let `app` answer errors with problem details: InputError with 422, ModelError with 503.
 
-    HTTPException, hence `RefusedError`, is answered with its own status and headers. Other errors are left to
-    the server.
+    HTTPException, hence `RefusedError`, is answered with its own status and headers.
     """
     for kind in (InputError, ModelError, HTTPException):
         app.add_exception_handler(kind, _answer_error)
 
 
 def problem_response(status: int, detail: str, headers: Any = None, **extra_fields: str) -> JSONResponse:
-    """Return an answer with problem details (RFC 9457): ``type, title, status, detail`` and `extra_fields`.
-
-    The title is the phrase of the status; ValueError if it is not one of `http.HTTPStatus`.
-    """
+    """Return an answer with problem details (RFC 9457); the title is the phrase of the HTTP `status`."""
     title = HTTPStatus(status).phrase
     content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra_fields}
     return JSONResponse(content, status, headers, MEDIA_TYPE)

@@ -93,9 +93,8 @@ def trace(
     from serving.promotion.tracing import trace_answer as trace_model
 
     if source is None and options:
-        raise typer.BadParameter(
-            f"{option_of(next(iter(options)))} needs --input: nothing is judged without it"
-        )
+        option = option_of(next(iter(options)))
+        raise typer.BadParameter(f"{option} needs --input: nothing is judged without it")
     text, same = trace_model(answer_or_name, version, source, options, as_json=as_json)
     typer.echo(escape_invisible(text))
     return 0 if same else 1

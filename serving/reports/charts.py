@@ -70,8 +70,7 @@ def inline_svg(figure: Figure, name: str, alt: str, over: Callable[[], Markup] =
     """Return `figure` as an ``svg`` element; inside `styled_figure`, equal figures give equal bytes.
 
     `name`: prefix of all ids in it. `alt`: the alternative text. `over`: called after drawing, returns
-    elements to put on top. The colours of this module become CSS variables such as ``var(--ink)``, which the
-    page must define.
+    elements to put on top. Colours become CSS variables such as ``var(--ink)``, which the page must define.
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})

@@ -106,14 +106,12 @@ def draw_chart(
 ) -> Chart:
     """Return a chart of panels as inline SVG, with tooltips.
 
-    `words`: texts, and the anchor in the page.
     `panels`: row by row, in one sequence; ValueError if their number is not a multiple of `across`. The
     legend names the marks of the first panel.
     `size`: width and height of the chart in inches; 8.4 is the width of the page.
     `legend_title`: title of a legend at the right; if empty, the legend is above.
     `narrows`: add a layout for narrow screens (``narrow``): panels one below the other, long names wrapped,
-    tooltips only if there are at most 300. A chart at most 4.6 inches wide has no such layout.
-    The result is marked as ``fits`` if it is at most 4.6 inches wide.
+    tooltips only if there are at most 300. A chart at most 4.6 inches wide ``fits``, and has no such layout.
     """
     fits = size[0] <= NARROW
     svg = _render_svg(words, panels, size, across, legend_title, narrow=False)

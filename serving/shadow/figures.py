@@ -189,9 +189,8 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     """Return the agreement of two versions of model `name`, an entry per source, the latest judged first.
 
-    The versions may have been champion in turn; the entry then names the latest champion. Cases of both times
-    are added up for requests; of any other source, only the latest are kept. Empty if `figures_file`
-    does not exist or cannot be read.
+    If both were champion in turn, cases of requests are added up; of any other source, only the latest are
+    kept. Empty if `figures_file` does not exist or cannot be read.
     """
     by_source: dict[str, ShadowFigures] = {}
     with suppress(InputError):

@@ -113,8 +113,7 @@ def drain_requests(directory: Path, endpoints: Container[str]) -> Iterator[list[
     """Yield the requests in each ``*.jsonl`` file of a directory as a list, in the order of the files' names.
 
     Each file is removed before its requests are yielded. Lines that are no request to one of the `endpoints`
-    (their paths) are left out, so that a list may be empty: each is logged with file, line and field, and
-    counted as lost in `figures_file`. InputError if the count cannot be written.
+    (their paths) are logged and counted as lost in `figures_file`; InputError if that cannot be written.
     """
     decode = msgspec.json.Decoder(AnsweredRequest).decode
     for path in sorted(directory.glob("*.jsonl")):
@@ -141,8 +140,8 @@ def drain_requests(directory: Path, endpoints: Container[str]) -> Iterator[list[
 def run_challengers(settings: ServerSettings, *, wanted: bool) -> Iterator[ServerSettings]:
     """While the block runs, run challengers in another process if `wanted`; yield the settings of the server.
 
-    The settings are `settings`, with a temporary directory for answered requests as ``shadow`` if `wanted`.
-    The process is restarted if it ends; after the block, it is stopped, and the directory is removed.
+    If `wanted`, they have a temporary directory for answered requests as ``shadow``. The process is restarted
+    if it ends; after the block, it is stopped.
     """
     if not wanted:
         yield settings

@@ -24,9 +24,9 @@ def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool,
     """Judge a source by champion and challenger, record the agreement, and return it as text or JSON.
 
     The text lists at most 20 cases with different verdicts; the JSON has the fields of `ShadowFigures`, and
-    all such cases in ``disagreements``. The agreement is stored in `figures_file`, and replaces an earlier
-    one of the same versions and source. InputError if the source cannot be judged, an option does not apply
-    to its family, or the champion or challenger is missing; ModelError if a model fails.
+    all such cases in ``disagreements``. Stored agreement of the same versions and source is replaced.
+    InputError if the source cannot be judged, an option does not apply to its family, or the champion or
+    challenger is missing; ModelError if a model fails.
     """
     plugin = plugin_for_source(source)
     judging = plugin.judging
