@@ -48,11 +48,7 @@ def shorten(text: str, length: int) -> str:
 
 
 def escape_invisible_xml(document: bytes) -> bytes:
-    """Return a UTF-8 XML document with invisible characters as references such as ``&#8238;``.
-
-    Invisible are the characters that `escape_invisible` escapes, except tabs and carriage returns. The XML is
-    not parsed; UnicodeDecodeError if `document` is not UTF-8.
-    """
+    """Return XML (UTF-8) with references for invisible characters, except tabs and carriage returns."""
 
     def character_reference(match: re.Match[str]) -> str:
         char = match[0]

@@ -56,7 +56,6 @@ def _dependency_versions() -> dict[str, str]:
 
 
 def _difference_from(expected: dict[str, str]) -> str:
-    """Return the first difference of this process's versions from the `expected` ones; empty if none."""
     for name, here in _dependency_versions().items():
         if here != expected[name]:
             return f"has {name} {here}; expected {expected[name]} as here"

@@ -72,10 +72,7 @@ class Params(Generic[FamilyType]):
 
 
 def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[FamilyType]:
-    """Return ``seed``, ``compute`` and the family's ``section`` of params.yaml, as `validate_params` does.
-
-    InputError, too, if the file cannot be read or is not YAML.
-    """
+    """Return the parameters in params.yaml as `validate_params` does; InputError, too, if it is not YAML."""
     return validate_params(section, yaml_content(path), path)
 
 

@@ -138,10 +138,7 @@ def report_error(error: Exception, prefix: str = "") -> int:
 
 
 def missing_package(error: Exception) -> str:
-    """Return a message that an optional package is not installed, with the command to install it.
-
-    Empty unless `error` is the failed import of a package of one of perfjudge's extras.
-    """
+    """Return how to install the optional package whose import failed; empty for any other error."""
     name = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if name not in EXTRAS:
         return ""
@@ -219,7 +216,6 @@ def end_with_parent(parent: int) -> None:
 
 
 def _starting_process() -> int:
-    """Return the nearest ancestor process that is not a shell."""
     process = os.getppid()
     try:
         while Path(f"/proc/{process}/comm").read_text(encoding="utf-8").strip() in _SHELLS:
@@ -232,20 +228,14 @@ def _starting_process() -> int:
 
 
 def prepare_process() -> None:
-    """Set up the process of a stage: store compiled modules, fix the instruction set, collect garbage rarely.
-
-    RuntimeError if NumPy was imported before.
-    """
+    """Store compiled modules, pin the instruction set, collect garbage rarely; call it before NumPy."""
     keep_bytecode()
     pin_arithmetic()
     collect_rarely()
 
 
 def keep_bytecode() -> None:
-    """Store compiled modules in ``.bytecode`` in the working directory if Python is set to store none.
-
-    Otherwise, every process would compile the libraries again.
-    """
+    """Store compiled modules in ``.bytecode`` if Python is set to store none: they would be compiled anew."""
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())
         sys.dont_write_bytecode, sys.pycache_prefix = False, folder
@@ -281,10 +271,7 @@ def processor_flags() -> frozenset[str]:
 
 
 def prepare_command() -> None:
-    """Set up the process of a short command: collect garbage rarely, and use one thread of OpenBLAS.
-
-    Call it before NumPy is imported. An OPENBLAS_NUM_THREADS that is already set is not changed.
-    """
+    """Collect garbage rarely, and use one thread of OpenBLAS unless set; call it before NumPy is imported."""
     # unless the user sets another number
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     collect_rarely()

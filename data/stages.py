@@ -72,10 +72,7 @@ def messages_where(messages: Sequence[str], wrong: pd.Series) -> pd.Series:
 
 
 def column_counts(values: pd.DataFrame) -> pd.DataFrame:
-    """Return ``rows, measured, least, most`` by column: numbers of rows and values, least and largest value.
-
-    One row per column of the numbers `values`; NaN if all values are missing.
-    """
+    """Return ``rows, measured, least, most`` per column: numbers of rows and values, extreme values."""
     measured = {"measured": values.notna().sum(), "least": values.min(), "most": values.max()}
     return pd.DataFrame({"rows": len(values), **measured})
 

@@ -263,7 +263,6 @@ def run_command(arguments: list[str] | None = None) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
-    """Do what `run_command` does, but raise a BrokenPipeError."""
     from typer.exceptions import Abort, Exit, TyperException
 
     try:

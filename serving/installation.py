@@ -103,7 +103,6 @@ def create_project(directory: Path) -> int:
 
 
 def _write_pipeline(template: Path, target: Path) -> None:
-    """Write the part of a dvc.yaml that concerns `_FAMILY`, without dependencies on code."""
     content, others = yaml_content(template), [family for family in FAMILIES if family != _FAMILY]
     if "plots" in content:
         content["plots"] = [plot for plot in content["plots"] if next(iter(plot)).startswith(_FAMILY)]

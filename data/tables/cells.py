@@ -97,10 +97,7 @@ def written_csv(table: pd.DataFrame) -> str:
 
 
 def without_quotes(column: pd.Series) -> pd.Series:
-    """Return a column of text without the leading ``'`` that `written_csv` puts before formulas.
-
-    TypeError for a cell that is not text, such as NaN.
-    """
+    """Return a column of text without the leading ``'`` that `written_csv` puts before formulas."""
     return column.map(lambda cell: cell[1:] if _QUOTED.match(cell) else cell)
 
 

@@ -39,10 +39,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 def require_unique_keys(document: bytes) -> None:
-    """Raise an InputError if an object in valid JSON (UTF-8) has a key twice, even if escaped differently.
-
-    The error names the key, the place of the object, such as ``runs[0].counts``, and the line.
-    """
+    """Raise an InputError with key, place and line if an object in JSON has a key twice, however escaped."""
     # decoding drops repeated keys, so that fewer colons are left
     n_colons = -1
     with suppress(ValueError, RecursionError):
@@ -119,10 +116,7 @@ class TextLoader(_UniqueKeys, yaml.BaseLoader):
 
 
 def written(path: Path, stage: str) -> dict[str, Any]:
-    """Return the JSON object that `stage` wrote to `path`.
-
-    InputError if the file cannot be read (the message says to run `stage`) or is not JSON.
-    """
+    """Return the JSON object that `stage` wrote to `path`; InputError if it cannot be read or is not JSON."""
     try:
         return cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
     except OSError as exc:
@@ -203,10 +197,7 @@ _PROBLEMS = {
 
 
 def validation_message(exc: ValidationError, whole: str = "the file") -> str:
-    """Return the first problem of a pydantic error in one line: the key with its path, value, expectation.
-
-    `whole` is the name of the whole document, for problems without a key.
-    """
+    """Return the first problem of a pydantic error in one line; `whole` is the name of the document."""
     return error_message(first_error(exc), whole)
 
 

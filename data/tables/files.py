@@ -82,10 +82,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
-    """Replace the file name in an OSError of the block by `name`, unless it is a BrokenPipeError.
-
-    This applies to errors that name no file, or one in the directory `temporary`.
-    """
+    """Let an OSError of the block name `name` if it names no file or one in `temporary`."""
     try:
         yield
     except BrokenPipeError:
@@ -98,19 +95,13 @@ def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterat
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` as UTF-8 to `path` atomically (see `replacing`).
-
-    UnicodeEncodeError if `text` has a lone surrogate, as in a file name that is not UTF-8.
-    """
+    """Write `text` as UTF-8 to `path` atomically; UnicodeEncodeError if it has a lone surrogate."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` to `path` atomically as JSON, indented, with sorted keys and a final line feed.
-
-    ValueError for NaN or infinity, TypeError for a value that JSON cannot represent.
-    """
+    """Write `content` to `path` atomically as indented JSON with sorted keys; ValueError for NaN."""
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
@@ -124,10 +115,7 @@ def write_tables(
 
 
 def read_json(path: Path, model: type[T]) -> T:
-    """Return the content of a JSON file as `model`, a type that pydantic can validate.
-
-    InputError as in `content_of`, or with the first wrong key if the content is not a valid `model`.
-    """
+    """Return the content of a JSON file as `model`, which pydantic validates; errors: see `content_of`."""
     from pydantic import ValidationError
 
     from data.tables.documents import validation_message

@@ -96,10 +96,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def read_written_table(path: Path, columns: list[str] | None = None, **options: Any) -> pd.DataFrame:
-    """Return a Parquet file that perfjudge has written as a frame, as `pandas.read_parquet` does.
-
-    FileNotFoundError if the file is missing; InputError if it is damaged, unreadable or has no such column.
-    """
+    """Return a Parquet file that perfjudge wrote; FileNotFoundError if missing, InputError if unreadable."""
     try:
         return pd.read_parquet(path, columns=columns, **options)
     except FileNotFoundError:
@@ -129,7 +126,6 @@ def _index_columns(schema: pa.Schema) -> set[str]:
 
 
 def _is_flat(dtype: pa.DataType) -> bool:
-    """Return whether a column's values are single numbers, texts or times."""
     if types.is_dictionary(dtype):
         dtype = dtype.value_type
     checks = (types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
@@ -145,7 +141,6 @@ def _is_text(dtype: pa.DataType) -> bool:
 def _convert_column(
     table: pa.Table, name: str, kind: Kind, blank: Collection[str], path: Path
 ) -> pa.ChunkedArray | None:
-    """Return a column converted to its kind; None if it has no type and cannot be read."""
     column = table.column(name)
     try:
         converted = kind.cast(_decode_text(column, blank))
@@ -177,7 +172,6 @@ def _decode_text(column: pa.ChunkedArray, blank: Collection[str]) -> pa.ChunkedA
 
 
 def _first_wrong(column: pa.ChunkedArray, cast: Callable[[pa.ChunkedArray], Any]) -> int:
-    """Return the first row for which `cast` fails, by bisection."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
@@ -202,7 +196,6 @@ def _shown_cell(column: pa.ChunkedArray, row: int) -> str:
 
 
 def _in_utc(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column unchanged, except that times with a time zone are converted to UTC."""
     zoned = types.is_timestamp(column.type) and column.type.tz
     return column.cast(pa.timestamp(column.type.unit, "UTC")) if zoned else column
 

@@ -111,10 +111,7 @@ class Spec:
         )
 
     def _broken_rules(self, table: pd.DataFrame) -> dict[int, tuple[str, str]]:
-        """Return the problem by wrong row, and the column if the row has no value there, else "".
-
-        The first of several broken rules counts.
-        """
+        """Return by wrong row its first problem, and the column if the row has no value there, else ""."""
         problems: dict[int, tuple[str, str]] = {}
         for rule in self.rules:
             values = table[rule.column]

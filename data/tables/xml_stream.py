@@ -168,10 +168,7 @@ def _shown_attribute(name: str, text: str) -> str:
 
 
 def root_of(document: Document) -> str:
-    """Return the name of the root element, ``{namespace}name`` if it has a namespace.
-
-    Errors are those of `Walk`; the document is not checked beyond its root element.
-    """
+    """Return the name of the root element, ``{namespace}name`` if it has a namespace; errors: see `Walk`."""
     # a document without elements is malformed
     return next(str(element.tag) for _, element in Walk(document))
 
@@ -179,9 +176,8 @@ def root_of(document: Document) -> str:
 class _LimitedParser:
     """Expat with limits, which parses any document in linear time and bounded memory.
 
-    Limits are needed because Expat keeps a tag, comment or instruction until its end, and every name until
-    the end of the document. With `whole`, elements keep their children, and all of their text before the
-    first one; the document is then limited to `MAX_WHOLE` bytes.
+    Expat keeps a tag, comment or instruction until its end, and every name until the end of the document.
+    With `whole`, elements keep their children, and all of their text before the first one.
     """
 
     def __init__(self, document: Document, *, whole: bool = False) -> None:
@@ -201,7 +197,6 @@ class _LimitedParser:
         self._events: list[Event] = []
 
     def parse_chunks(self) -> Iterator[list[Event]]:
-        """Yield the events of each chunk; those before an error are yielded before it is raised."""
         try:
             with self._document.open() as file:
                 yield from self._parse_file(file)

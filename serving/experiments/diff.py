@@ -80,7 +80,6 @@ def _flips_summary(best: EntryComparison) -> str:
 
 
 def _unchanged_parts(family: FamilyDifference) -> Iterator[str]:
-    """Yield a text for each part that is equal in both states, such as ``3 of 7 entries``."""
     if not family.data:
         yield "the same data"
     if family.champions and all(best.is_unchanged for best in family.champions):

@@ -51,7 +51,6 @@ def _plan_lines(stages: Sequence[PlannedStage], seconds: float, files: Sequence[
 
 
 def _stage_outputs(root: Path) -> dict[str, list[str]]:
-    """Return the paths that each stage of the project writes, by the stage's name."""
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 

@@ -77,7 +77,6 @@ def application() -> FastAPI:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Load the eager models before the first request, and follow the registry while the application runs."""
     # requests are answered at the same time, and their matrices are small: more threads would only wait
     threadpool_limits(1, "blas")
     # while a thread loads the next version, others get the interpreter five times as often
@@ -170,7 +169,6 @@ def _add_state_endpoints(app: FastAPI) -> None:
 
 
 def _complete_openapi(app: FastAPI) -> None:
-    """Add the request and problem schemas, and the responses of the middleware, to the OpenAPI document."""
     generated = app.openapi
 
     def openapi_document() -> dict[str, Any]:

@@ -275,7 +275,6 @@ class Csrf:
             _refuse_forged(f"{HEADER} is missing or old: load the page again")
 
     def _token_for(self, token: Token | None) -> str:
-        """Return the CSRF token: an HMAC keyed with the token's digest, or with the server's secret."""
         key = self._secret.encode() if token is None else token.digest
         return hmac.new(key, _PURPOSE, "sha256").hexdigest()
 

@@ -78,10 +78,7 @@ class PendingBatch:
 
 @dataclass
 class ThreadedBatch(Generic[Body, Result]):
-    """Pending bodies of one endpoint, answered in a thread; the next batch gathers meanwhile.
-
-    A batch is complete when `gather` seconds bring no further body; this delays a single body, too.
-    """
+    """Pending bodies of one endpoint, answered in a thread when `gather` seconds bring no further body."""
 
     handle_batch: Callable[[Sequence[Body], Any], Sequence[Result | Exception]]
     limiter: CapacityLimiter

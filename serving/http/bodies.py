@@ -72,10 +72,7 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 
 def media_type_of(request: Request, expected: Collection[str]) -> str:
-    """Return the media type of a request's body in lower case, without parameters such as ``charset``.
-
-    RefusedError with 415 if it is missing or not in `expected`, which must be in lower case.
-    """
+    """Return a body's media type in lower case, without parameters; RefusedError (415) if not `expected`."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in expected:
         problem = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"
@@ -192,10 +189,7 @@ def result_or_error(compute: Callable[[], T]) -> T | Exception:
 
 
 def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
-    """Return a JSON body as an object of the type `kind`.
-
-    RefusedError as in `parse_json`, and with 422 if it is not a valid `kind`.
-    """
+    """Return a JSON body as a `kind`; RefusedError as in `parse_json`, and with 422 if it is invalid."""
     try:
         return kind.model_validate(parse_json(body))
     except ValidationError as exc:
@@ -244,8 +238,5 @@ def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what:
 
 
 def limit_json_parts(body: bytes) -> None:
-    """Raise a RefusedError with 413 if JSON holds more than 1,000,000 lists, objects and keys in all.
-
-    The characters ``[``, ``{`` and ``:`` are counted, also those within strings.
-    """
+    """Raise a RefusedError with 413 if JSON holds more than 1,000,000 of ``[``, ``{`` and ``:`` in all."""
     limit_occurrences(body, (b"[", b"{", b":"), MOST_PARTS, "lists, objects and keys")

@@ -124,7 +124,6 @@ class RequestMiddleware:
     async def _answer_or_refuse(
         self, scope: Scope, timed_request: TimedRequest, headers: Mapping[bytes, bytes]
     ) -> Response | None:
-        """Let the application answer and return None, or return the refusal of the request."""
         context, settings = timed_request.context, self._settings
         try:
             authorization = headers.get(b"authorization", b"")

@@ -153,25 +153,22 @@ class HotReloadingModel:
         """Resolve the alias, if any, and switch to its version; record failures in `load_failure`."""
         if not follows_alias(self.uri):
             return
+        before, version = self._current, None
         try:
             version = resolve_address(self.loader.name, self.uri)
-        except Exception as exc:  # noqa: BLE001 - the current model stays, whatever is wrong
-            # without a model, requests are refused with this reason
-            if self._current is not None:
-                self._record_failure(exc, None, self._current)
-            return
-        before, failure = self._current, self._failure_of(version)
-        if before is not None and before.version.identity_key == version.identity_key:
-            # a version that could not be loaded on request is tried again at the next request
-            if self.loaded_model is not None or failure is None:
-                self._clear_failure(version)
-            return
-        if failure is not None and monotonic() < failure.retry_at:
-            return
-        try:
+            before, failure = self._current, self._failure_of(version)
+            if before is not None and before.version.identity_key == version.identity_key:
+                # a version that could not be loaded on request is tried again at the next request
+                if self.loaded_model is not None or failure is None:
+                    self._clear_failure(version)
+                return
+            if failure is not None and monotonic() < failure.retry_at:
+                return
             self._current = self._read_version(version, whole=self.eager or self.loaded_model is not None)
         except Exception as exc:  # noqa: BLE001 - the current model stays, whatever is wrong
-            self._record_failure(exc, version, before)
+            # without model and version, requests are refused with this reason
+            if version is not None or before is not None:
+                self._record_failure(exc, version, before)
             return
         if before is not None:
             self.swaps += 1
@@ -202,10 +199,7 @@ class HotReloadingModel:
         return current
 
     def _read_version(self, version: Version, *, whole: bool) -> AnsweringModel:
-        """Read a version; unless `whole`, only its card, if the loader can.
-
-        InputError if that fails; it names the kind of a model that another loader can read.
-        """
+        """Read a version; unless `whole`, only its card, if the loader can; InputError if that fails."""
         try:
             if not whole and self.loader.card is not None:
                 return AnsweringModel(version, self.loader.card(version), None)
@@ -228,7 +222,6 @@ class HotReloadingModel:
     def _record_failure(
         self, exc: Exception, version: Version | None, current: AnsweringModel | None
     ) -> None:
-        """Record why `current` answers instead of the alias's version; log a new failure once."""
         reason = " ".join(f"{exc}".split())[:_LONGEST] or type(exc).__name__
         before = self._failure_of(version)
         wait = _SOON if before is None else min(2 * before.wait, _LATE)
@@ -278,10 +271,7 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
 
 @contextmanager
 def follow_aliases(models: Collection[HotReloadingModel], seconds: float) -> Iterator[None]:
-    """While the block runs, let a thread update `models` every `seconds`, first after `seconds`.
-
-    The end of the block does not wait for a running check.
-    """
+    """Let a thread update `models` every `seconds` during the block, without waiting for it at the end."""
     ended = Event()
 
     def check_aliases() -> None:

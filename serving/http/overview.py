@@ -153,7 +153,6 @@ def _contender_entry(version: Version | None, reason: Callable[[Version], str]) 
 
 
 def _promotion_entries() -> Iterator[dict[str, Any]]:
-    """Yield by name of a model its champion, and the challenger that this one beat or replaced."""
     for name in registered_names():
         # the list of models reports a registry that does not answer
         with suppress(InputError):
@@ -235,7 +234,6 @@ def _render_overview(app: FastAPI, url: str) -> str:
 
 
 def _tracking_link() -> dict[str, str | None]:
-    """Return the address of MLflow without name and password, or else the command that opens it."""
     uri = tracking_uri()
     parts = urlsplit(uri)
     if parts.scheme in {"http", "https"}:
@@ -253,10 +251,7 @@ def _family_report(family: str) -> Response:
 
 
 def _add_directions(app: FastAPI) -> None:
-    """Answer 404 and 405 with directions: an HTML page for browsers, else problem details.
-
-    The header ``Allow`` of a 405 has the methods of all routes of the address; Starlette's has those of one.
-    """
+    """Answer 404 and 405 with directions: an HTML page for browsers, else problem details."""
     as_problem: Any = app.exception_handlers[HTTPException]
 
     async def answer_directions(request: Request, exc: Exception) -> Response:

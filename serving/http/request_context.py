@@ -91,10 +91,7 @@ def record_answer(
 
 
 def route_of(scope: Mapping[str, Any]) -> str:
-    """Return the path template of the route for an ASGI scope, without user data; ``unknown`` without one.
-
-    The route is that which answered, else the first one that has the path.
-    """
+    """Return the path template of the first route with the path of an ASGI scope; ``unknown`` without one."""
     route = scope.get("route")
     if route is None and "app" in scope:
         # FastAPI records only its own routes, and Starlette's, such as /openapi.json, not

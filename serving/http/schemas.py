@@ -119,10 +119,7 @@ def refusal_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Let `app` answer errors with problem details: InputError with 422, ModelError with 503.
-
-    HTTPException, hence `RefusedError`, is answered with its own status and headers.
-    """
+    """Let `app` answer InputError (422), ModelError (503) and HTTPException with problem details."""
     for kind in (InputError, ModelError, HTTPException):
         app.add_exception_handler(kind, _answer_error)
 

@@ -25,10 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 
 def add_commands(app: typer.Typer, judging: Mapping[str, Any]) -> None:
-    """Add the commands promote, rollback, trace and shadow to `app`.
-
-    `judging` has the families' options of ``perfjudge judge``, which trace and shadow take, too.
-    """
+    """Add promote, rollback, trace and shadow; the last two take the options `judging` of judge, too."""
     for command in (promote, rollback, add_options(judging)(trace), add_options(judging)(shadow)):
         app.command()(command)
 

@@ -80,7 +80,6 @@ def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision
 
 
 def _begin_decision(name: str, by: str | None) -> str:
-    """Check the model's name and the deciding person, who is returned; record moves made by others."""
     endpoint_of_model(name)
     person = (by or "").strip() or current_user()
     require_person(person, "--by")

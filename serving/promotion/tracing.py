@@ -47,10 +47,7 @@ class GivenAnswer:
 
     @classmethod
     def from_file(cls, path: Path) -> GivenAnswer:
-        """Return the answer in a file: JSON, XML, JUnit, Markdown or text.
-
-        InputError if the file cannot be read or names no registered version.
-        """
+        """Return the answer in a file; InputError if it cannot be read or names no registered version."""
         with naming_unreadable(path):
             content = path.read_bytes()
         text = content.decode(errors="replace").lstrip("\ufeff \t\r\n")
@@ -227,10 +224,7 @@ def _json_values(content: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def add_origin_endpoint(app: FastAPI) -> None:
-    """Add ``GET /v1/models/NAME/VERSION`` to `app`: a version's data, code, parameters, scores, promotion.
-
-    It answers 404 if the version does not exist, and 503 if the registry does not answer.
-    """
+    """Add ``GET /v1/models/NAME/VERSION``: an `Origin`; 404 without the version, 503 without the registry."""
 
     @app.get("/v1/models/{name}/{version}", responses=schemas.refusal_responses(404, 503))
     def model(name: str, version: str) -> Origin:

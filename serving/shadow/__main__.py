@@ -69,10 +69,7 @@ def _find_challengers(settings: ServerSettings) -> Judges:
 
 
 def _judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
-    """Judge requests by the challengers, and add their agreement with the champions to `figures_file`.
-
-    Requests are ignored if their endpoint has no challenger, or if its own version answered them.
-    """
+    """Judge requests that challengers did not answer by them, and record the agreement with champions."""
     groups = defaultdict[tuple[str, str, str], list[AnsweredRequest]](list)
     for request in requests:
         groups[request.path, request.name, request.version].append(request)
@@ -94,7 +91,6 @@ def _judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None
 def _add_opinions(
     counts: OpinionCounts, endpoint: Endpoint, request: AnsweredRequest, model: HotReloadingModel
 ) -> bool:
-    """Add the champion's and the challenger's opinions of a request; return whether that was possible."""
     readers, media_type = endpoint.shadow, request.media_type
     assert readers is not None
     try:

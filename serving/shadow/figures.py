@@ -64,10 +64,7 @@ class OpinionCounts:
     disagreements: list[Disagreement] = field(default_factory=list)
 
     def compare_opinions(self, champion: Sequence[Opinion], challenger: Sequence[Opinion]) -> None:
-        """Count the pairs of verdicts of two models on the same cases, and add the disagreements.
-
-        InputError if the cases or their order differ.
-        """
+        """Add two models' pairs of verdicts and disagreements; InputError if cases or their order differ."""
         if [opinion.case for opinion in champion] != [opinion.case for opinion in challenger]:
             raise InputError("the challenger judged other cases than the champion")
         for first, second in zip(champion, challenger, strict=True):
@@ -130,12 +127,24 @@ class Disagreed:
 
 @dataclass(frozen=True)
 class ShadowReport:
-    """All results of shadow mode."""
+    """All results of shadow mode.
 
-    running: bool  # whether this server runs challengers
-    lost: Mapping[str, int]  # number of requests that were not judged, by reason
-    figures: list[ShadowFigures]  # by versions and source, the latest first
-    disagreements: list[Disagreed]  # the latest first, at most `TOLD`
+    Attributes
+    ----------
+    running : bool
+        Whether this server runs challengers.
+    lost : mapping
+        Number of requests that were not judged, by reason.
+    figures : list of ShadowFigures
+        Agreement by versions and source, the latest first.
+    disagreements : list of Disagreed
+        The latest ones first, at most `TOLD`.
+    """
+
+    running: bool
+    lost: Mapping[str, int]
+    figures: list[ShadowFigures]
+    disagreements: list[Disagreed]
 
 
 def figures_file() -> Path:
@@ -164,19 +173,13 @@ def record_counts(
 
 
 def record_lost(path: Path, reason: str, count: int) -> None:
-    """Add `count` to the number of requests that a challenger did not judge for `reason`.
-
-    `path` is as in `record_counts`; several processes may write at once. InputError if it cannot be written.
-    """
+    """Add `count` to the number of requests not judged by a challenger for `reason`; see `record_counts`."""
     with _open_database(path, "written") as store:
         store.execute(_ADD_LOST, (reason, count))
 
 
 def read_report(path: Path, *, running: bool = False) -> ShadowReport:
-    """Return all results of shadow mode in the SQLite file `path`; if it does not exist, they are empty.
-
-    InputError if the file cannot be read or is read-only.
-    """
+    """Return all results in the SQLite file `path`, empty if missing; InputError if it cannot be read."""
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
     with _open_database(path, "read") as store:

@@ -129,7 +129,6 @@ def _version_title(version: Version) -> str:
 
 
 def _is_readable(candidate: Candidate, champion: Version) -> bool:
-    """Return whether the champion can be read, which is only tried if that may have changed."""
     if champion.tags.get("readable") == _reading_digest(candidate, champion):
         return True
     if _reading_problem(candidate.means().read, champion.open_files):
@@ -203,7 +202,6 @@ def _run_challenger_test(candidate: Candidate, champion: Version | None) -> str:
 
 
 def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version | None) -> tuple[str, str]:
-    """Return the alias of the candidate, and why: champion if it is better, or the champion unusable."""
     refused = means.refused(candidate.directory)
     if refused:
         return CHALLENGER, refused

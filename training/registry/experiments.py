@@ -84,10 +84,7 @@ def open_state(name: str, project: Path, tell: Callable[[str], object]) -> Itera
 
 
 def _fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
-    """Copy the files of a commit or experiment to `root`; return the commit, and notes on missing files.
-
-    Copied are params.yaml and, of evaluated families, metrics, summary and out-of-fold predictions.
-    """
+    """Copy the files of a commit or experiment to `root`; return the commit, and notes on missing files."""
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
     from dvc.repo import Repo

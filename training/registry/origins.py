@@ -171,7 +171,6 @@ def trace_version(name: str, version: str) -> Origin:
 
 
 def _training_obstacle(commit: str, changed: bool | None, data: SourceData) -> str:
-    """Return why a commit cannot train a version again, and how to avoid that; empty if it can."""
     if not commit:
         problem = "it was trained outside of git"
     elif changed is None:

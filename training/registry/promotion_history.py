@@ -242,9 +242,7 @@ def _store_record(store: Any, name: str, record: ChampionRecord) -> None:
 def _sync_tags(store: Any, name: str) -> None:
     """Update the tag ``role`` of the versions and runs of model `name` to match its aliases.
 
-    A version that lost its alias is "former champion" or "former challenger". A change of role is also noted
-    in the run's description. A move of "champion" by hand is recorded as a promotion. The caller holds
-    `lock_aliases`.
+    A move of "champion" by hand is recorded as a promotion. The caller holds `lock_aliases`.
     """
     model = _registered_model(store, name)
     aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
@@ -313,7 +311,6 @@ def lock_aliases(name: str) -> Iterator[None]:
 
 
 def _versions_by_alias(model: Any) -> dict[str, str]:
-    """Return the version of each alias as text; stores return numbers or text."""
     return {alias: str(version) for alias, version in model.aliases.items()}
 
 

@@ -96,10 +96,7 @@ class Logbook:
         return _experiment_id(self.store, NESTED, about)
 
     def logged_tags(self) -> dict[str, dict[str, str]]:
-        """Return the tags, by name, of the models logged completely on this evidence.
-
-        Runs of the family that were interrupted are marked as killed.
-        """
+        """Return by name the tags of models logged on this evidence; mark interrupted runs as killed."""
         evidence, family = f"tags.evidence = '{self.evidence}'", f"tags.family = '{self.family}'"
         interrupted = self._search_runs(self.model_experiment, evidence, "RUNNING")
         for run in (*interrupted, *self._search_runs(self.nested_experiment, family, "RUNNING")):

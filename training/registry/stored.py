@@ -43,7 +43,6 @@ class Deciles:
     shares: tuple[FiniteFloat, ...]
 
     def __post_init__(self) -> None:
-        """Raise ValueError if the numbers of shares and edges do not match."""
         if len(self.shares) != len(self.edges) + 2:
             raise ValueError(f"{len(self.shares)} shares for {len(self.edges)} edges")
 
@@ -58,10 +57,7 @@ class Deciles:
 
 
 def deciles_of_features(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, Deciles]:
-    """Return by name the bins of every feature of `values`, shape (n_rows, n_features).
-
-    ValueError if names and columns differ in number.
-    """
+    """Return the bins of the columns of `values` by name; ValueError if their numbers differ."""
     return {name: Deciles.from_values(column) for name, column in zip(names, values.T, strict=True)}
 
 
@@ -121,10 +117,7 @@ class StoredModel(Generic[CardType]):
 
 
 def store_model(directory: Path, model: Any, card: StoredCard) -> Path:
-    """Write ``model.skops`` and ``card.json`` to `directory`; return the path of ``model.skops``.
-
-    The directory is created if it is missing, existing files are replaced. Equal models give equal bytes.
-    """
+    """Write ``model.skops``, whose path is returned, and ``card.json``; equal models give equal bytes."""
     import skops.io
 
     with replacing(directory / MODEL) as path:
@@ -168,10 +161,7 @@ def _without_padding(content: bytes) -> bytes:
 
 
 def load_model(directory: Path) -> Any:
-    """Return the model in ``model.skops``; InputError if missing, damaged or without its packages.
-
-    InputError, too, if it contains types that neither skops nor `TRUSTED_TYPES` trusts.
-    """
+    """Return the model in ``model.skops``; InputError if it, its types or its packages cannot be used."""
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
@@ -198,9 +188,6 @@ def require_width(directory: Path, features: tuple[str, ...], width: int | None)
 
 
 def beside_model(directory: Path, name: str) -> Path:
-    """Return the path of the file `name` of a model in `directory`; it may not exist.
-
-    It is in the folder ``extra_files`` if MLflow wrote it there, else in `directory` itself.
-    """
+    """Return the path of a model's file `name`; MLflow writes some files to the folder ``extra_files``."""
     tracked = directory / "extra_files" / name
     return tracked if tracked.is_file() else directory / name
