@@ -26,10 +26,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Ingest(Section):
-    """The source of measurements: the ``path`` of a file or directory in a ``format``.
-
-    With ``keep_going``, invalid parts are skipped and reported instead of being an error.
-    """
+    """The source of measurements; with ``keep_going``, invalid parts are skipped and reported."""
 
     format: str = "tables"
     path: Path

@@ -36,10 +36,7 @@ FORMS_BY_SUFFIX = {
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """The form and the file (None: standard output) of an answer.
-
-    With ``fail_on_regression``, a regression makes the exit code 1.
-    """
+    """The form and the file (None: standard output) of an answer, and whether a regression is exit code 1."""
 
     shown: str
     output: Path | None
@@ -48,10 +45,7 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class PrintableJudgement:
-    """A judgement of any family: the number of ``fail`` verdicts, and functions that return its output forms.
-
-    ``lines`` returns the rows of the text table, ``json`` the JSON of the HTTP answer.
-    """
+    """A judgement of any family: its number of ``fail`` verdicts, and functions that return its forms."""
 
     fails: int
     lines: Callable[[], VerdictTable]
@@ -92,10 +86,7 @@ def rejudge_source(
 
 
 def plugin_for_source(source: Path) -> FamilyPlugin:
-    """Return the plugin of the first family that recognises a source, else of the family that accepts any.
-
-    The latter is ``comparisons``. A missing or unreadable source raises no error here.
-    """
+    """Return the plugin of the first family that recognises a source, else that of ``comparisons``."""
     by_recogniser = {plugin.judging.recognised: plugin for plugin in all_plugins() if plugin.judging}
     fallback = by_recogniser.pop(None)
     recognised = (plugin for is_theirs, plugin in by_recogniser.items() if is_theirs and is_theirs(source))
@@ -179,7 +170,8 @@ def form_of(
 def require_outputs(outputs: Iterable[Path | None], inputs: Collection[Path] = ()) -> None:
     """InputError if the directory of an output is missing, or if two outputs are one file.
 
-    InputError, too, if an output is one of `inputs`, files or directories, or inside one. None is ignored.
+    InputError, too, if an output is one of `inputs`, files or directories, or inside one. None is
+    ignored.
     """
     files = set[Path]()
     for output in filter(None, outputs):

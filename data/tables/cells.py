@@ -51,10 +51,7 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
 
 
 def _lines_of_rows(path: Path, n_rows: int, options: Mapping[str, Any]) -> pd.Index:
-    """Return the line of each row, from 1, of a table that pandas has read with `options`.
-
-    In a file that the module `csv` reads differently, such as a compressed one, each row counts as one line.
-    """
+    """Return the line of each row; if the module `csv` reads the file differently, each row counts as one."""
     skipped = options.get("skiprows", 0)
     first = skipped + (options.get("header", None if "names" in options else 0) is not None)
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
@@ -143,10 +140,9 @@ def parse_numbers(
 
 
 def refuse_wrong_rows(wrong: pd.Series, describe_row: Callable[[int], str], path: Path) -> None:
-    """Raise an InputError at the line of the first row that is `wrong`, if any.
+    """Raise an InputError at the first row of the mask `wrong`, whose index has the lines of `path`, if any.
 
-    `wrong` is a mask, shape (n_rows,), whose index has the lines of the rows in `path`. `describe_row` takes
-    the position of that row in `wrong`, from 0, and returns the message.
+    `describe_row` takes the position of that row, from 0, and returns the message.
     """
     if wrong.any():
         row = int(np.argmax(wrong))

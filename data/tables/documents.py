@@ -278,8 +278,5 @@ EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Return the time in `text`, in UTC; None unless it is written like "2026-11-22T09:30:00Z".
-
-    Also accepted are other zones ("+01:00"), decimals of seconds (up to six) and the years 2000 to 2099.
-    """
+    """Return the time in `text`, in UTC, as in "2026-11-22T09:30:00Z" or another zone; None if it is none."""
     return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

@@ -39,10 +39,9 @@ def naming_unreadable(path: Path) -> Iterator[None]:
 
 
 def read_bytes(path: Path, limit: int, expected: str) -> bytes:
-    """Return the content of a file of at most `limit` bytes.
+    """Return the content of a file; InputError if it cannot be read, has over `limit` bytes, or is blank.
 
-    InputError if the file cannot be read, is too large, or is empty or only white space; `expected` is a noun
-    for its content in the message.
+    `expected` is a noun for its content in the message.
     """
     with naming_unreadable(path):
         size = path.stat().st_size

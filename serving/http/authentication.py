@@ -19,7 +19,7 @@ from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from data.errors import InputError
@@ -159,31 +159,24 @@ HOLDER = "perfjudge.holder"
 _REALM = 'realm="perfjudge"'
 
 
-class Address(NamedTuple):
-    """A resolved address to listen on."""
-
-    family: socket.AddressFamily
-    place: tuple[Any, ...]
-
-
-def resolve_address(host: str, port: int, tokens: str | None) -> Address:
-    """Return the first socket address of `host` and `port`.
+def resolve_address(host: str, port: int, tokens: str | None) -> tuple[socket.AddressFamily, Any]:
+    """Return the address family of `host`, and its first address with `port`.
 
     InputError if the host cannot be resolved, or if the address is not loopback and the path `tokens` of the
     token file is None.
     """
     try:
-        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as exc:
         reason = getattr(exc, "strerror", None) or "no such host"
         raise InputError(f"cannot listen ({reason})", place=f"{host}:{port}") from exc
-    if tokens is None and not ip_address(place[0]).is_loopback:
+    if tokens is None and not ip_address(address[0]).is_loopback:
         problem = (
             "other machines reach this address: expected --tokens FILE; "
             '"perfjudge token NAME --tokens FILE" makes a token and the file'
         )
         raise InputError(problem, place=f"{host}:{port}")
-    return Address(family, place)
+    return family, address
 
 
 def require_token(tokens: Tokens | None, method: str, path: str, authorization: bytes) -> Token | None:

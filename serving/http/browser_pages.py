@@ -35,11 +35,7 @@ def page_response(
 
 
 def report_response(html: str) -> HTMLResponse:
-    """Return the response, with status 200, for a report written by the pipeline.
-
-    Its content security policy allows inline styles, which the charts use, images in ``data:`` addresses, and
-    of scripts only `serving.reports.rendering.report_script`.
-    """
+    """Return the response for a report, which may use inline styles, ``data:`` images and `report_script`."""
     sources = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": hash_source(report_script())}
     return _html_response(html, 200, sources)
 

@@ -38,7 +38,7 @@ WAITING, AT_ONCE = 20_000, 1000
 
 @dataclass(frozen=True)
 class ModelDrift:
-    """Drift of one model version: the number of its input rows, and by descending index its features.
+    """Drift of one model version: the number of its input rows, and its features by descending index.
 
     ``features`` has name and population stability index of each; empty with fewer than `FEWEST` rows.
     """

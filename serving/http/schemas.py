@@ -26,11 +26,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def example_config(package: str) -> ConfigDict:
-    """Return the pydantic ``model_config`` of types with an example in OpenAPI.
-
-    The file ``examples.json`` in `package`, read for each schema, has an example by the name of each type
-    (else KeyError).
-    """
+    """Return the ``model_config`` of types with an example, by type, in ``examples.json`` of `package`."""
 
     def add_example(schema: JsonDict) -> None:
         examples = json.loads((files(package) / "examples.json").read_text(encoding="utf-8"))

@@ -32,7 +32,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 from data.errors import InputError
 from serving.http import authentication, request_context, schemas
 from serving.http.api import create_app
-from serving.http.authentication import Address, resolve_address
+from serving.http.authentication import resolve_address
 from serving.http.models import HotReloadingModel, all_models
 from serving.http.settings import ServerSettings
 from serving.plugins import all_pages
@@ -491,7 +491,7 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    place = resolve_address(host, port, settings.tokens)
+    family, address = resolve_address(host, port, settings.tokens)
     if settings.tokens is not None:
         authentication.read_tokens(Path(settings.tokens))
     request_context.configure_logging(settings.log_level, settings.log_format)
@@ -503,7 +503,7 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
     eager_models = [model for model in models.values() if model.eager]
     for model in eager_models:
         model.ensure_loaded()
-    listening = _open_socket(place, host)
+    listening = _open_socket(family, address, host)
     announce = partial(_print_address, eager_models, host, listening.getsockname()[1])
     with run_challengers(settings, wanted=shadow) as settings:
         if workers > 1:
@@ -539,14 +539,14 @@ def _uvicorn_config(settings: ServerSettings, app: Any, **extra_options: Any) ->
     )
 
 
-def _open_socket(place: Address, host: str) -> socket.socket:
+def _open_socket(family: socket.AddressFamily, address: Any, host: str) -> socket.socket:
     try:
-        listening = socket.socket(place.family, socket.SOCK_STREAM)
+        listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place.place)
+        listening.bind(address)
         listening.listen(BACKLOG)
     except OSError as exc:
-        raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{place.place[1]}") from exc
+        raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{address[1]}") from exc
     listening.set_inheritable(True)
     return listening
 

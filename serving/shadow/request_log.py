@@ -50,10 +50,7 @@ class AnsweredRequest(msgspec.Struct):
 
 
 class RequestLog:
-    """Writes answered requests to a directory, for `drain_requests`.
-
-    Requests do not wait: another thread writes, and requests beyond its queue are dropped and counted.
-    """
+    """Writes answered requests to a directory in a thread; those beyond its queue are dropped and counted."""
 
     def __init__(self, directory: str, dropped: Counter) -> None:
         self._directory, self._counter = Path(directory), dropped

@@ -202,10 +202,7 @@ Address = str | Version | None
 
 @contextmanager
 def download_files(uri: str) -> Iterator[Path]:
-    """Yield a temporary directory with the files at `uri` in MLflow; it is deleted when the block ends.
-
-    InputError if the files do not exist or cannot be downloaded, ImportError without MLflow.
-    """
+    """Yield a temporary directory with the files at `uri` in MLflow; InputError if that fails."""
     flow = import_mlflow()
     with tempfile.TemporaryDirectory() as copy:
         try:
@@ -216,10 +213,7 @@ def download_files(uri: str) -> Iterator[Path]:
 
 
 def files_digest(directory: Path) -> str:
-    """Return the SHA-256 of the files in `directory` that reading a model may open, and of their names.
-
-    These are all .json, .npz, .parquet and .skops files, in subfolders, too.
-    """
+    """Return the SHA-256 of names and contents of files that reading a model may open, with subfolders."""
     digest = hashlib.sha256()
     for path in sorted(file for file in directory.rglob("*") if file.suffix in _READ and file.is_file()):
         file_digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -298,10 +292,7 @@ def served_version(uri: str) -> Version | None:
 
 @cache
 def shipped_champions() -> tuple[Version, ...]:
-    """Return the champions inside the installed wheel that can be read here; () in a checkout.
-
-    The package in a champion's tag ``package`` must be installed. Their ``version`` is that of perfjudge.
-    """
+    """Return the wheel's champions whose package (tag ``package``) is installed; () in a checkout."""
     if not SHIPPED.is_dir():
         return ()
     from importlib.metadata import version

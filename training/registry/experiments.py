@@ -176,10 +176,7 @@ def _read_state(name: str, commit: str, root: Path, lacking: Sequence[str]) -> P
 
 
 def params_of(path: Path) -> dict[str, Any]:
-    """Return a YAML file's values by dotted name; empty if the file is missing or empty.
-
-    A list is one value; an empty section is left out. InputError if it is not YAML or not a mapping.
-    """
+    """Return a YAML file's values by dotted name, without empty sections; InputError if it is no mapping."""
     content = yaml_content(path) if path.is_file() else None
     if not isinstance(content, dict | None):
         raise InputError("holds no parameters by name; expected a mapping", file=path)
@@ -290,10 +287,7 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
 
 
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
-    """Return the values that differ, sorted by name, each with ``name, before`` and ``after``.
-
-    A missing value is None, and equal to a None.
-    """
+    """Return the values that differ, sorted by name; a missing value is None, and equal to a None."""
     names = sorted({*before, *after})
     pairs = (ValueChange(name, before.get(name), after.get(name)) for name in names)
     return tuple(change for change in pairs if change.before != change.after)

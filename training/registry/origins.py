@@ -53,10 +53,7 @@ def source_of(root: Path, program: str) -> dict[str, str]:
 
 
 def commit_of(tags: Mapping[str, str]) -> tuple[str, bool | None]:
-    """Return the commit in a run's tags (else ""), and whether the tree differed from it (unknown: None).
-
-    ImportError without MLflow.
-    """
+    """Return the commit in a run's tags (else ""), and whether the tree differed from it (unknown: None)."""
     from mlflow.utils import mlflow_tags
 
     dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY)
@@ -64,11 +61,7 @@ def commit_of(tags: Mapping[str, str]) -> tuple[str, bool | None]:
 
 
 def git_output(root: Path, *words: str, timeout: float | None = 30) -> str:
-    """Return the stripped output of ``git WORDS`` in `root`.
-
-    Empty if git fails, is missing or takes longer than `timeout` (seconds; None: no limit). Bytes that are
-    not UTF-8 are replaced.
-    """
+    """Return the output of ``git WORDS`` in `root`; empty if git fails or takes over `timeout` seconds."""
     command = ["git", "-C", str(root), *words]
     try:
         done = subprocess.run(

@@ -110,18 +110,12 @@ def champion_reason(champion: Version) -> str:
 
 
 def challenger_reason(challenger: Version) -> str:
-    """Return the reason why a version is not champion; empty if none is recorded.
-
-    It is the reason of a person who replaced it as champion, else that of its champion/challenger test.
-    """
+    """Return the reason of the person who replaced a version, else that of its challenger test, or ""."""
     return challenger.tags.get(REPLACED) or challenger.tags.get("reason", "")
 
 
 def read_promotions(name: str) -> list[ChampionRecord]:
-    """Return all promotions of model `name`, with rollbacks, the oldest first.
-
-    InputError if it is not registered, or the registry does not answer. A missing SQLite file is created.
-    """
+    """Return all promotions of model `name`, oldest first; InputError if it is not registered."""
     return _parse_promotions(_registered_model(client(), name).tags)
 
 

@@ -212,10 +212,9 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
 
 
 def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> dict[str, Any]:
-    """Return the scores of an entry of metrics.json by key ``<split>/<score>_<mean, std or pooled>``.
+    """Return an entry's scores in `splits` by key ``<split>/<score>_<mean, std or pooled>``.
 
-    `splits` has the content of each split; those without the entry are left out. With `headline`, the name of
-    a split, its `headline_scores` come first; KeyError if that split does not have the entry.
+    With `headline`, a split that must have the entry, its `headline_scores` come first.
     """
     leading = headline_scores(splits[headline]["entries"][entry]) if headline else {}
     return leading | {

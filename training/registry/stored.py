@@ -178,10 +178,7 @@ def load_model(directory: Path) -> Any:
 
 
 def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:
-    """Raise InputError unless a model's number of inputs `width` is the length of `features`; also for None.
-
-    `features` are those of the card in `directory`, which the message names.
-    """
+    """Raise InputError unless a model's number of inputs `width` is that of `features` in its card."""
     if width != len(features):
         problem = f"features: names {len(features)}, but the model takes {width}"
         raise InputError(problem, file=beside_model(directory, CARD))
