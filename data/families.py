@@ -24,5 +24,4 @@ class DataPlugin:
 
 def family_plugin(family: str) -> DataPlugin:
     """Return the import strings of a family's functions; ModuleNotFoundError if `family` is unknown."""
-    plugin: DataPlugin = import_module(f"data.{family}").PLUGIN
-    return plugin
+    return import_module(f"data.{family}").PLUGIN

@@ -213,8 +213,7 @@ def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
 
 def family_plugin(family: str) -> FamilyPlugin:
     """Return the plugin of a family; ModuleNotFoundError if there is no such family."""
-    plugin: FamilyPlugin = import_module(f"serving.{family}").PLUGIN
-    return plugin
+    return import_module(f"serving.{family}").PLUGIN
 
 
 def all_plugins() -> Sequence[FamilyPlugin]:
@@ -251,8 +250,7 @@ def endpoint_of_model(name: str) -> Endpoint:
     endpoints: dict[str, Endpoint] = {}
     for endpoint in all_endpoints():
         if endpoint.loader:
-            names = (endpoint.loader.name(), *endpoint.loader.others())
-            endpoints |= dict.fromkeys(names, endpoint)
+            endpoints |= dict.fromkeys((endpoint.loader.name(), *endpoint.loader.others()), endpoint)
     if name not in endpoints:
         raise InputError(f'model "{name}" {unknown_message(name, endpoints)}')
     return endpoints[name]

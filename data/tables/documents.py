@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
@@ -118,7 +118,7 @@ class TextLoader(_UniqueKeys, yaml.BaseLoader):
 def written(path: Path, stage: str) -> dict[str, Any]:
     """Return the JSON object that `stage` wrote to `path`; InputError if it cannot be read or is not JSON."""
     try:
-        return cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
+        return json.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
         raise InputError(f"cannot be read; run {stage} first", file=path) from exc
     except (ValueError, RecursionError) as exc:

@@ -263,8 +263,7 @@ class Csrf:
         if token is None and origin is None and site is None:
             # a program, not a browser
             return
-        csrf_token = headers.get(HEADER.encode(), b"")
-        if not hmac.compare_digest(csrf_token, self._token_for(token).encode()):
+        if not hmac.compare_digest(headers.get(HEADER.encode(), b""), self._token_for(token).encode()):
             _refuse_forged(f"{HEADER} is missing or old: load the page again")
 
     def _token_for(self, token: Token | None) -> str:

@@ -49,8 +49,7 @@ async def body_of(request: Request, limit: int) -> bytes:
     if unpack is None and encoding != "identity":
         known = ", ".join(name for name in _UNPACK if not name.startswith("x-"))
         problem = f"Content-Encoding {encoding[:100]!r}: expected {known} or identity"
-        headers = {"accept-encoding": known}
-        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem, headers)
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem, {"accept-encoding": known})
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
         _refuse_size(limit)
@@ -134,8 +133,7 @@ class BareRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the endpoint itself: it takes the request and has no parameters to resolve."""
-        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
-        return handler
+        return self.endpoint
 
 
 #: Replaces the file name in messages about a body.

@@ -184,8 +184,7 @@ def _joined_drift(parts: list[InputCounts]) -> ModelDrift:
     rows = int(counts[0].sum())
     if rows < FEWEST:
         return ModelDrift(first.ref, rows, ())
-    indices = map(_stability_index, first.deciles.values(), counts)
-    features = zip(first.deciles, indices, strict=True)
+    features = zip(first.deciles, map(_stability_index, first.deciles.values(), counts), strict=True)
     return ModelDrift(first.ref, rows, sorted(features, key=lambda feature: -feature[1]))
 
 

@@ -215,8 +215,7 @@ def box_percentiles(values: ArrayLike, low: float = 0, high: float = 100) -> Flo
 
     `values` must not be empty (IndexError).
     """
-    five: Floats = np.percentile(np.asarray(values, float), (low, 25, 50, 75, high))
-    return five
+    return np.percentile(np.asarray(values, float), (low, 25, 50, 75, high))
 
 
 @dataclass(frozen=True)

@@ -155,8 +155,7 @@ def as_junit(lines: VerdictTable) -> str:
         for row, case in zip(rows, _case_names(rows, lines.shared_names), strict=True):
             _add_case(etree, suite, row, case)
         _add_output(etree, suite, lines.general)
-    text: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
-    return text.decode()
+    return etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8").decode()
 
 
 def _case_names(rows: Sequence[VerdictLine], alike: Collection[tuple[str, str]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote, urlparse
 from zipfile import BadZipFile
 
@@ -227,7 +227,7 @@ def project_params(section: type[FamilyType]) -> Params[FamilyType]:
     They are cached until the process ends. Without that file, or if it has no section of any family, the
     parameters are those of new projects. InputError as in `validate_params`.
     """
-    return cast("Params[FamilyType]", _cached_params(section))
+    return _cached_params(section)
 
 
 @cache

@@ -205,8 +205,7 @@ def _state_of_version(name: str, project: Path, root: Path) -> ProjectState:
         raise InputError("its files are gone", file=version.directory, place=f'"{version.uri}"')
     reader = _prediction_readers().get(family)
     if reader is None:
-        problem = f"the family {family!r} stores no out-of-fold predictions"
-        raise InputError(problem, place=f'"{version.uri}"')
+        raise InputError(f"the family {family!r} stores no out-of-fold predictions", place=f'"{version.uri}"')
     with version.open_files() as directory:
         out_of_fold = reader.read_stored(directory, run.info.run_name, project)
     commit, dirty = commit_of(run.data.tags)
@@ -288,8 +287,7 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
 
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
     """Return the values that differ, sorted by name; a missing value is None, and equal to a None."""
-    names = sorted({*before, *after})
-    pairs = (ValueChange(name, before.get(name), after.get(name)) for name in names)
+    pairs = (ValueChange(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
     return tuple(change for change in pairs if change.before != change.after)
 
 

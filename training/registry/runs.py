@@ -183,8 +183,7 @@ def _schema_columns(table: Path) -> list[dict[str, Any]]:
     columns = []
     for column in pq.read_schema(table):
         kinds = (kind for start, kind in _TYPES.items() if str(column.type).startswith(start))
-        required = not column.nullable
-        columns.append({"name": column.name, "type": next(kinds, "string"), "required": required})
+        columns.append({"name": column.name, "type": next(kinds, "string"), "required": not column.nullable})
     return columns
 
 
