@@ -91,7 +91,7 @@ def record_answer(
 
 
 def route_of(scope: Mapping[str, Any]) -> str:
-    """Return the path template of the first route with the path of an ASGI scope; ``unknown`` without one."""
+    """Return the path template of the route that answered, else the first with the path, else ``unknown``."""
     route = scope.get("route")
     if route is None and "app" in scope:
         # FastAPI records only its own routes, and Starlette's, such as /openapi.json, not

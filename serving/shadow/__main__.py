@@ -69,7 +69,7 @@ def _find_challengers(settings: ServerSettings) -> Judges:
 
 
 def _judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
-    """Judge requests that challengers did not answer by them, and record the agreement with champions."""
+    """Let challengers judge requests that other versions answered, and record the agreement."""
     groups = defaultdict[tuple[str, str, str], list[AnsweredRequest]](list)
     for request in requests:
         groups[request.path, request.name, request.version].append(request)

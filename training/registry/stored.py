@@ -57,7 +57,7 @@ class Deciles:
 
 
 def deciles_of_features(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, Deciles]:
-    """Return the bins of the columns of `values` by name; ValueError if their numbers differ."""
+    """Return the bins of the columns of `values`, shape (n_rows, n_features), by as many `names`."""
     return {name: Deciles.from_values(column) for name, column in zip(names, values.T, strict=True)}
 
 
