@@ -19,9 +19,9 @@ from data.tables.files import yaml_content
 def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
     """Return the function that measures suites of the same ``kind`` as the YAML file `path`.
 
-    InputError if the file cannot be read or is not YAML, or its kind is missing or unknown; the rest of the
-    suite is not checked. The function takes the suite's file, the directory for results and a `Screen`; it
-    returns False after an early Ctrl-C, else True.
+    InputError if the file is not YAML, or its kind is missing or unknown; the rest is not checked. The
+    function takes the suite's file, the directory for results and a `Screen`; it returns False after an early
+    Ctrl-C, else True.
     """
     suite = yaml_content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
@@ -34,13 +34,11 @@ def find_collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
 def main(suite: Path, directory: Path) -> int:
     """Measure the suite in the YAML file `suite` and write the results to `directory`; return the exit code.
 
-    It is 130 after Ctrl-C, SIGTERM or SIGHUP, with the results so far; else 0, even if some runs are missing
-    from the results because they exceeded their time limit or failed. If `directory` has a measurement of
-    this suite, only missing runs are measured, and those over their time limit if the limit is higher now. In
-    suites of comparisons, failed runs are noted and left out; in those of fingerprints, they have no value.
-    Notes and a progress bar appear on stderr. InputError if the suite is invalid or cannot be measured here,
-    `directory` has another measurement, a program of a suite of matrices or co-runs fails, or nothing could
-    be measured.
+    It is 130 after Ctrl-C, SIGTERM or SIGHUP, with the results so far; else 0, even if some runs exceeded
+    their time limit or failed. If `directory` has a measurement of this suite, only missing runs are
+    measured, and those over their time limit if the limit is higher now. Notes and a progress bar appear on
+    stderr. InputError if the suite is invalid or cannot be measured here, `directory` has another
+    measurement, a program of a suite of matrices or co-runs fails, or nothing could be measured.
     """
     # an error before measuring, not after it
     import pyarrow as pa  # noqa: F401 - results are Parquet

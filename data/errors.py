@@ -48,11 +48,7 @@ def shorten(text: str, length: int) -> str:
 
 
 def escape_invisible_xml(document: bytes) -> bytes:
-    """Return a UTF-8 XML document with invisible characters as references such as ``&#8238;``.
-
-    Invisible are the characters that `escape_invisible` escapes, except tabs and carriage returns. The XML is
-    not parsed; UnicodeDecodeError if `document` is not UTF-8.
-    """
+    """Return XML (UTF-8) with references for invisible characters, except tabs and carriage returns."""
 
     def character_reference(match: re.Match[str]) -> str:
         char = match[0]
@@ -68,13 +64,13 @@ class InputError(Exception):
     Parameters
     ----------
     problem : str
-        The field, its value and the expectation, for example ``threads_no="four" is not a whole number``.
+        The field, its value and the expectation.
     file : path or str, optional
         The file that contains the problem.
     line : int, optional
         The line in that file, counted from one.
     place : str, optional
-        The element, row or key, for example ``operation "bt_C_x"``.
+        The element, row or key.
 
     Examples
     --------
@@ -96,7 +92,7 @@ class InputError(Exception):
         self.line = line
         self.place = place
         position = ("" if file is None else str(file)) + ("" if line is None else f":{line}")
-        location = " ".join(part for part in (position, place) if part)
+        location = " ".join(filter(None, (position, place)))
         super().__init__(one_line(f"{location}: {problem}" if location else problem))
 
     def with_file(self, file: Path | str) -> InputError:

@@ -56,7 +56,6 @@ def _dependency_versions() -> dict[str, str]:
 
 
 def _difference_from(expected: dict[str, str]) -> str:
-    """Return the first difference of this process's versions from the `expected` ones; empty if none."""
     for name, here in _dependency_versions().items():
         if here != expected[name]:
             return f"has {name} {here}; expected {expected[name]} as here"
@@ -77,8 +76,7 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
     `scheduler` is the address of a Dask scheduler, such as ``tcp://host:8786``. An exception of `function` is
     raised here. ClusterError, an InputError, if the scheduler or its first worker does not answer within
     `PATIENCE` (10) seconds, the scheduler ends, a worker has several threads or other versions of code or
-    libraries than this process, or every worker that takes a certain task dies. ModuleNotFoundError if Dask
-    is not installed. Nothing happens before the first result is taken.
+    libraries than this process, or every worker that takes a certain task dies.
     """
     from distributed import KilledWorker, as_completed
     from distributed.client import FutureCancelledError
@@ -164,9 +162,8 @@ def side_by_side(
     """Return ``[function(task) for task in tasks]``, computed in parallel as `compute` configures.
 
     Every task runs with one thread, so that sums are added in the same order on every machine. Function,
-    tasks and results must be picklable. A progress bar with the label `title` is shown on standard error if
-    that is a terminal. An exception of `function` is raised here; ClusterError if the Dask cluster of
-    `compute` cannot be used.
+    tasks and results must be picklable. `title` is the label of the progress bar. An exception of `function`
+    is raised here; ClusterError if the Dask cluster of `compute` cannot be used.
     """
     alone, numbered = partial(_run_single_threaded, function), list(enumerate(tasks))
     if compute.scheduler is None:
@@ -226,10 +223,7 @@ def with_progress_bar(done: Iterable[Result], total: int, title: str, after: flo
 
 @contextmanager
 def garbage_collection_off() -> Iterator[None]:
-    """Disable the collection of garbage cycles in the block; enable it afterwards if it was enabled before.
-
-    It takes a third of the time in which many objects are created.
-    """
+    """Disable the collection of garbage in the block: a third of the time in which objects are created."""
     enabled = gc.isenabled()
     gc.disable()
     try:

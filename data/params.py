@@ -26,10 +26,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Ingest(Section):
-    """The source of measurements: the ``path`` of a file or directory in a ``format``.
-
-    With ``keep_going``, invalid parts are skipped and reported instead of being an error.
-    """
+    """The source of measurements; with ``keep_going``, invalid parts are skipped and reported."""
 
     format: str = "tables"
     path: Path
@@ -72,10 +69,7 @@ class Params(Generic[FamilyType]):
 
 
 def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[FamilyType]:
-    """Return ``seed``, ``compute`` and the family's ``section`` of params.yaml, as `validate_params` does.
-
-    InputError, too, if the file cannot be read or is not YAML.
-    """
+    """Return the parameters in params.yaml as `validate_params` does; InputError, too, if it is not YAML."""
     return validate_params(section, yaml_content(path), path)
 
 
@@ -83,19 +77,15 @@ def validate_params(section: type[FamilyType], content: Any, path: Path) -> Para
     """Return the random ``seed``, ``compute`` and a family's ``section`` from a parsed params.yaml.
 
     `section` is the class of the family's section; without that section in `content`, the defaults of the
-    class apply. Sections of other families are not validated. ``compute`` has ``jobs`` (the key ``n_jobs``),
-    ``scheduler`` and ``storage``; the environment variables PERFJUDGE_SCHEDULER and PERFJUDGE_OPTUNA override
-    the last two. InputError, which names the file `path`, for an unknown key, an invalid value, or a missing
-    key without a default; `path` is not read.
+    class apply. Sections of other families are not validated. The environment variables PERFJUDGE_SCHEDULER
+    and PERFJUDGE_OPTUNA override ``scheduler`` and ``storage`` of ``compute``. InputError, which names the
+    file `path`, for an unknown key, an invalid value, or a missing key without a default.
     """
     # other families' stages read their sections
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))
     families[section.family] = section, Field(default_factory=dict, validate_default=True)
-    shared: dict[str, Any] = {
-        "seed": (Seed, ...),
-        "n_jobs": (Count, 2),
-        "compute": (ComputeConfig, ComputeConfig()),
-    }
+    shared: dict[str, Any] = {"seed": (Seed, ...), "n_jobs": (Count, 2)}
+    shared["compute"] = ComputeConfig, ComputeConfig()
     model = create_model("Parameters", __base__=Section, **shared, **families)
     try:
         params: Any = model.model_validate(content)

@@ -17,10 +17,7 @@ _QUOTED = 70
 
 
 def require_person(name: str, field: str, place: str | None = None) -> None:
-    """Raise an InputError unless `name` has 1 to 64 visible characters, and no space at its ends.
-
-    `field` and `place` say in the message where the name was given.
-    """
+    """Raise an InputError, with `field` and `place`, unless `name` has 1 to 64 visible characters."""
     if not re.fullmatch(PERSON, name):
         problem = f"{field}={shorten(name, _QUOTED)!r} is not a name of 1 to 64 visible characters"
         raise InputError(problem, place=place)

@@ -68,9 +68,8 @@ def run_stage(verb: str, stage_of: Callable[[str], Stage | str | None]) -> None:
 
     `stage_of` takes a family and returns its stage, a function or an import string (``module:function``), or
     None if the family has no such stage; such a family in the command line is an error. The first failed
-    stage ends the process: exit code 2 for errors of the user, also for a wrong command line, and 70 for
-    bugs. If DVC runs the stage, other stages of a family are awaited, and the total duration in seconds is
-    written to a file in `DURATIONS`, named like the stage in DVC. RuntimeError if NumPy was imported before.
+    stage ends the process (see `exit_on_error`). If DVC runs the stage, other stages of a family are awaited,
+    and the total duration in seconds is written to a file in `DURATIONS`, named like the stage in DVC.
     """
     began = time.monotonic()
     prepare_process()
@@ -99,11 +98,7 @@ def open_closed_streams() -> None:
 
 
 def exit_on_error(stage: Stage | str) -> None:
-    """Call `stage`, a function or its import string; at any exception, write one line to stderr and exit.
-
-    The exit code is 2 (`BAD_INPUT`) for an error of the user and 70 (`UNEXPECTED`) for a bug, as
-    `report_error` decides. KeyboardInterrupt and SystemExit are not caught.
-    """
+    """Call `stage`, a function or its import string; at any Exception, exit with `report_error`."""
     open_closed_streams()
     try:
         # the import may fail, too
@@ -116,8 +111,8 @@ def report_error(error: Exception, prefix: str = "") -> int:
     """Write an error to stderr in one line, which begins with `prefix`, and return the exit code.
 
     An `InputError`, a `ModelError`, an `OSError`, a missing optional package or a file name that is not UTF-8
-    is an error of the user: 2 (`BAD_INPUT`). Any other error is a bug: 70 (`UNEXPECTED`). Its traceback is
-    written to a temporary file, which the line names.
+    is an error of the user: 2 (`BAD_INPUT`). Any other error is a bug: 70 (`UNEXPECTED`), with a traceback in
+    a temporary file, which the line names.
     """
     if isinstance(error, InputError | ModelError):
         message, code = str(error), BAD_INPUT
@@ -143,22 +138,15 @@ def report_error(error: Exception, prefix: str = "") -> int:
 
 
 def missing_package(error: Exception) -> str:
-    """Return a message that an optional package is not installed, with the command to install it.
-
-    Empty unless `error` is the failed import of a package of one of perfjudge's extras.
-    """
-    name = error.name.split(".")[0] if isinstance(error, ModuleNotFoundError) and error.name else ""
+    """Return how to install the optional package whose import failed; empty for any other error."""
+    name = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if name not in EXTRAS:
         return ""
     return f"the package {name} is not installed; install it with: pip install 'perfjudge[{EXTRAS[name]}]'"
 
 
 def error_summary(error: Exception) -> str:
-    """Return an error in one line, such as "ValueError: no rows", cut after 300 characters.
-
-    White space becomes single spaces. A type that is not built in has its module, as in
-    "data.errors.InputError".
-    """
+    """Return type and message of an error in one line of at most 300 characters and "..."."""
     return shorten(" ".join("".join(traceback.format_exception_only(error)).split()), _MOST)
 
 
@@ -167,8 +155,7 @@ def alone(family: str) -> Iterator[None]:
     """Run the block while no other stage of `family` runs, and only while the DVC that started it runs.
 
     It waits for a running stage, with a message on stderr, and removes the family's partial files, which
-    killed stages left. This process is killed when DVC ends, on Linux. Without DVC (its environment
-    variables), the block just runs.
+    killed stages left. This process is killed when DVC ends, on Linux. Without DVC, the block just runs.
     """
     root = os.environ.get("DVC_ROOT")
     if root is None or "DVC_STAGE" not in os.environ:
@@ -196,11 +183,10 @@ def alone(family: str) -> Iterator[None]:
 
 @cache
 def end_with_process(process: int) -> None:
-    """Kill this process when another `process` (its id) of the same session has ended.
+    """Kill this process when another `process` (its id) of the same session has ended; only on Linux.
 
     It is killed (SIGKILL) at once if the other one has already ended or belongs to another session. Returns
-    immediately: a thread waits. A second call with the same id does nothing. Only on Linux; elsewhere nothing
-    happens.
+    immediately: a thread waits. A second call with the same id does nothing.
     """
     if not hasattr(os, "pidfd_open"):
         return
@@ -211,34 +197,25 @@ def end_with_process(process: int) -> None:
     except ProcessLookupError:
         orphan = True
     if orphan:
-        _kill_this_process()
+        signal.raise_signal(signal.SIGKILL)
 
     def kill_after_end() -> None:
         ended = select.poll()
         ended.register(handle, select.POLLIN)
         ended.poll()
-        _kill_this_process()
+        signal.raise_signal(signal.SIGKILL)
 
     threading.Thread(target=kill_after_end, daemon=True, name=f"ends with {process}").start()
 
 
 def end_with_parent(parent: int) -> None:
-    """Kill this process when its parent has ended; at once if the process id `parent` is not its parent.
-
-    Returns immediately. On Linux, a parent of another session counts as ended; elsewhere, only the id is
-    checked.
-    """
+    """Kill this process when its parent has ended (see `end_with_process`); at once if it is not `parent`."""
     if os.getppid() != parent:
-        _kill_this_process()
+        signal.raise_signal(signal.SIGKILL)
     end_with_process(parent)
 
 
-def _kill_this_process() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def _starting_process() -> int:
-    """Return the nearest ancestor process that is not a shell."""
     process = os.getppid()
     try:
         while Path(f"/proc/{process}/comm").read_text(encoding="utf-8").strip() in _SHELLS:
@@ -251,22 +228,14 @@ def _starting_process() -> int:
 
 
 def prepare_process() -> None:
-    """Set up the process of a stage: store compiled modules, fix the instruction set, collect garbage rarely.
-
-    Environment variables are changed, for child processes, too: OpenBLAS and OpenMP use one thread, NumPy,
-    SciPy and Arrow the instructions of x86-64-v3 if the processor has them. RuntimeError if NumPy was
-    imported before.
-    """
+    """Store compiled modules, pin the instruction set, collect garbage rarely; call it before NumPy."""
     keep_bytecode()
     pin_arithmetic()
     collect_rarely()
 
 
 def keep_bytecode() -> None:
-    """Store compiled modules in ``.bytecode`` in the working directory if Python is set to store none.
-
-    Otherwise, every process would compile the libraries again.
-    """
+    """Store compiled modules in ``.bytecode`` if Python is set to store none: they would be compiled anew."""
     if sys.dont_write_bytecode:
         folder = str(BYTECODE.resolve())
         sys.dont_write_bytecode, sys.pycache_prefix = False, folder
@@ -302,10 +271,7 @@ def processor_flags() -> frozenset[str]:
 
 
 def prepare_command() -> None:
-    """Set up the process of a short command: collect garbage rarely, and use one thread of OpenBLAS.
-
-    Call it before NumPy is imported. An OPENBLAS_NUM_THREADS that is already set is not changed.
-    """
+    """Collect garbage rarely, and use one thread of OpenBLAS unless set; call it before NumPy is imported."""
     # unless the user sets another number
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     collect_rarely()

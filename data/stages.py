@@ -67,18 +67,12 @@ class Decisions(Tables):
 
 
 def messages_where(messages: Sequence[str], wrong: pd.Series) -> pd.Series:
-    """Return a Series: in rows where the mask `wrong` is true, the row's text in `messages`, else empty text.
-
-    `messages` has one text per row of `wrong`, in its order; the result has the index of `wrong`.
-    """
+    """Return a Series with the row's text in `messages` where the mask `wrong` is true, else empty text."""
     return pd.Series(messages, wrong.index, dtype="str").where(wrong, "")
 
 
 def column_counts(values: pd.DataFrame) -> pd.DataFrame:
-    """Return ``rows, measured, least, most`` by column: numbers of rows and values, least and largest value.
-
-    One row per column of the numbers `values`; NaN if all values are missing.
-    """
+    """Return ``rows, measured, least, most`` per column: numbers of rows and values, extreme values."""
     measured = {"measured": values.notna().sum(), "least": values.min(), "most": values.max()}
     return pd.DataFrame({"rows": len(values), **measured})
 
@@ -88,10 +82,9 @@ def useless_column_reasons(
 ) -> pd.Series:
     """Return a text per column: the reason why it is useless for training; empty if it is useful.
 
-    The result is a Series with the index of `counts`, the result of `column_counts`. A column is useless if
-    its values are missing in more than the share `missing` (0 to 1) of the rows (this is checked first), or
-    if it has values that are all equal; without rows, every column counts as useful. The other parameters are
-    words of the texts, "was `measured` in 3 of 10 `rows`" and "has the same `value` 5 in all `rows`".
+    `counts` is the result of `column_counts`. A column is useless if its values are missing in more than the
+    share `missing` (0 to 1) of the rows (this is checked first), or all equal. The other parameters are words
+    of the texts, "was `measured` in 3 of 10 `rows`" and "has the same `value` 5 in all `rows`".
     """
     too_few = [f"was {measured} in {count.measured} of {count.rows} {rows}" for count in counts.itertuples()]
     same = [f"has the same {value} {number:g} in all {rows}" for number in counts["least"]]
@@ -102,9 +95,8 @@ def useless_column_reasons(
 def missing_value_reasons(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
     """Return a text per row: that more than the share `missing` of its values are missing; else empty text.
 
-    The result is a Series with the index of `values`; `missing` is from 0 to 1. If `of` is "the events, such
-    as", a text is ``lacks 40% of the events, such as "cycles"``, where "cycles" is the first column without a
-    value in the row.
+    If `of` is "the events, such as", a text is ``lacks 40% of the events, such as "cycles"``, where "cycles"
+    is the first column without a value in the row.
     """
     lacks, names = values.isna().mean(axis="columns"), values.columns.get_level_values(0)
     messages = pd.Series("", values.index, dtype="str")
@@ -142,7 +134,7 @@ def run_validate(
     """Stage validate: write the decisions of `decide` on the ingested tables to ``data/valid/<family>``.
 
     Warnings and the reasons of the first rejected rows go to stderr, the numbers of kept rows to stdout.
-    InputError if params.yaml or a table is missing or invalid, also at the first row that breaks a rule.
+    InputError if params.yaml or a table is missing or invalid.
     """
     paths = FamilyPaths(section.family)
     decisions = decide(tables.read(paths.interim).without_flaws(Problems()), load(section).section)
@@ -152,10 +144,5 @@ def run_validate(
 
 
 def read_source(sources: Sources[TablesType], source: Ingest) -> Reading[TablesType]:
-    """Return the ``tables`` of the source that params.yaml names, with the errors of ``skipped`` rows.
-
-    `sources` has the readers of the family's formats; the result has no notes. InputError if the format is
-    unknown, the path is missing, the source cannot be read, or no rows of one of the kinds in
-    ``sources.needed`` are left; and at the first wrong row, unless ``source.keep_going``.
-    """
+    """Return the tables of the source that params.yaml names; errors are those of `Sources.read`."""
     return sources.read(source.format, [source.path], keep_going=source.keep_going)

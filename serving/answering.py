@@ -36,10 +36,7 @@ FORMS_BY_SUFFIX = {
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """The form (table, json, xml, markdown or junit) and the file of an answer; None: standard output.
-
-    With ``fail_on_regression``, a regression makes the exit code 1.
-    """
+    """The form and the file (None: standard output) of an answer, and whether a regression is exit code 1."""
 
     shown: str
     output: Path | None
@@ -48,10 +45,7 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class PrintableJudgement:
-    """A judgement of any family: the number of ``fail`` verdicts, and functions that return its output forms.
-
-    ``lines`` returns the rows of the text table, ``json`` the JSON of the HTTP answer.
-    """
+    """A judgement of any family: its number of ``fail`` verdicts, and functions that return its forms."""
 
     fails: int
     lines: Callable[[], VerdictTable]
@@ -64,11 +58,11 @@ def judge_source(
 ) -> int:
     """Judge a source with the model of its family, write the verdicts, and return the exit code.
 
-    The exit code is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, or if one is
-    ``unsure`` and `options` have ``fail_on_unsure``; else 0. `uri` is a model's directory or
-    ``models:/...`` address (None: the champion), `options` the given family-specific options. With
-    `keep_going`, invalid data is skipped and reported on stderr, otherwise its first error is raised.
-    InputError if the source cannot be read, an option does not apply to its family, or the model is missing.
+    It is 1 if a verdict is ``fail`` and `wanted` has ``fail_on_regression``, or if one is ``unsure`` and
+    `options`, the given family-specific options, have ``fail_on_unsure``; else 0. `uri` is a model's
+    directory or ``models:/...`` address (None: the champion). With `keep_going`, invalid data is skipped
+    and reported on stderr. InputError if the source cannot be read, an option does not apply to its
+    family, or the model is missing; without `keep_going`, also at the first invalid data.
     """
     judging = plugin_for_source(source).judging
     assert judging is not None
@@ -81,9 +75,8 @@ def rejudge_source(
 ) -> bytes:
     """Judge a source with the model at `uri`, and return the content of the output file in `form` as bytes.
 
-    `judging` judges the sources of the source's family, `form` is table, json, xml, markdown or junit, and
-    `options` are family-specific. With `keep_going`, invalid data is skipped and reported on stderr; without
-    it, the first error in the data is raised. InputError if the source or the model cannot be read.
+    `judging` is that of the source's family; `form` is table, json, xml, markdown or junit. Other
+    parameters and errors are those of `judge_source`.
     """
     with TemporaryDirectory() as scratch:
         output = Path(scratch) / "answer"
@@ -93,10 +86,7 @@ def rejudge_source(
 
 
 def plugin_for_source(source: Path) -> FamilyPlugin:
-    """Return the plugin of the first family that recognises a source, else of the family that accepts any.
-
-    The latter is ``comparisons``. A missing or unreadable source raises no error here.
-    """
+    """Return the plugin of the first family that recognises a source, else that of ``comparisons``."""
     by_recogniser = {plugin.judging.recognised: plugin for plugin in all_plugins() if plugin.judging}
     fallback = by_recogniser.pop(None)
     recognised = (plugin for is_theirs, plugin in by_recogniser.items() if is_theirs and is_theirs(source))
@@ -109,34 +99,29 @@ def option_of(name: str) -> str:
 
 
 def refuse_other_options(option_names: Collection[str], chosen: Judging | Importing, source: Path) -> None:
-    """Raise an InputError, which names `source`, for the first of `option_names` not in ``chosen.options``.
-
-    Names are those of keyword arguments, such as ``from_``; the message has the option, ``--from``.
-    """
+    """Raise an InputError at `source` for the first of `option_names` not in ``chosen.options``."""
     for name in option_names:
         if name not in chosen.options:
             raise InputError(f"holds {chosen.what}, which {option_of(name)} is not for", file=source)
 
 
 def print_skipped(skipped: Sequence[InputError]) -> None:
-    """Print each error, then the number of errors, on stderr; print nothing if `skipped` is empty."""
+    """Print each error, then the number of errors, on stderr; nothing if there are none."""
     sys.stderr.writelines(f"skipped: {error}\n" for error in skipped)
     if skipped:
         sys.stderr.write(f"skipped {len(skipped)} in all\n")
 
 
 def print_notes(notes: Sequence[str]) -> None:
-    """Print each of the assumptions made as a line ``note: ...`` on stderr, invisible characters escaped."""
+    """Print each assumption as a line ``note: ...`` on stderr, invisible characters escaped."""
     sys.stderr.writelines(f"{one_line(f'note: {note}')}\n" for note in notes)
 
 
 def write_judgement(judgement: PrintableJudgement, wanted: OutputOptions) -> int:
-    """Write a judgement in the form ``wanted.shown``, and return the exit code.
+    """Write a judgement in the form ``wanted.shown`` to ``wanted.output``, and return the exit code.
 
-    It is written to the file ``wanted.output``, which is replaced, or to standard output if None; a table on
-    a terminal is coloured. The exit code is 1 if a verdict is ``fail`` and `wanted` has
-    ``fail_on_regression``, else 0. InputError if the directory of the output file does not exist; OSError if
-    writing fails; KeyError for an unknown form.
+    A table on a terminal is coloured. The exit code is 1 if a verdict is ``fail`` and `wanted` has
+    ``fail_on_regression``, else 0. Errors are those of `write_output`.
     """
     styled = wanted.shown == "table" and wanted.output is None and sys.stdout.isatty()
     write: Mapping[str, Callable[[], str | bytes]] = {
@@ -160,12 +145,10 @@ def form_of(
 ) -> Form:
     """Return the output form: `requested`, else the first of `forms` that has the suffix of the output file.
 
-    With `as_json` it is "json"; InputError if another form is `requested`.
-    `forms` are the forms of the command; the first is the default, without an output file or with a suffix
-    that is not in `FORMS_BY_SUFFIX`. InputError if `FORMS_BY_SUFFIX` has the suffix, but its forms do not
-    include `requested` (if None: include none of `forms`); so ``.yaml`` and ``.parquet`` are always errors.
-    InputError, too, if the directory of `output` does not exist, or `output` is one of `inputs`, or inside
-    one.
+    `forms` are the forms of the command; the first is the default, without an output file or with a
+    suffix that is not in `FORMS_BY_SUFFIX`. With `as_json` it is "json"; InputError if another form is
+    `requested`. InputError if the forms of the suffix do not include `requested` (if None: include none
+    of `forms`), the directory of `output` does not exist, or `output` is one of `inputs`, or inside one.
     """
     if as_json and requested not in {None, "json"}:
         raise InputError(f"--json contradicts --format {requested}")
@@ -187,7 +170,8 @@ def form_of(
 def require_outputs(outputs: Iterable[Path | None], inputs: Collection[Path] = ()) -> None:
     """InputError if the directory of an output is missing, or if two outputs are one file.
 
-    InputError, too, if an output is one of `inputs`, files or directories, or inside one. None is ignored.
+    InputError, too, if an output is one of `inputs`, files or directories, or inside one. None is
+    ignored.
     """
     files = set[Path]()
     for output in filter(None, outputs):
@@ -210,7 +194,7 @@ def _refuse_input(output: Path, inputs: Iterable[Path]) -> None:
 
 
 def _is_regular(file: Path) -> bool:
-    """Return whether writing makes or replaces a file; devices and pipes may be named several times."""
+    # devices and pipes may be named several times
     return file.is_file() or not file.exists()
 
 
@@ -222,10 +206,10 @@ def _require_directory(output: Path) -> None:
 def write_output(content: bytes | str, output: Path | None, *, styled: bool = False) -> None:
     """Write `content` to the file `output` atomically, or to standard output if that is None.
 
-    A link stays, an existing file keeps its permissions, and a device or a pipe is written to.
-    Text is written in UTF-8; its control and invisible characters, except line feeds, are escaped in both
-    cases, unless it is `styled` with colours for a terminal. Bytes are written as they are. InputError if the
-    directory of `output` does not exist, OSError if writing fails.
+    A link stays, an existing file keeps its permissions, and a device or a pipe is written to. Text is
+    written in UTF-8; its control and invisible characters, except line feeds, are escaped unless it is
+    `styled` with colours for a terminal. InputError if the directory of `output` does not exist, OSError
+    if writing fails.
     """
     if isinstance(content, str):
         content = (content if styled else escape_invisible(content)).encode()
@@ -233,13 +217,13 @@ def write_output(content: bytes | str, output: Path | None, *, styled: bool = Fa
         with name_write_errors("standard output"):
             sys.stdout.buffer.write(content)
             sys.stdout.flush()
+        return
+    _require_directory(output)
+    if output.exists() and not output.is_file():
+        # a device, a pipe, or a directory, which is an error
+        with name_write_errors(output):
+            output.write_bytes(content)
     else:
-        _require_directory(output)
-        if output.exists() and not output.is_file():
-            # a device, a pipe, or a directory, which is an error
-            with name_write_errors(output):
-                output.write_bytes(content)
-            return
         file = output.resolve()
         _require_directory(file)
         with replacing(file) as path:
@@ -259,14 +243,12 @@ def import_sources(
 ) -> int:
     """Read `sources`, write their tables to `directory`, print a summary, and return the exit code 0.
 
-    `kind` is the format of all sources; it decides the family, or for ``tables``, which every family has, the
-    first source does. `options` are the given family-specific options. Tables in `directory` are replaced.
-    The summary, on standard output, has the numbers of rows by name, the number ``skipped``, and the
-    directory, in a line or, with `as_json`, a JSON object with ``skipped`` and ``directory``. Assumptions are
-    noted on stderr. With `keep_going`, invalid data is skipped, counted and reported on stderr; without it,
-    its first error raises an InputError, and no empty directory is left. An unknown format, a missing source,
-    a source whose tables would be replaced, or an option that does not apply to the family, raises an
-    InputError even with `keep_going`. IndexError without sources.
+    `kind` is the format of all sources; it decides the family, or for ``tables``, which every family has,
+    the first source does. `options` are the given family-specific options. The summary has the numbers of
+    rows by name, the number ``skipped``, and the directory, in a line or, `as_json`, an object. With
+    `keep_going`, invalid data is skipped and reported on stderr. InputError for an unknown format, a
+    missing source, a source whose tables would be replaced, an option that does not apply to the family,
+    and, without `keep_going`, at the first invalid data; then no empty directory is left.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])

@@ -251,12 +251,10 @@ def run_command(arguments: list[str] | None = None) -> int:
     """Run one command of ``perfjudge`` and return its exit code; an error is written to stderr in one line.
 
     `arguments` are those after the program's name; None: those of the command line. 0: done; 1: a verdict or
-    a difference that the command reports by its exit code, such as a regression with
-    ``--fail-on-regression``; 2: bad input or usage; 3: a worker of the server cannot start; 70: an error of
-    perfjudge itself, whose traceback is in a file that the line names; 130: interrupted, without a line; 130
-    or 143: a server was ended at once by a second SIGINT or SIGTERM; 141: the reader of standard output or
-    standard error closed it early, without a line. Without a command, the help is written to stderr, and 2
-    returned. No error is raised.
+    a difference that the command reports by its exit code; 2: bad input or usage, or no command; 3: a worker
+    of the server cannot start; 70: an error of perfjudge itself; 130: interrupted, without a line; 130 or
+    143: a server was ended at once by a second SIGINT or SIGTERM; 141: the reader of standard output or
+    standard error closed it early, without a line. No error is raised.
     """
     try:
         return _invoke([*(sys.argv[1:] if arguments is None else arguments)])
@@ -265,7 +263,6 @@ def run_command(arguments: list[str] | None = None) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
-    """Do what `run_command` does, but raise a BrokenPipeError."""
     from typer.exceptions import Abort, Exit, TyperException
 
     try:

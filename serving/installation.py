@@ -28,9 +28,9 @@ from training.registry.origins import git_output
 def describe_version() -> str:
     """Return version and commit of perfjudge, and a line for each champion: name, version, model and digest.
 
-    In an installed wheel, the names are those of the champions inside it; in a checkout, those of the models
-    of the endpoints. A line describes the champion that answers under the name, which may be a registered one
-    instead of the wheel's. InputError if the registry cannot be read, or if params.yaml is invalid.
+    The names are those of the champions inside an installed wheel, else of the models of the endpoints; a
+    registered champion takes precedence. InputError if the registry cannot be read, or params.yaml is
+    invalid.
     """
     commit_file = SHIPPED / "commit.txt"
     if commit_file.is_file():
@@ -52,13 +52,8 @@ def describe_version() -> str:
 
 #: Files and folders of new projects, besides `PIPELINES`: paths in the repository and the template.
 PROJECT_FILES = (
-    ".dvc/.gitignore",
-    ".dvc/config",
-    ".dvc/plots",
-    ".dvcignore",
-    ".gitignore",
-    "data/raw/measured",
-    "params.yaml",
+    *(".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitignore"),
+    *("data/raw/measured", "params.yaml"),
 )
 #: Files of new projects that are written without other families and dependencies on code.
 PIPELINES = ("dvc.yaml", "reports/dvc.yaml")
@@ -71,10 +66,10 @@ _CODE = re.compile(r"(docs|features|training|serving)/|data/(tables|measure|\$)"
 def create_project(directory: Path) -> int:
     """Write a project that trains comparison models to `directory`, print next steps, and return 0.
 
-    The project has params.yaml, dvc.yaml, settings of DVC, and the measurement that the champion inside
-    perfjudge was trained on. It becomes a git repository with one commit, unless it is inside of one or git
-    is not installed. Missing parents are created. InputError if `directory` exists and is not an empty
-    directory; ModuleNotFoundError without the extra ``train``. After either, nothing is written.
+    The project has the measurement that the champion inside perfjudge was trained on. It becomes a git
+    repository with one commit, unless it is inside of one or git is not installed. Missing parents are
+    created. InputError if `directory` exists and is not an empty directory; ModuleNotFoundError without the
+    extra ``train``. After either, nothing is written.
     """
     import dvc  # noqa: F401 - without the extra, the project could not be run
 
@@ -108,17 +103,16 @@ def create_project(directory: Path) -> int:
 
 
 def _write_pipeline(template: Path, target: Path) -> None:
-    """Write the part of a dvc.yaml that concerns `_FAMILY`, without dependencies on code."""
     content, others = yaml_content(template), [family for family in FAMILIES if family != _FAMILY]
     if "plots" in content:
         content["plots"] = [plot for plot in content["plots"] if next(iter(plot)).startswith(_FAMILY)]
     stages = content.get("stages", {})
     for name, stage in list(stages.items()):
-        if _FAMILY not in stage.get("foreach", _FAMILY):
+        each = stage.get("foreach", _FAMILY)
+        if _FAMILY not in each:
             del stages[name]
             continue
         if "foreach" in stage:
-            each = stage["foreach"]
             stage["foreach"] = {_FAMILY: each[_FAMILY]} if isinstance(each, dict) else [_FAMILY]
         body = stage.get("do", stage)
         body["cmd"] = " ".join(word for word in body["cmd"].split() if word not in others)

@@ -77,11 +77,7 @@ class Source(Generic[Model]):
     name_attribute: str = "model"
 
     def make_ref(self, directory: Path, version: Version, card: Any) -> ModelRef:
-        """Return the reference of a model with this card, whose files are in `directory`.
-
-        A model without registered version gets its name from the card, and as version the first 12 digits of
-        the data's digest.
-        """
+        """Return the reference of a model in `directory`, by its `card` if the version is not registered."""
         return ModelRef(
             version.name or getattr(card, self.name_attribute),
             version.version or card.data_digest[:12],

@@ -46,29 +46,25 @@ def given_parameters(context: typer.Context) -> list[str]:
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if source is not None and source.name == "COMMANDLINE":
-            given.append(
-                parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.metavar)
-            )
+            is_option = parameter.param_type_name == "option"
+            given.append(parameter.opts[0] if is_option else str(parameter.metavar))
     return given
 
 
 def add_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:
     """Return a decorator that adds options to a command, which gets the given ones as ``**options``.
 
-    `options` are annotations for typer by option name; each option is None by default, and is then not passed
-    to the command. The last parameter of the command must be ``**options``. The decorated command takes
-    keywords only, and needs a value (or None) of each added option, else KeyError.
+    `options` are annotations for typer by option name; an option is None by default, and then not passed to
+    the command, whose last parameter must be ``**options``. The decorated command takes keywords only.
     """
 
     def with_options(command: Command) -> Command:
         parameters = list(signature(command, eval_str=True).parameters.values())[:-1]
-        parameters += [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-            for name, kind in options.items()
-        ]
+        for name, kind in options.items():
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind))
 
         def call_command(**values: Any) -> int:
-            absent = [name for name in options if values[name] is None]
+            absent = {name for name in options if values[name] is None}
             return command(**{name: value for name, value in values.items() if name not in absent})
 
         call_command.__name__, call_command.__doc__ = command.__name__, command.__doc__

@@ -65,8 +65,8 @@ class Loader:
 class Registered:
     """A registered model that a server uses.
 
-    ``key`` and ``says`` are the option of ``perfjudge serve`` and its help; ``params`` are further options,
-    passed to the loader as keywords.
+    ``key`` and ``says`` are the option of ``perfjudge serve`` and its help; ``params`` are further
+    options, passed to the loader as keywords.
     """
 
     key: str
@@ -87,8 +87,8 @@ class Opinion(NamedTuple):
 class OpinionReaders:
     """Functions to compare two models' answers to the same body.
 
-    ``opinions_in_answer`` takes the media type and the content of an answer, ``opinions_of_model`` the media
-    type, a body and a model; both return the opinion on each case, in the same order.
+    Both return the opinion on each case, in the same order, for a media type and the content of an
+    answer, or a media type, a body and a model.
     """
 
     opinions_in_answer: Callable[[str, bytes], Sequence[Opinion]]
@@ -132,9 +132,9 @@ class Endpoint:
 class Judging:
     """The part of ``perfjudge judge`` for one family.
 
-    ``what`` is a word for the content of sources. ``judge`` takes the source, the model's address, the output
-    settings, ``keep_going`` and the given `options`; it returns the exit code. ``recognised`` returns whether
-    a source is the family's; None: the family accepts sources that no other recognises.
+    ``what`` is a word for the content of sources. ``judge`` takes the source, the model's address, the
+    output settings, ``keep_going`` and the given `options`; it returns the exit code. ``recognised``
+    returns whether a source is the family's; None: the family accepts sources that no other recognises.
     """
 
     what: str
@@ -170,10 +170,10 @@ class Importing:
 class Pages:
     """A family's routes other than its endpoints.
 
-    ``add`` adds the routes to the application, whose ``app.state.settings.options`` has the given options.
-    ``complete_options`` takes the given options before the server listens and returns them with the defaults;
-    InputError if they are invalid. ``count_new_labels`` counts the labels that no training has used; None if
-    that is unknown.
+    ``add`` adds them to the application, whose ``app.state.settings.options`` has the given options.
+    ``complete_options`` takes the given options before the server listens and returns them with the
+    defaults; InputError if they are invalid. ``count_new_labels`` counts the labels that no training has
+    used; None if that is unknown.
     """
 
     add: Callable[[FastAPI], None]
@@ -204,22 +204,16 @@ class FamilyPlugin:
 
 
 def deferred_function(name: str, *first_arguments: Any) -> Callable[..., Any]:
-    """Return a function that imports and calls the function `name` with `first_arguments` first.
+    """Return a function that imports ``MODULE:FUNCTION`` and calls it with `first_arguments` first.
 
-    `name` is ``MODULE:FUNCTION``. All arguments of a call, also by keyword, are passed on after
-    `first_arguments`. Nothing is imported or checked before a call. A call with a wrong `name` raises
-    ImportError, AttributeError or ValueError, as `pkgutil.resolve_name` does.
+    Nothing is imported or checked before a call.
     """
     return lambda *arguments, **keywords: resolve_name(name)(*first_arguments, *arguments, **keywords)
 
 
 def family_plugin(family: str) -> FamilyPlugin:
-    """Return the plugin of ``comparisons``, ``matrices``, ``corun`` or ``fingerprints``.
-
-    ModuleNotFoundError if `family` is another name, AttributeError if it is another module of ``serving``.
-    """
-    plugin: FamilyPlugin = import_module(f"serving.{family}").PLUGIN
-    return plugin
+    """Return the plugin of a family; ModuleNotFoundError if there is no such family."""
+    return import_module(f"serving.{family}").PLUGIN
 
 
 def all_plugins() -> Sequence[FamilyPlugin]:
@@ -228,12 +222,12 @@ def all_plugins() -> Sequence[FamilyPlugin]:
 
 
 def served_models() -> Iterator[Registered]:
-    """Yield the key, help and options (`Registered`) of each model that a server uses, family by family."""
+    """Yield the key, help and options of each model that a server uses, family by family."""
     return (model for plugin in all_plugins() for model in plugin.models)
 
 
 def all_pages() -> Iterator[Pages]:
-    """Yield the `Pages` (routes other than endpoints) of each family that has some."""
+    """Yield the routes other than endpoints of each family that has some."""
     return (plugin.pages for plugin in all_plugins() if plugin.pages is not None)
 
 
@@ -251,14 +245,12 @@ def registered_names() -> list[str]:
 def endpoint_of_model(name: str) -> Endpoint:
     """Return the endpoint that uses a registered model, the last one if there are several.
 
-    `name` is the main name of the endpoint's model or one of its further names. InputError, with a similar
-    name or else all names, if no endpoint has a model of this name.
+    `name` is the main name of the endpoint's model or one of its further names; InputError for any other.
     """
     endpoints: dict[str, Endpoint] = {}
     for endpoint in all_endpoints():
         if endpoint.loader:
-            names = (endpoint.loader.name(), *endpoint.loader.others())
-            endpoints |= dict.fromkeys(names, endpoint)
+            endpoints |= dict.fromkeys((endpoint.loader.name(), *endpoint.loader.others()), endpoint)
     if name not in endpoints:
         raise InputError(f'model "{name}" {unknown_message(name, endpoints)}')
     return endpoints[name]

@@ -16,8 +16,8 @@ from serving.plugins import family_plugin
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write ``reports/<family>/index.html`` under the working directory; return the exit status.
 
-    `arguments` holds one family's name (None: the command line). The status is 0 if the page was written, 2
-    for wrong arguments or bad input, and 70 for an error of perfjudge; errors are printed on stderr.
+    `arguments` holds one family's name (None: the command line). Wrong arguments give 2; errors are reported
+    by `report_error`.
     """
     families = list(sys.argv[1:] if arguments is None else arguments)
     if len(families) != 1 or families[0] not in FAMILIES:

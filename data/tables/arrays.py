@@ -42,11 +42,9 @@ def read_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of `specs` by name from a NumPy archive, read without pickle.
 
-    Those in `optional` may be absent; arrays without a spec are ignored. A spec has the kind of values
-    (floats, signed integers, truth values or text, of any item size) and the shape, where equal names mean
-    equal sizes of 1 or more. InputError if the file is missing, is not a NumPy archive, would unpack to more
-    than `MAX_BYTES` (1 GiB), or if an array is missing, is empty, differs from its spec, or has floats that
-    are not finite where the spec requires that.
+    Those in `optional` may be absent; arrays without a spec are ignored. InputError if the file is missing,
+    is not a NumPy archive, would unpack to more than `MAX_BYTES` (1 GiB), or if an array is missing, is
+    empty, or differs from its spec.
     """
     try:
         with zipfile.ZipFile(path) as packed:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from warnings import catch_warnings, simplefilter
+from warnings import catch_warnings
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,15 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
     """Return a CSV file as a frame of text, with stripped column names; an empty cell is empty text.
 
     The index is the line of the file in which a row begins, from 1: blank lines are skipped, and cells may
-    have line breaks. Cells are not stripped; cells missing at the end of a row are empty text, too. `columns`
-    are required; further columns are returned as well, a repeated name with a suffix such as ``.1``.
-    `options` are those of `pandas.read_csv` and take precedence. InputError if the file is missing or empty,
-    is not CSV, has rows that are longer than its header, has two names that differ only in white space at
-    their ends, or does not have one of `columns`.
+    have line breaks. Cells are not stripped; those missing at the end of a row are empty text. `columns` are
+    required; further columns are returned as well. `options` are those of `pandas.read_csv` and take
+    precedence. InputError if the file is missing or empty, is not CSV, has rows that are longer than its
+    header or two names that differ only in white space at their ends, or does not have one of `columns`.
     """
     options = {"dtype": "str", "keep_default_na": False, "index_col": False, **options}
     try:
-        with catch_warnings():
-            # otherwise pandas drops what is beyond the header
-            simplefilter("error", pd.errors.ParserWarning)
+        # otherwise pandas drops what is beyond the header
+        with catch_warnings(action="error", category=pd.errors.ParserWarning):
             table = pd.read_csv(path, **options)
     except FileNotFoundError as exc:
         raise InputError("no such file", file=path) from exc
@@ -53,10 +51,7 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
 
 
 def _lines_of_rows(path: Path, n_rows: int, options: Mapping[str, Any]) -> pd.Index:
-    """Return the line of each row, from 1, of a table that pandas has read with `options`.
-
-    In a file that the module `csv` reads differently, such as a compressed one, each row counts as one line.
-    """
+    """Return the line of each row; if the module `csv` reads the file differently, each row counts as one."""
     skipped = options.get("skiprows", 0)
     first = skipped + (options.get("header", None if "names" in options else 0) is not None)
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
@@ -88,22 +83,18 @@ def written_csv(table: pd.DataFrame) -> str:
     """Return a table as CSV, with a leading ``'`` in text that a spreadsheet would take for a formula.
 
     That is text in a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end, or with ``'``
-    before one of these; plain numbers such as -1.5 get none. The header is not changed, the index is not
-    written; lines end with a line feed, or CRLF if a cell has a carriage return.
+    before one of these; plain numbers such as -1.5 get none. The index is not written; lines end with a line
+    feed, or CRLF if a cell has a carriage return.
     """
-    text = table.select_dtypes(["str", "object"]).columns
-    quoted = table.assign(**{name: table[name].map(_quote_formula) for name in text})
+    text = table.select_dtypes(["str", "object"])
+    quoted = table.assign(**text.map(_quote_formula))
     # pandas quotes carriage returns only if they are part of the line terminator
-    returns = any("\r" in cell for name in text for cell in table[name] if isinstance(cell, str))
+    returns = text.map(lambda cell: isinstance(cell, str) and "\r" in cell).any(axis=None)
     return str(quoted.to_csv(index=False, lineterminator="\r\n" if returns else "\n"))
 
 
 def without_quotes(column: pd.Series) -> pd.Series:
-    """Return a column of text without the leading ``'`` that `written_csv` puts before formulas.
-
-    One ``'`` per cell is removed; text that does not look like a quoted formula is unchanged. TypeError for a
-    cell that is not text, such as NaN.
-    """
+    """Return a column of text without the leading ``'`` that `written_csv` puts before formulas."""
     return column.map(lambda cell: cell[1:] if _QUOTED.match(cell) else cell)
 
 
@@ -149,11 +140,10 @@ def parse_numbers(
 
 
 def refuse_wrong_rows(wrong: pd.Series, describe_row: Callable[[int], str], path: Path) -> None:
-    """Raise an InputError at the line of the first row that is `wrong`, if any.
+    """Raise an InputError at the first row of the mask `wrong`, whose index has the lines of `path`, if any.
 
-    `wrong` is a mask, shape (n_rows,), whose index has the lines of the rows in `path`. `describe_row` takes
-    the position of that row in `wrong`, from 0, and returns the message.
+    `describe_row` takes the position of that row, from 0, and returns the message.
     """
-    rows = np.flatnonzero(wrong)
-    if len(rows):
-        raise InputError(describe_row(int(rows[0])), file=path, line=int(wrong.index[rows[0]]))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(describe_row(row), file=path, line=int(wrong.index[row]))

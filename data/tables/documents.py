@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,16 +39,11 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 def require_unique_keys(document: bytes) -> None:
-    """Raise an InputError if an object in valid JSON (UTF-8) has a key twice, even if escaped differently.
-
-    The error names the key, the place of the object, such as ``runs[0].counts`` (none for the document
-    itself), and the line of the second occurrence of the key.
-    """
+    """Raise an InputError with key, place and line if an object in JSON has a key twice, however escaped."""
     # decoding drops repeated keys, so that fewer colons are left
-    try:
+    n_colons = -1
+    with suppress(ValueError, RecursionError):
         n_colons = _colons_after_decoding(_NUMBERS.sub(b"0", document))
-    except (ValueError, RecursionError):
-        n_colons = None
     if n_colons != document.count(b":") or _ESCAPED_COLON in document:
         _refuse_repeated(document)
 
@@ -84,10 +80,8 @@ def _refuse_repeated(document: bytes) -> None:
             key = json.loads(token[:-1].decode("utf-8", "surrogatepass"))
             assert keys is not None, "only objects have keys"
             if key in keys:
-                steps = (
-                    f"[{step}]" if isinstance(step, int) else f".{step[:_QUOTED_TEXT]}" for step in path[:-1]
-                )
-                place = "".join(steps).removeprefix(".")
+                steps = [f".{step[:_QUOTED_TEXT]}" if isinstance(step, str) else f"[{step}]" for step in path]
+                place = "".join(steps[:-1]).removeprefix(".")
                 line = document.count(b"\n", 0, match.start()) + 1
                 raise InputError(_repeated_key(key), line=line, place=place or None)
             keys.add(key)
@@ -105,12 +99,11 @@ class _UniqueKeys:
         node = super().compose_mapping_node(anchor)  # type: ignore[misc]
         keys = set()
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
-                continue
-            name = self.construct_object(key)
-            if name in keys:
-                raise InputError(_repeated_key(name), line=key.start_mark.line + 1)
-            keys.add(name)
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                name = self.construct_object(key)
+                if name in keys:
+                    raise InputError(_repeated_key(name), line=key.start_mark.line + 1)
+                keys.add(name)
         return node
 
 
@@ -123,18 +116,13 @@ class TextLoader(_UniqueKeys, yaml.BaseLoader):
 
 
 def written(path: Path, stage: str) -> dict[str, Any]:
-    """Return the JSON object that `stage` wrote to `path`.
-
-    InputError if the file cannot be read (the message says to run `stage`) or is not JSON. Another JSON value
-    than an object is returned unchanged.
-    """
+    """Return the JSON object that `stage` wrote to `path`; InputError if it cannot be read or is not JSON."""
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
         raise InputError(f"cannot be read; run {stage} first", file=path) from exc
     except (ValueError, RecursionError) as exc:
         raise InputError(f"is not JSON ({exc})", file=path) from exc
-    return content
 
 
 #: Accepts 4.0 as 4, as JSON Schema does.
@@ -209,10 +197,7 @@ _PROBLEMS = {
 
 
 def validation_message(exc: ValidationError, whole: str = "the file") -> str:
-    """Return the first problem of a pydantic error in one line: the key with its path, value, expectation.
-
-    `whole` is the name of the whole document, for problems without a key.
-    """
+    """Return the first problem of a pydantic error in one line; `whole` is the name of the document."""
     return error_message(first_error(exc), whole)
 
 
@@ -264,13 +249,12 @@ def error_message(error: ErrorDetails, whole: str, place: str = "", expected: st
 
 def json_path(steps: Iterable[int | str], place: str = "") -> str:
     """Return the path of a value in JSON, such as ``runs[0].counts["a.b"]``, inside `place`."""
-    parts = (
-        f".{step[:_QUOTED_TEXT]}"
-        if isinstance(step, str) and _PLAIN.fullmatch(step)
-        else f"[{quote_value(step)}]"
-        for step in steps
-    )
-    return f"{place}{''.join(parts)}".removeprefix(".")
+    for step in steps:
+        if isinstance(step, str) and _PLAIN.fullmatch(step):
+            place += f".{step[:_QUOTED_TEXT]}"
+        else:
+            place += f"[{quote_value(step)}]"
+    return place.removeprefix(".")
 
 
 def quote_value(value: object) -> str:
@@ -294,8 +278,5 @@ EXAMPLE_MOMENT = "2026-11-22T09:30:00Z"
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Return the time in `text`, in UTC; None unless it is written like "2026-11-22T09:30:00Z".
-
-    Also accepted are other zones ("+01:00"), decimals of seconds (up to six) and the years 2000 to 2099.
-    """
+    """Return the time in `text`, in UTC, as in "2026-11-22T09:30:00Z" or another zone; None if it is none."""
     return datetime.fromisoformat(text).astimezone(UTC) if re.fullmatch(MOMENT, text) else None

@@ -39,10 +39,9 @@ def naming_unreadable(path: Path) -> Iterator[None]:
 
 
 def read_bytes(path: Path, limit: int, expected: str) -> bytes:
-    """Return the content of a file of at most `limit` bytes.
+    """Return the content of a file; InputError if it cannot be read, has over `limit` bytes, or is blank.
 
-    InputError if the file cannot be read, is too large, or is empty or only white space; `expected` is a noun
-    for its content in the message.
+    `expected` is a noun for its content in the message.
     """
     with naming_unreadable(path):
         size = path.stat().st_size
@@ -82,10 +81,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
-    """Replace the file name in an OSError of the block by `name`, unless it is a BrokenPipeError.
-
-    This applies to errors that name no file, or one in the directory `temporary`.
-    """
+    """Let an OSError of the block name `name` if it names no file or one in `temporary`."""
     try:
         yield
     except BrokenPipeError:
@@ -98,42 +94,27 @@ def name_write_errors(name: Path | str, temporary: Path | None = None) -> Iterat
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` as UTF-8 to `path` atomically: other processes see the old file or the new one.
-
-    An existing file is replaced, and a missing directory created. OSError if the file cannot be written,
-    UnicodeEncodeError if `text` has a lone surrogate, as in a file name that is not UTF-8.
-    """
+    """Write `text` as UTF-8 to `path` atomically; UnicodeEncodeError if it has a lone surrogate."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` to `path` as JSON, indented by two spaces, with sorted keys and a final line feed.
-
-    The file is replaced atomically; a missing directory is created. ValueError for NaN or infinity, TypeError
-    for a value that JSON cannot represent; then nothing is written. OSError if the file cannot be written.
-    """
+    """Write `content` to `path` atomically as indented JSON with sorted keys; ValueError for NaN."""
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
 def write_tables(
     directory: Path, tables: Mapping[str, DataFrame], compression: Compression = "snappy"
 ) -> None:
-    """Write each table, without its index, to ``<name>.parquet`` in `directory` (created if missing).
-
-    Each file is replaced atomically, one after the other. OSError if a file cannot be written.
-    """
+    """Write each table, without its index, to ``<name>.parquet`` in `directory`, each file atomically."""
     for name, table in tables.items():
         with replacing(directory / f"{name}.parquet") as path:
             table.to_parquet(path, index=False, compression=compression)
 
 
 def read_json(path: Path, model: type[T]) -> T:
-    """Return the content of a JSON file as `model`, a type that pydantic can validate.
-
-    InputError if the file cannot be read or is not JSON (see `content_of`), or with the first wrong key if
-    the content is not a valid `model`.
-    """
+    """Return the content of a JSON file as `model`, which pydantic validates; errors: see `content_of`."""
     from pydantic import ValidationError
 
     from data.tables.documents import validation_message
@@ -156,9 +137,8 @@ def _adapter_of(model: type[T]) -> TypeAdapter[T]:
 def content_of(path: Path) -> object:
     """Return the content of a JSON file of at most `MAX_BYTES` (256 MiB), any JSON value.
 
-    The file may be in UTF-8, UTF-16 or UTF-32; a number such as 1e999 is infinite. InputError if it cannot be
-    read, is empty or too large, is not JSON (NaN is an error), is nested too deeply, or has a key twice in an
-    object.
+    The file may be in UTF-8, UTF-16 or UTF-32. InputError if it cannot be read, is empty or too large, is not
+    JSON (see `json_content`), is nested too deeply, or has a key twice in an object.
     """
     source = read_bytes(path, MAX_BYTES, "JSON")
     try:
@@ -180,10 +160,7 @@ _CONSTANTS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|NaN|-?Infinity', re.DOTALL
 
 
 def line_of_constant(source: bytes, problem: Exception) -> int | None:
-    """Return the line of the number, such as NaN, that `json_content` refuses in a JSON document; else None.
-
-    `problem` is the ValueError that it raises.
-    """
+    """Return the line of the number, such as NaN, for which `json_content` raises `problem`; else None."""
     name, text = str(problem).partition(" ")[0], source.decode(json.detect_encoding(source), "replace")
     starts = (match.start() for match in _CONSTANTS.finditer(text) if match[0] == name)
     return next((text.count("\n", 0, start) + 1 for start in starts), None)
@@ -192,9 +169,9 @@ def line_of_constant(source: bytes, problem: Exception) -> int | None:
 def json_content(text: str) -> Any:
     """Return the value of a JSON text; strict (RFC 8259): no ``NaN``, no ``Infinity``, no repeated keys.
 
-    A number that is too large for a float, such as 1e999, becomes infinite. InputError for a repeated key,
-    with its place and line. RecursionError if the text is nested too deeply, ValueError if it is not JSON for
-    any other reason, or an integer has too many digits for Python.
+    A number such as 1e999 becomes infinite. InputError for a repeated key, with its place and line.
+    RecursionError if the text is nested too deeply, ValueError if it is not JSON for any other reason, or an
+    integer has too many digits for Python.
     """
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
@@ -246,11 +223,10 @@ _EARLIER, _END, _LETTERS, _NUMBER = range(4)
 def natural_key(name: str) -> tuple[tuple[int, Any], ...]:
     """Return a key that sorts versions or names of files naturally: 4.9 < 4.10-rc1 < 4.10 < 4.10-2.
 
-    Numbers are compared by value (01 equals 1). The text between numbers, with its separators, is compared by
-    code point; where one name has text and the other a number, the text comes first. Where one name ends
-    and the other goes on, the one that ends comes first, unless the other goes on with rc, alpha, beta,
-    pre or dev (in any case, with or without separators), which comes before any other text, too. Only the
-    first 1000 characters count.
+    Numbers are compared by value (01 equals 1), the text between them by code point; text comes before a
+    number. The name that ends first comes first, unless the other goes on with rc, alpha, beta, pre or dev
+    (in any case, with or without separators), which comes before any other text, too. Only the first 1000
+    characters count.
     """
     parts = [
         (_NUMBER, int(text))

@@ -31,11 +31,7 @@ class Reading(Generic[Read]):
 
 @dataclass(frozen=True)
 class Format(Generic[Reader]):
-    """A format: its reader, and how it is recognised.
-
-    ``sign`` is a pattern of a file in directories of this format; ``suffix`` that of a single file, if the
-    format may be one.
-    """
+    """A format: its reader, a pattern of a file in its directories, and the suffix if it may be a file."""
 
     read: Reader
     sign: str
@@ -47,10 +43,7 @@ class Format(Generic[Reader]):
 
 
 def choose_reader(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Path]) -> Reader:
-    """Return the function that reads the format `name`; InputError if unknown or a path is missing.
-
-    `formats` maps names to formats; the content of `paths` is not checked.
-    """
+    """Return the function that reads the format `name`; InputError if unknown or a path is missing."""
     if name not in formats:
         raise InputError(f'format "{name}" {unknown_message(name, formats)}')
     for path in paths:
@@ -63,7 +56,8 @@ def choose_reader(formats: Mapping[str, Format[Reader]], name: str, paths: Seque
 class Sources(Generic[TablesType]):
     """Reads the sources of a family that are read as a whole.
 
-    ``needed`` maps a noun for messages to a function that lists rows of the tables; at least one is required.
+    ``needed`` maps a noun for messages to a function that lists rows of the tables; at least one is
+    required.
     """
 
     formats: Mapping[str, Format[Callable[[Path], TablesType]]]

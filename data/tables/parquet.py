@@ -41,19 +41,18 @@ class Kind:
 def read_columns(
     path: Path,
     dtypes: Mapping[str, str],
+    other_dtype: Callable[[str], str] | None,
+    blank: Collection[str],
     *,
     optional: Collection[str],
     unwanted: Collection[str],
-    other_dtype: Callable[[str], str] | None,
-    blank: Collection[str],
 ) -> pd.DataFrame:
     """Return the columns of a Parquet file, converted, in the order of the file.
 
     `dtypes` has types by column, of which `optional` may be absent, also from the result; `unwanted` are
-    ignored, as are index columns that pandas has written, unless in `dtypes`. `other_dtype` returns the type
-    of any other column; without it, they are not converted, except times with a zone, to UTC, and those of
-    lists, structs, maps or text that is not UTF-8 are left out. Texts in `blank` become missing. With missing
-    values, a column of the type boolean has the type object. Errors are those of `Spec.read`.
+    ignored, as are index columns that pandas has written, unless in `dtypes`. Columns without a type from
+    `other_dtype` are not converted, except times with a zone, to UTC. With missing values, a column of the
+    type boolean has the type object. Otherwise see `Spec` and `Spec.read`.
     """
     with open_parquet(path) as file:
         schema, kinds = file.schema_arrow, dict[str, Kind]()
@@ -97,10 +96,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def read_written_table(path: Path, columns: list[str] | None = None, **options: Any) -> pd.DataFrame:
-    """Return a Parquet file that perfjudge has written as a frame, as `pandas.read_parquet` does.
-
-    FileNotFoundError if the file is missing; InputError if it is damaged, unreadable or has no such column.
-    """
+    """Return a Parquet file that perfjudge wrote; FileNotFoundError if missing, InputError if unreadable."""
     try:
         return pd.read_parquet(path, columns=columns, **options)
     except FileNotFoundError:
@@ -130,7 +126,6 @@ def _index_columns(schema: pa.Schema) -> set[str]:
 
 
 def _is_flat(dtype: pa.DataType) -> bool:
-    """Return whether a column's values are single numbers, texts or times."""
     if types.is_dictionary(dtype):
         dtype = dtype.value_type
     checks = (types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
@@ -146,7 +141,6 @@ def _is_text(dtype: pa.DataType) -> bool:
 def _convert_column(
     table: pa.Table, name: str, kind: Kind, blank: Collection[str], path: Path
 ) -> pa.ChunkedArray | None:
-    """Return a column converted to its kind; None if it has no type and cannot be read."""
     column = table.column(name)
     try:
         converted = kind.cast(_decode_text(column, blank))
@@ -178,7 +172,6 @@ def _decode_text(column: pa.ChunkedArray, blank: Collection[str]) -> pa.ChunkedA
 
 
 def _first_wrong(column: pa.ChunkedArray, cast: Callable[[pa.ChunkedArray], Any]) -> int:
-    """Return the first row for which `cast` fails, by bisection."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
@@ -203,7 +196,6 @@ def _shown_cell(column: pa.ChunkedArray, row: int) -> str:
 
 
 def _in_utc(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column unchanged, except that times with a time zone are converted to UTC."""
     zoned = types.is_timestamp(column.type) and column.type.tz
     return column.cast(pa.timestamp(column.type.unit, "UTC")) if zoned else column
 

@@ -15,10 +15,7 @@ ALIKE = 0.6
 
 
 def nearest_name(name: str, known_names: Iterable[str], alike: float = ALIKE) -> str | None:
-    """Return the name in `known_names` most similar to `name`, ignoring case; None if none is similar enough.
-
-    `alike` is the minimum similarity, the ratio of difflib, from 0 to 1 (equal).
-    """
+    """Return the most similar of `known_names`, ignoring case; None if difflib's ratio is below `alike`."""
     by_lower_case = {candidate.casefold(): candidate for candidate in known_names}
     matches = get_close_matches(name.casefold(), by_lower_case, 1, alike)
     return by_lower_case[matches[0]] if matches else None
@@ -86,10 +83,7 @@ class Problems:
 
 
 def skipped_summary(skipped: tuple[InputError, ...]) -> str:
-    """Return lines with the number of skipped parts and the first five errors; empty without errors.
-
-    A last line has the number of further errors, if any. The text ends with a line feed.
-    """
+    """Return lines with the number of skipped parts and the first five errors; empty without errors."""
     if not skipped:
         return ""
     lines = [f"{len(skipped)} skipped", *(f"  {error}" for error in skipped[:SHOWN])]

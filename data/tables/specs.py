@@ -88,10 +88,9 @@ class Spec:
     def read(self, path: Path) -> pd.DataFrame:
         """Return the table in a Parquet file, with the columns of `dtypes` first, in their types.
 
-        Optional columns that the file does not have are filled with missing values. With `may_lack`, a
-        missing file gives an empty table. InputError if the file is missing or not Parquet, another column is
-        missing, a column is repeated or holds durations or times of day, a value cannot be converted, or is
-        missing in a column of the type int64 or bool.
+        Absent optional columns are filled with missing values. InputError if the file is missing or not
+        Parquet, another column is missing, a column is repeated or holds durations or times of day, a value
+        cannot be converted, or is missing in a column of the type int64 or bool.
         """
         if self.may_lack and not path.exists():
             return with_dtypes(None, self.dtypes)
@@ -100,14 +99,8 @@ class Spec:
         # pyarrow, which only Parquet needs, is in an extra
         from data.tables.parquet import read_columns
 
-        columns = read_columns(
-            path,
-            self.dtypes,
-            optional=self.optional,
-            unwanted=self.unwanted,
-            other_dtype=self.other_dtype,
-            blank=self.blank,
-        )
+        absent = {"optional": self.optional, "unwanted": self.unwanted}
+        columns = read_columns(path, self.dtypes, self.other_dtype, self.blank, **absent)
         return with_dtypes(columns, self.dtypes)
 
     def _describe_row(self, row: Mapping[str, Any]) -> str:
@@ -118,10 +111,7 @@ class Spec:
         )
 
     def _broken_rules(self, table: pd.DataFrame) -> dict[int, tuple[str, str]]:
-        """Return the problem by wrong row, and the column if the row has no value there, else "".
-
-        The first of several broken rules counts.
-        """
+        """Return by wrong row its first problem, and the column if the row has no value there, else ""."""
         problems: dict[int, tuple[str, str]] = {}
         for rule in self.rules:
             values = table[rule.column]
@@ -141,8 +131,7 @@ class Spec:
         """Return the table without wrong rows, renumbered; each wrong row is added once to `problems`.
 
         A row is wrong if it breaks a rule, or if an earlier valid row has equal values in the columns
-        `unique`. InputError, which calls the table `name`, at the first wrong row, unless
-        ``problems.keep_going``. The table must have the columns of all rules.
+        `unique`. `name` is that of the table for messages; it must have the columns of all rules.
         """
         rows, keys = table.reset_index(drop=True), list(self.unique)
         wrong = self._broken_rules(rows)
@@ -176,27 +165,18 @@ class Tables:
 
     @classmethod
     def from_rows(cls, *rows: Rows) -> Self:
-        """Return the tables from `rows`: per table of `SPECS`, a list of records, a frame or None.
-
-        Tables with None or without an argument are empty; missing columns are filled with missing values.
-        """
+        """Return the tables from `rows`, one per table of `SPECS`; those without an argument are empty."""
         tables = zip_longest(cls.SPECS.items(), rows)
         return cls.from_frames({name: with_dtypes(table, spec.dtypes) for (name, spec), table in tables})
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Return the tables from Parquet files in `directory`: ``<table>.parquet`` or the name in the spec.
-
-        InputError if a required file or column is missing, or a value cannot be converted.
-        """
+        """Return the tables in Parquet files of `directory`, named in the specs; see `Spec.read`."""
         paths = {name: directory / f"{spec.file or name}.parquet" for name, spec in cls.SPECS.items()}
         return cls.from_frames({name: cls.SPECS[name].read(path) for name, path in paths.items()})
 
     def write(self, directory: Path) -> None:
-        """Write the tables to `directory` (created if missing) as Parquet, each file atomically.
-
-        OSError if a file cannot be written.
-        """
+        """Write the tables to `directory` (created if missing) as Parquet, each file atomically."""
         import pyarrow as pa  # noqa: F401 - without it, pandas raises an error that does not name the package
 
         files = {spec.file or name: getattr(self, name) for name, spec in self.SPECS.items()}
@@ -215,25 +195,16 @@ class Tables:
         return self.SPECS[name]
 
     def drop_invalid_rows(self, name: str, problems: Problems) -> pd.DataFrame:
-        """Return the table `name` without rows that break a rule of its spec, and without repeated rows.
-
-        The removed rows are added to `problems`. InputError at the first, unless ``problems.keep_going``.
-        """
+        """Return the table `name` without wrong rows, which are added to `problems` (see `Spec`)."""
         return self.table_spec(name).drop_invalid_rows(getattr(self, name), name, problems)
 
     def without_flaws(self, problems: Problems) -> Self:
-        """Return the tables without wrong rows, which are added to `problems`.
-
-        InputError at the first of them, unless ``problems.keep_going``.
-        """
+        """Return the tables without wrong rows, which are added to `problems`."""
         return replace(self, **{name: self.drop_invalid_rows(name, problems) for name in self.SPECS})
 
     @classmethod
     def join_tables(cls, parts: Sequence[Self]) -> Self:
-        """Return the rows of all `parts` as one object; absent columns are filled with missing values.
-
-        Without parts, all tables are empty.
-        """
+        """Return the rows of all `parts` as one object; absent columns are filled with missing values."""
         if len(parts) <= 1:
             return parts[0] if parts else cls.from_rows()
         joined = {}
@@ -261,9 +232,5 @@ def with_dtypes(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
 def read_table(
     path: Path, dtypes: Mapping[str, str], other_dtype: Callable[[str], str] | None = None
 ) -> pd.DataFrame:
-    """Return a Parquet table: the columns of `dtypes` with their types, then all others.
-
-    `other_dtype` returns the type of another column by name; without it, other columns are not converted (see
-    `Spec`). Errors are those of `Spec.read`.
-    """
+    """Return a Parquet table: the columns of `dtypes` with their types, then all others; see `Spec.read`."""
     return Spec(dtypes, other_dtype=other_dtype).read(path)

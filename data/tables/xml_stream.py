@@ -110,9 +110,8 @@ class Walk(Attributes):
     Iterating yields ``(opened, element)`` at the begin and at the end of each element. At its begin an
     element has its attributes, at its end also the first words of the text before its first child. `offset`
     is the byte position of the tag; at the end of an empty element without end tag, that of the content after
-    it. InputError if the document is missing, empty, binary, malformed, beyond a limit (`MAX_DEPTH`,
-    `MAX_ATTRIBUTES`, `MAX_TAG`, `MAX_TEXT`, `MAX_NAMES`), or declares a document type (which may define
-    entities).
+    it. InputError if the document is missing, empty, binary, malformed, beyond a limit (``MAX_*``), or
+    declares a document type (which may define entities).
     """
 
     def __init__(self, document: Document) -> None:
@@ -150,10 +149,7 @@ class WholeDocument(Attributes):
     def number_attributes(
         self, elements: Sequence[Element], name: str, place: str | None = None
     ) -> list[float]:
-        """Return the attribute `name` of each element as a number; InputError if missing or not finite.
-
-        `place` is the position that an error names in addition to the line.
-        """
+        """Return the attribute `name` of each element as a number; InputError if missing or not finite."""
         texts = [element.get(name, "nan") for element in elements]
         joined = "".join(texts)
         with suppress(ValueError):
@@ -172,11 +168,7 @@ def _shown_attribute(name: str, text: str) -> str:
 
 
 def root_of(document: Document) -> str:
-    """Return the name of the root element, ``{namespace}name`` if it has a namespace.
-
-    InputError if the document is missing, unreadable, empty or binary, is malformed or exceeds a limit of
-    `Walk` up to its root element, or declares a document type. The rest of the document is not checked.
-    """
+    """Return the name of the root element, ``{namespace}name`` if it has a namespace; errors: see `Walk`."""
     # a document without elements is malformed
     return next(str(element.tag) for _, element in Walk(document))
 
@@ -184,9 +176,8 @@ def root_of(document: Document) -> str:
 class _LimitedParser:
     """Expat with limits, which parses any document in linear time and bounded memory.
 
-    Limits are needed because Expat keeps a tag, comment or instruction until its end, and every name until
-    the end of the document. With `whole`, elements keep their children, and all of their text before the
-    first one; the document is then limited to `MAX_WHOLE` bytes.
+    Expat keeps a tag, comment or instruction until its end, and every name until the end of the document.
+    With `whole`, elements keep their children, and all of their text before the first one.
     """
 
     def __init__(self, document: Document, *, whole: bool = False) -> None:
@@ -206,7 +197,6 @@ class _LimitedParser:
         self._events: list[Event] = []
 
     def parse_chunks(self) -> Iterator[list[Event]]:
-        """Yield the events of each chunk; those before an error are yielded before it is raised."""
         try:
             with self._document.open() as file:
                 yield from self._parse_file(file)
@@ -241,9 +231,8 @@ class _LimitedParser:
             if unparsed > MAX_TAG:
                 raise self._error_here(f"has a tag, comment or instruction of more than {MAX_TAG} bytes")
             if len(self._names) > MAX_NAMES:
-                raise self._error_here(
-                    f"has more than {MAX_NAMES} different names of elements and attributes"
-                )
+                problem = f"has more than {MAX_NAMES} different names of elements and attributes"
+                raise self._error_here(problem)
 
     def _error_here(self, problem: str) -> InputError:
         return InputError(problem, file=self._document.name, line=self._parser.CurrentLineNumber)
@@ -270,9 +259,8 @@ class _LimitedParser:
             raise self._error_here(f"<{_qualified_name(name)}> has more than {MAX_ATTRIBUTES} attributes")
         self._namespaces = 0
         self._end_text()
-        element = Element(
-            _qualified_name(name), {_qualified_name(key): value for key, value in attributes.items()}
-        )
+        named = {_qualified_name(key): value for key, value in attributes.items()}
+        element = Element(_qualified_name(name), named)
         if self._whole and self._open:
             self._open[-1][0].append(element)
         line = self._parser.CurrentLineNumber

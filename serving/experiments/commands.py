@@ -80,11 +80,8 @@ def retrain(
 def add_commands(app: typer.Typer) -> None:
     """Add ``perfjudge experiments diff`` and ``show``, and ``perfjudge retrain``, to the command line."""
     app.command()(retrain)
-    experiments = typer.Typer(
-        name="experiments",
-        help="Compare commits, DVC experiments or registered models.",
-        no_args_is_help=True,
-    )
+    about = "Compare commits, DVC experiments or registered models."
+    experiments = typer.Typer(name="experiments", help=about, no_args_is_help=True)
     experiments.command("diff")(diff)
     experiments.command("show")(show)
     app.add_typer(experiments)

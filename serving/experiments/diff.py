@@ -38,12 +38,10 @@ def _format_value(value: Any) -> str:
 
 
 def _change_texts(change: ValueChange) -> tuple[str, str, str]:
-    values = change.before, change.after
+    before, after = change.before, change.after
     if change.name == "digest":
-        before, after = (str(value or "")[:_DIGITS] for value in values)
-    else:
-        before, after = map(_format_value, values)
-    return change.name, before, after
+        return change.name, str(before or "")[:_DIGITS], str(after or "")[:_DIGITS]
+    return change.name, _format_value(before), _format_value(after)
 
 
 def _score_texts(change: ScoreChange) -> tuple[str, str, str, str, str]:
@@ -74,15 +72,14 @@ def _compared_names(best: EntryComparison) -> str:
 
 
 def _flips_summary(best: EntryComparison) -> str:
-    righted = sum(flipped_case.righted for flipped_case in best.flipped)
-    wronged = len(best.flipped) - righted
     if not best.flipped:
         return "no verdict flipped"
+    righted = sum(flipped_case.righted for flipped_case in best.flipped)
+    wronged = len(best.flipped) - righted
     return f"{with_noun(len(best.flipped), 'verdict')} flipped: {righted} became right, {wronged} wrong"
 
 
 def _unchanged_parts(family: FamilyDifference) -> Iterator[str]:
-    """Yield a text for each part that is equal in both states, such as ``3 of 7 entries``."""
     if not family.data:
         yield "the same data"
     if family.champions and all(best.is_unchanged for best in family.champions):
@@ -101,10 +98,8 @@ def _difference_lines(difference: ExperimentsDifference) -> Iterator[str]:
     names = zip((difference.before, difference.after), difference.commits, strict=True)
     yield " -> ".join(f"{name} ({commit[:10]})" if commit else name for name, commit in names)
     yield ""
-    if difference.params:
-        yield _changes_table("parameter", difference.params)
-    else:
-        yield "All parameters are the same."
+    changed = difference.params
+    yield _changes_table("parameter", changed) if changed else "All parameters are the same."
     for family in difference.families:
         yield from _family_lines(family)
     if difference.notes:
@@ -112,10 +107,8 @@ def _difference_lines(difference: ExperimentsDifference) -> Iterator[str]:
         yield from (f"note: {note}" for note in difference.notes)
     how = difference.drawing
     yield ""
-    yield (
-        f"Intervals: {how.confidence:.0%} of {how.n_bootstrap:,} draws of whole groups, random seed "
-        f"{how.seed}."
-    )
+    draws = f"{how.n_bootstrap:,} draws of whole groups, random seed {how.seed}"
+    yield f"Intervals: {how.confidence:.0%} of {draws}."
 
 
 def _changes_table(kind: str, changes: Iterable[ValueChange]) -> str:
@@ -170,13 +163,9 @@ EXPLAINED = 200
 def write_difference(before: str, after: str, shown: str, output: Path | None) -> int:
     """Write the differences `after` - `before` of two states of the project and return the exit code 0.
 
-    `before` and `after` are ``workspace``, a commit, an experiment of DVC or ``models:/NAME/VERSION``;
-    `shown` is text, html or json; `output` None is standard output. The project is the checkout of perfjudge,
-    or the working directory if perfjudge is installed. InputError if a state does not exist or has no
-    evaluation, the states have no family in common, or the directory of `output` does not exist; OSError if
-    predictions of a registered version are missing, or writing fails; ImportError if DVC or MLflow is needed.
-    For each pair of champions, the first 200 flipped cases are described; descriptions that fail become
-    notes. Progress is shown on stderr.
+    `before` and `after` are states as in `open_state`; `shown` is text, html or json. Errors are those of
+    `open_state`, `compare_states` and `write_output`. For each pair of champions, the first 200 flipped cases
+    are described; descriptions that fail become notes. Progress is shown on stderr.
     """
     from rich.console import Console
 
@@ -210,9 +199,7 @@ def _with_descriptions(difference: ExperimentsDifference, root: Path) -> Experim
             notes.append(f"{family.family}: the measurements cannot be described ({error.problem})")
         champions = []
         for best in family.champions:
-            described = (
-                replace(flipped, words=words.get(flipped.case, flipped.words)) for flipped in best.flipped
-            )
+            described = (replace(case, words=words.get(case.case, case.words)) for case in best.flipped)
             champions.append(replace(best, flipped=tuple(described)))
         families.append(replace(family, champions=tuple(champions)))
     return replace(difference, families=tuple(families), notes=tuple(notes))
@@ -223,7 +210,6 @@ def as_json(difference: ExperimentsDifference) -> str:
 
     It has the fields of `ExperimentsDifference`; in ``families``, each of the ``scores`` of ``champions`` and
     ``entries`` has an additional key ``found``: "better", "worse", "the same", or "cannot be told apart".
-    Numbers that are not finite are written as ``NaN`` and ``Infinity``, which strict JSON does not allow.
     """
     content = asdict(difference)
     # properties are not fields

@@ -51,7 +51,6 @@ def _plan_lines(stages: Sequence[PlannedStage], seconds: float, files: Sequence[
 
 
 def _stage_outputs(root: Path) -> dict[str, list[str]]:
-    """Return the paths that each stage of the project writes, by the stage's name."""
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
@@ -101,9 +100,8 @@ def _changes(entries: Sequence[str | Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _dvc_output(root: Path, *command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "dvc", *command], cwd=root, capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, "-m", "dvc", *command]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = " ".join(done.stderr.replace("ERROR: ", "").split())
         raise InputError(reason, place=f"dvc {' '.join(command)}")
@@ -114,8 +112,7 @@ def retrain(root: Path, targets: Sequence[str], *, dry_run: bool, as_json: bool)
     """Print the plan as text or JSON; unless `dry_run`, then run ``dvc repro`` of the stages `targets`.
 
     A target is a stage, or a family or an output, which stand for their stages. Stages that `targets` need
-    are included; `targets` empty: all stages of the project `root`. JSON has ``stages`` (``name, changes,
-    seconds, files`` of each), and in all ``seconds`` and ``files``. Returns 0, or 2 if a stage failed.
+    are included; `targets` empty: all stages of the project `root`. Returns 0, or 2 if a stage failed.
     InputError if DVC cannot read the project, or a target is unknown; ModuleNotFoundError without DVC.
     """
     outputs = _stage_outputs(root)

@@ -28,17 +28,14 @@ from serving.plugins import Endpoint, all_endpoints, all_pages
 from serving.promotion import tracing
 from serving.shadow import figures
 
-#: Statuses of refusals that every endpoint may answer.
-REFUSALS = (400, 413, 415, 422)
 _SCHEMAS = "#/components/schemas/"
 
 
 def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings | None = None) -> FastAPI:
     """Return the application with the endpoints and pages of all families, and the middleware.
 
-    `models` are those of `all_models`. No model is loaded here: those of comparisons are loaded when the
-    application starts, others when they are first used. `settings` None: defaults. InputError if the address
-    of the label store in `settings` is invalid.
+    `models` are those of `all_models`; none is loaded here. `settings` None: defaults. InputError if the
+    address of the label store in `settings` is invalid.
     """
     app = FastAPI(
         title="perfjudge",
@@ -68,12 +65,10 @@ def create_app(models: Mapping[str, HotReloadingModel], settings: ServerSettings
 
 
 def application() -> FastAPI:
-    """Return the application with the settings in the environment, else defaults (for uvicorn's workers).
+    """Return the application with the settings that the parent process exported (for uvicorn's workers).
 
-    Configures the process's logging. Models are loaded as in `create_app`, but InputError if the settings
-    name a missing model whose card is read here (see `all_models`) or an invalid address of the label store.
-    The settings are not checked further: they must be those that the parent process exported
-    (`ServerSettings.export_to_environment`); ValueError if they are not JSON, TypeError for an unknown one.
+    Configures the process's logging. Errors are those of `ServerSettings.from_environment`, `all_models` and
+    `create_app`.
     """
     settings = ServerSettings.from_environment()
     request_context.configure_logging(settings.log_level, settings.log_format)
@@ -82,7 +77,6 @@ def application() -> FastAPI:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Load the eager models before the first request, and follow the registry while the application runs."""
     # requests are answered at the same time, and their matrices are small: more threads would only wait
     threadpool_limits(1, "blas")
     # while a thread loads the next version, others get the interpreter five times as often
@@ -119,14 +113,10 @@ def _add_endpoint(app: FastAPI, endpoint: Endpoint) -> None:
         record_answer(request.scope, endpoint, (media_type, body), answered, served)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
-    refusals = [*REFUSALS, *endpoint.refusals]
-    if endpoint.model is not None:
-        refusals.append(HTTPStatus.SERVICE_UNAVAILABLE)
-    responses: dict[int | str, dict[str, Any]] = schemas.refusal_responses(*refusals)
+    unavailable = () if endpoint.model is None else (HTTPStatus.SERVICE_UNAVAILABLE,)
+    responses = schemas.refusal_responses(400, 413, 415, 422, *endpoint.refusals, *unavailable)
     bodies: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{endpoint.request.__name__}"}}}
-    bodies |= {
-        media_type: {"schema": endpoint.other_body_schema} for media_type in endpoint.other_media_types
-    }
+    bodies |= {kind: {"schema": endpoint.other_body_schema} for kind in endpoint.other_media_types}
     if endpoint.other_media_types:
         description = "Assumptions about facts that the body does not state; absent if there are none."
         headers = {NOTES: {"description": description, "schema": {"type": "string"}}}
@@ -174,21 +164,18 @@ def _add_state_endpoints(app: FastAPI) -> None:
     async def metrics() -> Response:
         """Return counts of requests and verdicts, and durations, of all workers, in the Prometheus format."""
         app.state.metrics.update_gauges(app.state.models)
-        return Response(
-            await to_thread.run_sync(app.state.metrics.prometheus_text), media_type=CONTENT_TYPE_LATEST
-        )
+        text = await to_thread.run_sync(app.state.metrics.prometheus_text)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 def _complete_openapi(app: FastAPI) -> None:
-    """Add the request and problem schemas, and the responses of the middleware, to the OpenAPI document."""
     generated = app.openapi
 
     def openapi_document() -> dict[str, Any]:
         if app.openapi_schema is None:
             document = generated()
             components = document["components"]["schemas"]
-            models: list[type[BaseModel]] = [endpoint.request for endpoint in all_endpoints()]
-            models.append(ProblemDetails)
+            models: list[type[BaseModel]] = [*(part.request for part in all_endpoints()), ProblemDetails]
             for model in models:
                 schema = model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
                 components.update(schema.pop("$defs", {}))

@@ -19,7 +19,7 @@ from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from data.errors import InputError
@@ -49,8 +49,7 @@ class Token:
 def read_tokens(path: Path) -> list[Token]:
     """Return the tokens of a token file, in the order of its lines; blank lines and comments are ignored.
 
-    A token has ``name, scopes, digest``. InputError if the file is missing, invalid or without tokens, or
-    users other than its owner may write it.
+    InputError if the file is missing, invalid or without tokens, or users other than its owner may write it.
     """
     tokens = _read_token_file(path)
     if not tokens:
@@ -83,9 +82,8 @@ def add_token(path: Path, name: str, scopes: str) -> str:
     """Create a random token, append its digest to a token file, and return the token, which is not stored.
 
     A missing file is created, for its owner only. `name` is that of the token's holder; `scopes` are
-    separated by commas, such as ``read,label``. They are not checked here: an unknown one makes the whole
-    file invalid. InputError if the name is taken or malformed, or the file is invalid or cannot be read or
-    written.
+    separated by commas, such as ``read,label``, and not checked here. InputError if the name is taken or
+    malformed, or the file is invalid or cannot be read or written.
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"name={name!r}: expected up to 64 letters, digits and . _ @ -")
@@ -125,9 +123,8 @@ class Tokens:
     def _reload(self) -> None:
         # time and size of the file do not show a second change within one tick of the clock
         self._read_at = monotonic()
-        problem = None
         try:
-            self._tokens = read_tokens(self._path)
+            self._tokens, problem = read_tokens(self._path), None
         except InputError as exc:
             self._tokens, problem = [], str(exc)
         if problem is None and self._problem is not None:
@@ -162,31 +159,24 @@ HOLDER = "perfjudge.holder"
 _REALM = 'realm="perfjudge"'
 
 
-class Address(NamedTuple):
-    """A resolved address to listen on."""
+def resolve_address(host: str, port: int, tokens: str | None) -> tuple[socket.AddressFamily, Any]:
+    """Return the address family of `host`, and its first address with `port`.
 
-    family: socket.AddressFamily
-    place: tuple[Any, ...]
-
-
-def resolve_address(host: str, port: int, tokens: str | None) -> Address:
-    """Return the first socket address of `host` and `port` (``family, place``).
-
-    `tokens` is the path of the token file. InputError if the host cannot be resolved, or if the address is
-    not loopback and `tokens` is None.
+    InputError if the host cannot be resolved, or if the address is not loopback and the path `tokens` of the
+    token file is None.
     """
     try:
-        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as exc:
         reason = getattr(exc, "strerror", None) or "no such host"
         raise InputError(f"cannot listen ({reason})", place=f"{host}:{port}") from exc
-    if tokens is None and not ip_address(place[0]).is_loopback:
+    if tokens is None and not ip_address(address[0]).is_loopback:
         problem = (
             "other machines reach this address: expected --tokens FILE; "
             '"perfjudge token NAME --tokens FILE" makes a token and the file'
         )
         raise InputError(problem, place=f"{host}:{port}")
-    return Address(family, place)
+    return family, address
 
 
 def require_token(tokens: Tokens | None, method: str, path: str, authorization: bytes) -> Token | None:
@@ -231,8 +221,7 @@ def _presented_token(authorization: bytes, *, basic: bool) -> bytes | None:
 
 def request_token(scope: Mapping[str, Any]) -> Token | None:
     """Return the token that authenticated the request of an ASGI scope; None if the request needed none."""
-    token: Token | None = scope.get(HOLDER)
-    return token
+    return scope.get(HOLDER)
 
 
 #: The header in which our pages send back the value of `Csrf.token`.
@@ -274,12 +263,10 @@ class Csrf:
         if token is None and origin is None and site is None:
             # a program, not a browser
             return
-        csrf_token = headers.get(HEADER.encode(), b"")
-        if not hmac.compare_digest(csrf_token, self._token_for(token).encode()):
+        if not hmac.compare_digest(headers.get(HEADER.encode(), b""), self._token_for(token).encode()):
             _refuse_forged(f"{HEADER} is missing or old: load the page again")
 
     def _token_for(self, token: Token | None) -> str:
-        """Return the CSRF token: an HMAC keyed with the token's digest, or with the server's secret."""
         key = self._secret.encode() if token is None else token.digest
         return hmac.new(key, _PURPOSE, "sha256").hexdigest()
 

@@ -55,9 +55,9 @@ class PendingBatch:
         loop = asyncio.get_running_loop()
         if not self._pending:
             loop.call_soon(self._answer_pending)
-        request: Pending[bytes, Answered] = Pending(body, model, loop.create_future())
-        self._pending.append(request)
-        return await request.answer
+        answer: asyncio.Future[Answered] = loop.create_future()
+        self._pending.append(Pending(body, model, answer))
+        return await answer
 
     def _answer_pending(self) -> None:
         """Answer at least one body and at most `TURN` bytes; leave the rest to the next turn."""
@@ -65,7 +65,7 @@ class PendingBatch:
             self._n_before = len(self._pending)
             asyncio.get_running_loop().call_soon(self._answer_pending)
             return
-        sizes = list(accumulate(len(request.body) for request in self._pending))
+        sizes = accumulate(len(request.body) for request in self._pending)
         count = max(1, sum(size <= TURN for size in sizes))
         batch, self._pending = self._pending[:count], self._pending[count:]
         self._n_before = len(self._pending)
@@ -78,10 +78,7 @@ class PendingBatch:
 
 @dataclass
 class ThreadedBatch(Generic[Body, Result]):
-    """Pending bodies of one endpoint, answered in a thread; the next batch gathers meanwhile.
-
-    A batch is complete when `gather` seconds bring no further body; this delays a single body, too.
-    """
+    """Pending bodies of one endpoint, answered in a thread when `gather` seconds bring no further body."""
 
     handle_batch: Callable[[Sequence[Body], Any], Sequence[Result | Exception]]
     limiter: CapacityLimiter
@@ -93,11 +90,10 @@ class ThreadedBatch(Generic[Body, Result]):
     async def answer_body(self, body: Body, model: Any) -> Result:
         """Return the answer to one body; raises the exceptions of its handler."""
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        request = Pending(body, model, answer)
-        self._pending.append(request)
+        self._pending.append(Pending(body, model, answer))
         if self._running is None:
             self._running = asyncio.ensure_future(self._answer_pending())
-        return await request.answer
+        return await answer
 
     async def _answer_pending(self) -> None:
         """Answer all pending bodies, at most `max_together` of one model at a time."""
@@ -110,10 +106,8 @@ class ThreadedBatch(Generic[Body, Result]):
                 first = islice(self._pending, self.max_together)
                 batch = list(next(groupby(first, key=lambda request: id(request.model)))[1])
                 del self._pending[: len(batch)]
-                answers = await run_in_thread(
-                    partial(_compute_answers, self.handle_batch, batch), self.limiter
-                )
-                _deliver_answers(batch, answers)
+                compute = partial(_compute_answers, self.handle_batch, batch)
+                _deliver_answers(batch, await run_in_thread(compute, self.limiter))
         finally:
             self._running = None
 
@@ -133,9 +127,8 @@ def _deliver_answers(
 ) -> None:
     for request, answer in zip(requests, answers, strict=True):
         if request.answer.done():
-            # the caller was cancelled
-            continue
-        if isinstance(answer, Exception):
+            pass  # the caller was cancelled
+        elif isinstance(answer, Exception):
             request.answer.set_exception(answer)
         else:
             request.answer.set_result(answer)
@@ -148,10 +141,8 @@ class RequestBatcher:
         self._endpoint, self._model, self._limiter = endpoint, model, limiter
         self._batch: PendingBatch | ThreadedBatch[bytes, Answered] | None = None
         self._limit = MEDIUM if endpoint.batch_in_thread else SMALL
-        if endpoint.handle_batch is not None and endpoint.batch_in_thread:
-            self._batch = ThreadedBatch(endpoint.handle_batch, limiter)
-        elif endpoint.handle_batch is not None:
-            self._batch = PendingBatch(endpoint.handle_batch)
+        if (handle := endpoint.handle_batch) is not None:
+            self._batch = ThreadedBatch(handle, limiter) if endpoint.batch_in_thread else PendingBatch(handle)
 
     async def answer_body(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
         """Return the answer to a body, and the model that gave it (None if the endpoint needs none).

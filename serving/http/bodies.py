@@ -49,8 +49,7 @@ async def body_of(request: Request, limit: int) -> bytes:
     if unpack is None and encoding != "identity":
         known = ", ".join(name for name in _UNPACK if not name.startswith("x-"))
         problem = f"Content-Encoding {encoding[:100]!r}: expected {known} or identity"
-        headers = {"accept-encoding": known}
-        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem, headers)
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem, {"accept-encoding": known})
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
         _refuse_size(limit)
@@ -72,10 +71,7 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 
 def media_type_of(request: Request, expected: Collection[str]) -> str:
-    """Return the media type of a request's body in lower case, without parameters such as ``charset``.
-
-    RefusedError with 415 if it is missing or not in `expected`, which must be in lower case.
-    """
+    """Return a body's media type in lower case, without parameters; RefusedError (415) if not `expected`."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in expected:
         problem = f"Content-Type {media_type[:100]!r}: expected {' or '.join(expected)}"
@@ -84,8 +80,8 @@ def media_type_of(request: Request, expected: Collection[str]) -> str:
 
 
 def _refuse_size(limit: int) -> NoReturn:
-    problem = f"the body has more than {limit} bytes"
-    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem, {"connection": "close"})
+    problem, headers = f"the body has more than {limit} bytes", {"connection": "close"}
+    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem, headers)
 
 
 def _unpack_gzip(body: bytes, limit: int) -> bytes:
@@ -127,7 +123,7 @@ def _limit_size(chunks: Iterator[bytes], limit: int) -> Iterator[bytes]:
         yield chunk
 
 
-_UNPACK: dict[str, Callable[[bytes, int], bytes]] = dict.fromkeys(("gzip", "x-gzip"), _unpack_gzip)
+_UNPACK = {"gzip": _unpack_gzip, "x-gzip": _unpack_gzip}
 if find_spec("zstandard"):
     _UNPACK["zstd"] = _unpack_zstd
 
@@ -137,8 +133,7 @@ class BareRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the endpoint itself: it takes the request and has no parameters to resolve."""
-        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
-        return handler
+        return self.endpoint
 
 
 #: Replaces the file name in messages about a body.
@@ -184,10 +179,7 @@ class Answered:
 
 
 def result_or_error(compute: Callable[[], T]) -> T | Exception:
-    """Return the result of `compute`, or the RefusedError, InputError or ModelError that it raises.
-
-    Other exceptions are not caught.
-    """
+    """Return the result of `compute`, or the RefusedError, InputError or ModelError that it raises."""
     try:
         return compute()
     except (RefusedError, InputError, ModelError) as exc:
@@ -195,11 +187,7 @@ def result_or_error(compute: Callable[[], T]) -> T | Exception:
 
 
 def request_of(body: bytes, kind: type[TypedRequest]) -> TypedRequest:
-    """Return a JSON body as an object of the type `kind`.
-
-    RefusedError with 400 if the body is not strict JSON (see `parse_json`), with 413 if it has more than
-    1,000,000 lists, objects and keys in all, with 422 if it is not a valid `kind`.
-    """
+    """Return a JSON body as a `kind`; RefusedError as in `parse_json`, and with 422 if it is invalid."""
     try:
         return kind.model_validate(parse_json(body))
     except ValidationError as exc:
@@ -211,8 +199,8 @@ def parse_json(body: bytes) -> Any:
     """Return the content of strict JSON (RFC 8259): UTF-8, optionally with BOM, no NaN, no repeated keys.
 
     A number such as 1e999 becomes infinite. RefusedError with 400 if the body is not such JSON, is nested too
-    deeply, or has an integer of more than 4,300 digits or half of a surrogate pair; with 413 if it has more
-    than 1,000,000 lists, objects and keys (``[``, ``{`` and ``:``, also those within strings).
+    deeply, or has an integer of more than 4,300 digits or half of a surrogate pair; with 413 as in
+    `limit_json_parts`.
     """
     limit_json_parts(body)
     if not body.strip():
@@ -229,24 +217,18 @@ def parse_json(body: bytes) -> Any:
             problem = f"byte {exc.start} is not UTF-8"
         elif isinstance(exc, UnicodeEncodeError):
             problem = "a string holds half a surrogate pair"
-        raise RefusedError(
-            HTTPStatus.BAD_REQUEST, f"the body is not JSON: {problem}{_line_in_words(body, exc)}"
-        ) from exc
+        line = line_of_constant(body, exc)
+        place = "" if line is None else f" (line {line})"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {problem}{place}") from exc
     except InputError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc.with_file(NAME))) from exc
     return content
 
 
-def _line_in_words(body: bytes, problem: ValueError) -> str:
-    line = line_of_constant(body, problem)
-    return "" if line is None else f" (line {line})"
-
-
 def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what: str) -> None:
-    """Raise a RefusedError with 413 if the `marks` occur more than `max_count` times in a body in all.
+    """Raise a RefusedError with 413 if the `marks` (in words: `what`) occur more than `max_count` times.
 
-    `what` is their plural noun for the message. Parsing holds the interpreter, so a large body would delay
-    all other requests until it is parsed.
+    Parsing holds the interpreter, so a large body would delay all other requests until it is parsed.
     """
     if sum(map(body.count, marks)) > max_count:
         problem = f"the body holds more than {max_count} {what}; send it in parts"
@@ -254,8 +236,5 @@ def limit_occurrences(body: bytes, marks: Iterable[bytes], max_count: int, what:
 
 
 def limit_json_parts(body: bytes) -> None:
-    """Raise a RefusedError with 413 if JSON holds more than 1,000,000 lists, objects and keys in all.
-
-    The characters ``[``, ``{`` and ``:`` are counted, also those within strings.
-    """
+    """Raise a RefusedError with 413 if JSON holds more than 1,000,000 of ``[``, ``{`` and ``:`` in all."""
     limit_occurrences(body, (b"[", b"{", b":"), MOST_PARTS, "lists, objects and keys")

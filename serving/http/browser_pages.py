@@ -26,8 +26,7 @@ def page_response(
     """Return an HTML response whose content security policy allows only its own inline code and some sources.
 
     Allowed are the contents of all ``<script>`` and ``<style>`` without attributes (by their hashes), images
-    in ``data:`` addresses, and `extra_sources`, by directive such as ``connect-src``, which replace the
-    default of a directive (for images ``data:``), but not the hashes.
+    in ``data:`` addresses, and `extra_sources`, by directive such as ``connect-src``.
     """
     sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **extra_sources}.items()}
     for kind, text in _INLINE.findall(html):
@@ -36,11 +35,7 @@ def page_response(
 
 
 def report_response(html: str) -> HTMLResponse:
-    """Return the response, with status 200, for a report written by the pipeline.
-
-    Its content security policy allows inline styles, which the charts use, images in ``data:`` addresses, and
-    of scripts only `serving.reports.rendering.report_script`.
-    """
+    """Return the response for a report, which may use inline styles, ``data:`` images and `report_script`."""
     sources = {**_ALLOWED, "style-src": "'unsafe-inline'", "script-src": hash_source(report_script())}
     return _html_response(html, 200, sources)
 

@@ -50,10 +50,7 @@ class ModelDrift:
 
 @dataclass(frozen=True)
 class InputCounts:
-    """Counts of one model's inputs, as a worker writes them to a file.
-
-    ``counts`` has a list per feature with one count per bin; the last bin is that of missing values.
-    """
+    """Counts of one model's inputs per feature and bin, as a worker writes them; the last bin: missing."""
 
     ref: ModelRef
     deciles: dict[str, Deciles]
@@ -155,13 +152,11 @@ class Drift(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield three gauges: rows, largest index, and index of each feature (at most `MOST` per model)."""
         labels = ["key", "model", "version"]
-        rows = GaugeMetricFamily(
-            "perfjudge_judged_rows", "Number of input rows of the version in use", labels=labels
-        )
+        description = "Number of input rows of the version in use"
+        rows = GaugeMetricFamily("perfjudge_judged_rows", description, labels=labels)
         largest = GaugeMetricFamily("perfjudge_drift_max", "The largest drift of a feature", labels=labels)
-        index = GaugeMetricFamily(
-            "perfjudge_drift", "Population stability index of a feature", labels=[*labels, "feature"]
-        )
+        description = "Population stability index of a feature"
+        index = GaugeMetricFamily("perfjudge_drift", description, labels=[*labels, "feature"])
         for key, drift in self.by_model().items():
             named = key, drift.ref.name, drift.ref.version
             rows.add_metric(named, drift.rows)
@@ -174,12 +169,11 @@ class Drift(Collector):
     def _bins_of(self, key: str, served: Any) -> Bins | None:
         """Return the bins of a model; None if its card has none, or if it has been replaced."""
         bins = self._bins.get(key)
-        if bins is not None and bins.ref == served.ref:
-            return bins
-        model = self._models.get(key)
-        bins = Bins.from_card(served) if model is None or model.ref == served.ref else None
-        if bins is not None:
-            self._bins[key] = bins
+        if bins is None or bins.ref != served.ref:
+            model = self._models.get(key)
+            bins = Bins.from_card(served) if model is None or model.ref == served.ref else None
+            if bins is not None:
+                self._bins[key] = bins
         return bins
 
 
@@ -190,10 +184,7 @@ def _joined_drift(parts: list[InputCounts]) -> ModelDrift:
     rows = int(counts[0].sum())
     if rows < FEWEST:
         return ModelDrift(first.ref, rows, ())
-    trained = first.deciles.items()
-    features = [
-        (name, _stability_index(bins, row)) for (name, bins), row in zip(trained, counts, strict=True)
-    ]
+    features = zip(first.deciles, map(_stability_index, first.deciles.values(), counts), strict=True)
     return ModelDrift(first.ref, rows, sorted(features, key=lambda feature: -feature[1]))
 
 

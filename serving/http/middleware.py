@@ -52,14 +52,13 @@ def install_middleware(app: FastAPI, settings: ServerSettings) -> None:
     Sets ``app.state.csrf``, ``drift``, ``recent`` and ``metrics``, and ``shadow``, which is None without
     shadow mode. The token file, if any, need not be readable yet.
     """
+    shadow = settings.shadow
     app.state.csrf = Csrf(settings.secret, settings.hosts)
     app.state.drift = Drift(app.state.models, settings.shared)
     app.state.recent = RecentVerdicts(settings.shared)
-    collectors = () if settings.shadow is None else (ShadowCollector(),)
+    collectors = () if shadow is None else (ShadowCollector(),)
     app.state.metrics = ServerCounters(settings.shared, app.state.drift, *collectors)
-    app.state.shadow = (
-        None if settings.shadow is None else RequestLog(settings.shadow, app.state.metrics.dropped)
-    )
+    app.state.shadow = None if shadow is None else RequestLog(shadow, app.state.metrics.dropped)
     tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
     app.add_middleware(RequestMiddleware, state=app.state, settings=settings, tokens=tokens)
 
@@ -125,7 +124,6 @@ class RequestMiddleware:
     async def _answer_or_refuse(
         self, scope: Scope, timed_request: TimedRequest, headers: Mapping[bytes, bytes]
     ) -> Response | None:
-        """Let the application answer and return None, or return the refusal of the request."""
         context, settings = timed_request.context, self._settings
         try:
             authorization = headers.get(b"authorization", b"")
@@ -133,9 +131,8 @@ class RequestMiddleware:
             context.token = None if token is None else token.name
             scope[authentication.HOLDER] = token
             self._state.csrf.check_request(scope["method"], headers, token)
-            async with asyncio.timeout(
-                settings.body_timeout if context.has_body else settings.timeout
-            ) as timer:
+            seconds = settings.body_timeout if context.has_body else settings.timeout
+            async with asyncio.timeout(seconds) as timer:
                 timed_request.timer = timer
                 await self._app(scope, timed_request.receive, timed_request.send)
         except RefusedError as exc:

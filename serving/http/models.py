@@ -79,12 +79,11 @@ class HotReloadingModel:
         params = {name: options[name] for name in model.params if options.get(name) is not None}
         version_file = None if shared is None else Path(shared) / f"{model.key}.json"
         uri = options.get(model.key)
-        reloading_model = cls(loader, uri, params, version_file)
-        if not reloading_model.eager:
+        served = cls(loader, uri, params, version_file)
+        if not served.eager:
             with suppress(*(() if uri else (InputError,))):
-                version = resolve_address(loader.name, uri)
-                reloading_model._current = reloading_model._read_version(version, whole=False)
-        return reloading_model
+                served._current = served._read_version(resolve_address(loader.name, uri), whole=False)
+        return served
 
     @property
     def eager(self) -> bool:
@@ -94,8 +93,7 @@ class HotReloadingModel:
     @property
     def ref(self) -> ModelRef | None:
         """The version in use; None while no model is known."""
-        ref: ModelRef | None = None if self._current is None else self._current.metadata.ref
-        return ref
+        return None if self._current is None else self._current.metadata.ref
 
     @property
     def champion_missing(self) -> bool:
@@ -155,25 +153,22 @@ class HotReloadingModel:
         """Resolve the alias, if any, and switch to its version; record failures in `load_failure`."""
         if not follows_alias(self.uri):
             return
+        before, version = self._current, None
         try:
             version = resolve_address(self.loader.name, self.uri)
-        except Exception as exc:  # noqa: BLE001 - the current model stays, whatever is wrong
-            # without a model, requests are refused with this reason
-            if self._current is not None:
-                self._record_failure(exc, None, self._current)
-            return
-        before, failure = self._current, self._failure_of(version)
-        if before is not None and before.version.identity_key == version.identity_key:
-            # a version that could not be loaded on request is tried again at the next request
-            if self.loaded_model is not None or failure is None:
-                self._clear_failure(version)
-            return
-        if failure is not None and monotonic() < failure.retry_at:
-            return
-        try:
+            before, failure = self._current, self._failure_of(version)
+            if before is not None and before.version.identity_key == version.identity_key:
+                # a version that could not be loaded on request is tried again at the next request
+                if self.loaded_model is not None or failure is None:
+                    self._clear_failure(version)
+                return
+            if failure is not None and monotonic() < failure.retry_at:
+                return
             self._current = self._read_version(version, whole=self.eager or self.loaded_model is not None)
         except Exception as exc:  # noqa: BLE001 - the current model stays, whatever is wrong
-            self._record_failure(exc, version, before)
+            # without model and version, requests are refused with this reason
+            if version is not None or before is not None:
+                self._record_failure(exc, version, before)
             return
         if before is not None:
             self.swaps += 1
@@ -204,10 +199,7 @@ class HotReloadingModel:
         return current
 
     def _read_version(self, version: Version, *, whole: bool) -> AnsweringModel:
-        """Read a version; unless `whole`, only its card, if the loader can.
-
-        InputError if that fails; it names the kind of a model that another loader can read.
-        """
+        """Read a version; unless `whole`, only its card, if the loader can; InputError if that fails."""
         try:
             if not whole and self.loader.card is not None:
                 return AnsweringModel(version, self.loader.card(version), None)
@@ -230,7 +222,6 @@ class HotReloadingModel:
     def _record_failure(
         self, exc: Exception, version: Version | None, current: AnsweringModel | None
     ) -> None:
-        """Record why `current` answers instead of the alias's version; log a new failure once."""
         reason = " ".join(f"{exc}".split())[:_LONGEST] or type(exc).__name__
         before = self._failure_of(version)
         wait = _SOON if before is None else min(2 * before.wait, _LATE)
@@ -267,28 +258,20 @@ def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[st
     """Return the models of all endpoints by their key; cards are read here, models when first used.
 
     `options` are the given options of ``perfjudge serve`` by name, `shared` is the directory that the
-    processes of one server share (None: there is one process). Models of comparisons have no separate card.
-    InputError if an option names a model whose card is missing or invalid; a missing champion is no error
-    here.
+    processes of one server share (None: there is one process). InputError if an option names a model whose
+    card is missing or invalid; a missing champion is no error here.
     """
-    needed = {
-        endpoint.model.key: (endpoint.model, endpoint.loader)
-        for endpoint in all_endpoints()
-        if endpoint.model and endpoint.loader
-    }
-    return {
-        key: HotReloadingModel.from_options(model, loader, options, shared)
-        for key, (model, loader) in needed.items()
-    }
+    models: dict[str, HotReloadingModel] = {}
+    for endpoint in all_endpoints():
+        model, loader = endpoint.model, endpoint.loader
+        if model and loader and model.key not in models:
+            models[model.key] = HotReloadingModel.from_options(model, loader, options, shared)
+    return models
 
 
 @contextmanager
 def follow_aliases(models: Collection[HotReloadingModel], seconds: float) -> Iterator[None]:
-    """While the block runs, let a thread update `models` every `seconds`, first after `seconds`.
-
-    A model whose alias names another version changes to that version, and one that another process has loaded
-    is loaded. Failures are recorded in the model. The end of the block does not wait for a running check.
-    """
+    """Let a thread update `models` every `seconds` during the block, without waiting for it at the end."""
     ended = Event()
 
     def check_aliases() -> None:

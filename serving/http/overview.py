@@ -123,12 +123,8 @@ _MOST = 4
 _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 
 
-def _champion_figures(family: str, root: Path) -> dict[str, Any]:
-    """Return a family's champion, whether it has a report page, and by split the champion's scores as text.
-
-    InputError if the family was not evaluated under `root`.
-    """
-    paths = FamilyPaths(family, root)
+def _champion_figures(family: str) -> dict[str, Any]:
+    paths = FamilyPaths(family, project_root())
     metrics: Mapping[str, Any] = written(paths.metrics, "evaluate")
     champion = str(metrics["champion"])
     splits = {
@@ -140,7 +136,6 @@ def _champion_figures(family: str, root: Path) -> dict[str, Any]:
 
 
 def _formatted_scores(scores: dict[str, Any]) -> Sequence[tuple[str, str]]:
-    """Return names and formatted values of scores: pooled over all folds, or else means over folds."""
     values = {**scores, **headline_scores(scores)}
     figures = [
         (name, f"{values[key]:.3f}" if key in _PLAIN else percent(values[key]))
@@ -151,7 +146,6 @@ def _formatted_scores(scores: dict[str, Any]) -> Sequence[tuple[str, str]]:
 
 
 def _contender_entry(version: Version | None, reason: Callable[[Version], str]) -> dict[str, str] | None:
-    """Return a version, its model, why it leads or not, and the version it was compared with."""
     if version is None:
         return None
     model, against = (version.tags.get(name, "") for name in ("model", "judged_against"))
@@ -159,17 +153,13 @@ def _contender_entry(version: Version | None, reason: Callable[[Version], str]) 
 
 
 def _promotion_entries() -> Iterator[dict[str, Any]]:
-    """Yield for each name of the endpoints' models its champion, and the challenger that it beat or replaced.
-
-    A name with neither, or whose registry does not answer, is omitted.
-    """
     for name in registered_names():
         # the list of models reports a registry that does not answer
         with suppress(InputError):
             champion = _contender_entry(served_version(f"models:/{name}@{CHAMPION}"), champion_reason)
             refused = _contender_entry(served_version(f"models:/{name}@{CHALLENGER}"), challenger_reason)
             # shown only if it was compared with the current champion, or with none
-            if refused and refused["against"] != ("" if champion is None else champion["version"]):
+            if refused and refused["against"] != (champion["version"] if champion else ""):
                 refused = None
             if champion or refused:
                 yield {"name": name, "champion": champion, "refused": refused}
@@ -184,16 +174,15 @@ def _model_line(model: HotReloadingModel, says: str) -> dict[str, Any]:
 
 def _endpoint_example(endpoint: Endpoint) -> dict[str, Any]:
     """Return an endpoint, and its example from OpenAPI, escaped for a shell."""
-    example = next(iter(endpoint.request.model_json_schema().get("examples", ())), None)
-    body = "" if example is None else json.dumps(example, ensure_ascii=True)
+    examples = endpoint.request.model_json_schema().get("examples", ())
+    body = json.dumps(examples[0]) if examples else ""
     return {"endpoint": endpoint, "body": body.replace("'", "\\u0027")}
 
 
 def add_start_page(app: FastAPI) -> None:
     """Add the HTML pages ``/`` and ``/reports/FAMILY`` to `app`, and directions to its 404 and 405 answers.
 
-    The directions are HTML if the request accepts ``text/html``, else problem details. A family without a
-    report gives 404. Call it after `add_error_handlers`, whose answers it extends.
+    A family without a report gives 404. Call it after `add_error_handlers`, whose answers it extends.
     """
 
     @app.get("/", include_in_schema=False)
@@ -202,8 +191,8 @@ def add_start_page(app: FastAPI) -> None:
         return page_response(html, extra_sources={"connect-src": "'self'"})
 
     for family in FAMILIES:
-        add_route = app.get(f"/reports/{family}", include_in_schema=False, name=f"report_{family}")
-        add_route(partial(_family_report, family))
+        path, report = f"/reports/{family}", partial(_family_report, family)
+        app.get(path, include_in_schema=False, name=f"report_{family}")(report)
     _add_directions(app)
 
 
@@ -215,7 +204,7 @@ def _render_overview(app: FastAPI, url: str) -> str:
     for family in FAMILIES:
         # each family has its own format of the file
         with suppress(InputError, LookupError, TypeError, ValueError, AttributeError):
-            measured.append(_champion_figures(family, project_root()))
+            measured.append(_champion_figures(family))
     for plugin in all_plugins():
         if plugin.labels is not None:
             with suppress(InputError):
@@ -223,7 +212,7 @@ def _render_overview(app: FastAPI, url: str) -> str:
     # without this part if its file cannot be read
     with suppress(InputError):
         shadow = figures.read_report(figures.figures_file(), running=app.state.settings.shadow is not None)
-    counts = [part.count_new_labels(app) for part in all_pages() if part.count_new_labels is not None]
+    counts = (part.count_new_labels(app) for part in all_pages() if part.count_new_labels is not None)
     new_labels = [count for count in counts if count is not None]
     return render(
         "overview.html",
@@ -245,7 +234,6 @@ def _render_overview(app: FastAPI, url: str) -> str:
 
 
 def _tracking_link() -> dict[str, str | None]:
-    """Return the address of MLflow without name and password, or else the command that opens it."""
     uri = tracking_uri()
     parts = urlsplit(uri)
     if parts.scheme in {"http", "https"}:
@@ -263,10 +251,7 @@ def _family_report(family: str) -> Response:
 
 
 def _add_directions(app: FastAPI) -> None:
-    """Answer 404 and 405 with directions: an HTML page for browsers, else problem details.
-
-    The header ``Allow`` of a 405 has the methods of all routes of the address; Starlette's has those of one.
-    """
+    """Answer 404 and 405 with directions: an HTML page for browsers, else problem details."""
     as_problem: Any = app.exception_handlers[HTTPException]
 
     async def answer_directions(request: Request, exc: Exception) -> Response:

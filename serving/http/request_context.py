@@ -91,11 +91,7 @@ def record_answer(
 
 
 def route_of(scope: Mapping[str, Any]) -> str:
-    """Return the path template of the route for an ASGI scope, without user data; ``unknown`` without one.
-
-    The route is that which answered, else the first one that has the path, also of a request that was refused
-    before.
-    """
+    """Return the path template of the route that answered, else the first with the path, else ``unknown``."""
     route = scope.get("route")
     if route is None and "app" in scope:
         # FastAPI records only its own routes, and Starlette's, such as /openapi.json, not
@@ -132,18 +128,15 @@ def configure_logging(level: Level | None = None, form: Form | None = None) -> N
     JSON.
     """
     terminal = sys.stderr.isatty()
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("{asctime} {levelname:7} {message}", style="{"))
+    formatter: logging.Formatter = logging.Formatter("{asctime} {levelname:7} {message}", style="{")
     if form == "json" or (form is None and not terminal):
-        handler.setFormatter(
-            JsonLines(
-                ["levelname", "name", "message"],
-                rename_fields={"levelname": "level", "name": "logger"},
-                timestamp="time",
-                # a copy of uvicorn's messages with colours
-                reserved_attrs=[*RESERVED_ATTRS, "color_message"],
-            )
-        )
+        renamed = {"levelname": "level", "name": "logger"}
+        # a copy of uvicorn's messages with colours
+        ignored = [*RESERVED_ATTRS, "color_message"]
+        fields = [*renamed, "message"]
+        formatter = JsonLines(fields, timestamp="time", rename_fields=renamed, reserved_attrs=ignored)
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
     # unused, and a tenth of the cost of a line
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
@@ -154,9 +147,8 @@ def configure_logging(level: Level | None = None, form: Form | None = None) -> N
 def log_request(context: RequestContext, route: str, verdicts: dict[str, int]) -> None:
     """Log an answered request as one record of level info, if that level is on.
 
-    As JSON, it has ``request_id, method, route, status, seconds, received_bytes, sent_bytes, token`` (its
-    name), and ``model, version, verdicts`` if a model answered; as text, only method, route, status,
-    milliseconds and request id. It has nothing of the body, the path or the token itself.
+    As JSON, it has ``model, version, verdicts`` only if a model answered; as text, only method, route,
+    status, milliseconds and request id. It has nothing of the body, the path or the token itself.
     """
     if not LOG.isEnabledFor(logging.INFO):
         return

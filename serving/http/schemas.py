@@ -9,12 +9,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-)
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -31,11 +26,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def example_config(package: str) -> ConfigDict:
-    """Return the pydantic ``model_config`` of types with an example in OpenAPI.
-
-    The file ``examples.json`` in `package`, read for each schema, has an example by the name of each type
-    (else KeyError).
-    """
+    """Return the ``model_config`` of types with an example, by type, in ``examples.json`` of `package`."""
 
     def add_example(schema: JsonDict) -> None:
         examples = json.loads((files(package) / "examples.json").read_text(encoding="utf-8"))
@@ -118,34 +109,19 @@ class RefusedError(HTTPException):
 
 
 def refusal_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI descriptions of refusals with problem details, by HTTP status.
-
-    ValueError if a status is not one of `http.HTTPStatus`.
-    """
-    return {
-        status: {
-            "description": HTTPStatus(status).phrase,
-            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}},
-        }
-        for status in statuses
-    }
+    """Return OpenAPI descriptions of refusals with problem details, by HTTP status."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Let `app` answer errors with problem details: InputError with 422, ModelError with 503.
-
-    HTTPException, hence `RefusedError`, is answered with its own status and headers. Other errors are left to
-    the server.
-    """
+    """Let `app` answer InputError (422), ModelError (503) and HTTPException with problem details."""
     for kind in (InputError, ModelError, HTTPException):
         app.add_exception_handler(kind, _answer_error)
 
 
 def problem_response(status: int, detail: str, headers: Any = None, **extra_fields: str) -> JSONResponse:
-    """Return an answer with problem details (RFC 9457): ``type, title, status, detail`` and `extra_fields`.
-
-    The title is the phrase of the status; ValueError if it is not one of `http.HTTPStatus`.
-    """
+    """Return an answer with problem details (RFC 9457); the title is the phrase of the HTTP `status`."""
     title = HTTPStatus(status).phrase
     content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra_fields}
     return JSONResponse(content, status, headers, MEDIA_TYPE)

@@ -32,7 +32,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 from data.errors import InputError
 from serving.http import authentication, request_context, schemas
 from serving.http.api import create_app
-from serving.http.authentication import Address, resolve_address
+from serving.http.authentication import resolve_address
 from serving.http.models import HotReloadingModel, all_models
 from serving.http.settings import ServerSettings
 from serving.plugins import all_pages
@@ -205,10 +205,7 @@ DRAIN = 3.0
 
 #: A program of the Berkeley packet filter (linux/filter.h) for TCP segments: load the byte of flags; continue
 #: if ACK is set, else skip one instruction; keep the segment; drop it.
-_DROP_SYN = b"".join(
-    struct.pack("HBBI", *instruction)
-    for instruction in [(0x30, 0, 0, 13), (0x45, 0, 1, 0x10), (0x06, 0, 0, 0xFFFFFFFF), (0x06, 0, 0, 0)]
-)
+_DROP_SYN = struct.pack("HBBI" * 4, 0x30, 0, 0, 13, 0x45, 0, 1, 0x10, 6, 0, 0, 0xFFFFFFFF, 6, 0, 0, 0)
 _SO_ATTACH_FILTER = 26
 
 
@@ -265,8 +262,7 @@ class DrainingServer(Server):
 
     On shutdown it answers pending requests and makes clients reconnect elsewhere. `worker` is its place in
     `loads`. Left to the event loop, the first worker to wake accepts nearly all connections that arrive at
-    once, and the others stay idle. If one still has more than others, because these started later or were
-    busy, some of its clients are made to reconnect.
+    once. If one still has more than others, some of its clients are made to reconnect.
     """
 
     def __init__(self, config: Config, loads: WorkerLoads | None = None, worker: int = 0) -> None:
@@ -356,9 +352,7 @@ class DrainingServer(Server):
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         protocol: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
-        make_protocol = partial(
-            protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
+        make_protocol = partial(protocol, self.config, self.server_state, self.lifespan.state)
         loop = asyncio.get_running_loop()
         task = loop.create_task(loop.connect_accepted_socket(make_protocol, connection))
         self._accepted.add(task)
@@ -490,16 +484,14 @@ BACKLOG = 2048
 def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
     """Serve HTTP until SIGTERM or Ctrl-C; a second signal ends it at once.
 
-    Returns 0 after SIGTERM or Ctrl-C, with several `workers` 128 and the number of a second signal, or 3 if a
-    worker cannot start. A single process ends with that code at the second signal. `port` 0 is any free port;
-    the address is printed. With `shadow`, challengers judge the same requests in a separate process.
-    InputError if an option names a missing model, a model that is loaded at the start has no usable version,
-    the address cannot be used or is reachable from other machines without tokens, or the token file or
-    another option is invalid.
+    Returns 0, with several `workers` 128 and the number of a second signal (a single process ends with that
+    code), or 3 if a worker cannot start. `port` 0 is any free port; the address is printed. With `shadow`,
+    challengers judge the same requests in a separate process. InputError if a model is missing or unusable,
+    the address cannot be used or is reachable from other machines without tokens, or an option is invalid.
     """
     # detect a hanging tracking server after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    place = resolve_address(host, port, settings.tokens)
+    family, address = resolve_address(host, port, settings.tokens)
     if settings.tokens is not None:
         authentication.read_tokens(Path(settings.tokens))
     request_context.configure_logging(settings.log_level, settings.log_format)
@@ -511,23 +503,21 @@ def serve_http(settings: ServerSettings, host: str, port: int, workers: int, *, 
     eager_models = [model for model in models.values() if model.eager]
     for model in eager_models:
         model.ensure_loaded()
-    listening = _open_socket(place, host)
+    listening = _open_socket(family, address, host)
     announce = partial(_print_address, eager_models, host, listening.getsockname()[1])
     with run_challengers(settings, wanted=shadow) as settings:
         if workers > 1:
             with TemporaryDirectory(prefix="perfjudge-") as shared:
                 replace(settings, shared=shared).export_to_environment()
-                app_name = "serving.http.api:application"
-                config = _uvicorn_config(settings, app_name, factory=True, workers=workers)
+                app = "serving.http.api:application"
+                config = _uvicorn_config(settings, app, factory=True, workers=workers)
                 # the constructor installs signal handlers; requests wait at the socket for the first worker
                 supervisor = Workers(config, sockets=[listening])
                 announce()
                 supervisor.run()
             return supervisor.exit_code
-        server = SingleProcessServer(
-            _uvicorn_config(settings, create_app(models, settings)), listening, announce
-        )
-        server.run(sockets=[listening])
+        config = _uvicorn_config(settings, create_app(models, settings))
+        SingleProcessServer(config, listening, announce).run(sockets=[listening])
     return 0
 
 
@@ -549,14 +539,14 @@ def _uvicorn_config(settings: ServerSettings, app: Any, **extra_options: Any) ->
     )
 
 
-def _open_socket(place: Address, host: str) -> socket.socket:
+def _open_socket(family: socket.AddressFamily, address: Any, host: str) -> socket.socket:
     try:
-        listening = socket.socket(place.family, socket.SOCK_STREAM)
+        listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place.place)
+        listening.bind(address)
         listening.listen(BACKLOG)
     except OSError as exc:
-        raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{place.place[1]}") from exc
+        raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{address[1]}") from exc
     listening.set_inheritable(True)
     return listening
 

@@ -47,8 +47,5 @@ class ServerSettings:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Return the settings that the parent process passed in the environment, else defaults.
-
-        Their values are not checked; ValueError if they are not JSON, TypeError for an unknown setting.
-        """
+        """Return the settings that the parent process passed in the environment, unchecked, else defaults."""
         return cls(**json.loads(os.environ.get(_VARIABLE, "{}")))

@@ -25,10 +25,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 
 def add_commands(app: typer.Typer, judging: Mapping[str, Any]) -> None:
-    """Add the commands promote, rollback, trace and shadow to `app`.
-
-    `judging` has the families' options of ``perfjudge judge``, which trace and shadow take, too.
-    """
+    """Add promote, rollback, trace and shadow; the last two take the options `judging` of judge, too."""
     for command in (promote, rollback, add_options(judging)(trace), add_options(judging)(shadow)):
         app.command()(command)
 
@@ -93,9 +90,8 @@ def trace(
     from serving.promotion.tracing import trace_answer as trace_model
 
     if source is None and options:
-        raise typer.BadParameter(
-            f"{option_of(next(iter(options)))} needs --input: nothing is judged without it"
-        )
+        option = option_of(next(iter(options)))
+        raise typer.BadParameter(f"{option} needs --input: nothing is judged without it")
     text, same = trace_model(answer_or_name, version, source, options, as_json=as_json)
     typer.echo(escape_invisible(text))
     return 0 if same else 1

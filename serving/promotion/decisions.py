@@ -41,11 +41,10 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
     """Make a version of the registered model `name` champion, and return the decision.
 
     `version` is a number, with or without "v"; `by` is the deciding person, by default the current user. The
-    former champion becomes challenger; the result has its number as ``instead`` (None: there was none).
-    Stored figures on how often both agree in shadow mode are added to the reason. InputError if no endpoint
-    uses `name`, `by` has not 1 to 64 visible characters, the version is no number, missing, already champion,
-    cannot be loaded or fails its test request, the reason is empty or has (with figures) over 2000
-    characters, the champion has changed meanwhile, or the registry does not answer.
+    former champion becomes challenger. Stored figures on how often both agree in shadow mode are added to the
+    reason. InputError if no endpoint uses `name`, `by` has not 1 to 64 visible characters, the version is no
+    number, missing, already champion, cannot be loaded or fails its test request, the reason is empty or has
+    (with figures) over 2000 characters, the champion has changed meanwhile, or the registry does not answer.
     """
     by = _begin_decision(name, by)
     number = version.removeprefix("v")
@@ -63,9 +62,8 @@ def promote(name: str, version: str, reason: str, by: str | None = None) -> Prom
 def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision:
     """Make the previous champion of the registered model `name` champion again, and return the decision.
 
-    The present champion becomes challenger (``instead`` in the result); a second rollback goes one champion
-    further back. `by`, `reason` and errors are those of `promote`; InputError, too, if the model has no
-    champion or had none before, or if that version does not exist any more.
+    A second rollback goes one champion further back. `by`, `reason` and errors are those of `promote`;
+    InputError, too, if the model has no champion or had none before, or if that version does not exist.
     """
     by = _begin_decision(name, by)
     champion = version_of(name, CHAMPION)
@@ -82,7 +80,6 @@ def rollback(name: str, reason: str, by: str | None = None) -> PromotionDecision
 
 
 def _begin_decision(name: str, by: str | None) -> str:
-    """Check the model's name and the deciding person, who is returned; record moves made by others."""
     endpoint_of_model(name)
     person = (by or "").strip() or current_user()
     require_person(person, "--by")
@@ -101,7 +98,7 @@ def _make_champion(
     if champion is not None and reason:
         # agreement of both versions in shadow mode, if any
         agreement = figures_of(version.name, {version.version, champion.version})
-        reason = f"{reason} ({'; '.join(pair.summary for pair in agreement)})" if agreement else reason
+        reason += f" ({'; '.join(pair.summary for pair in agreement)})" if agreement else ""
     if not 0 < len(reason) <= LONGEST:
         expected = f"the reasons for v{version.version} in 1 to {LONGEST} letters"
         raise InputError(f"--reason: {len(reason)} letters; expected {expected}")
@@ -109,6 +106,6 @@ def _make_champion(
     assert loader is not None
     loader.load_and_test(version)
     promotion = ChampionRecord(version.version, way, reason, by)
-    replaced = "" if champion is None else champion.version
-    promote_version(version.name, version.version, promotion, replaced)
-    return PromotionDecision(version.name, version.version, replaced or None, promotion)
+    replaced = None if champion is None else champion.version
+    promote_version(version.name, version.version, promotion, replaced or "")
+    return PromotionDecision(version.name, version.version, replaced, promotion)

@@ -47,10 +47,7 @@ class GivenAnswer:
 
     @classmethod
     def from_file(cls, path: Path) -> GivenAnswer:
-        """Return the answer in a file: JSON, XML, JUnit, Markdown or text.
-
-        InputError if the file cannot be read or names no registered version.
-        """
+        """Return the answer in a file; InputError if it cannot be read or names no registered version."""
         with naming_unreadable(path):
             content = path.read_bytes()
         text = content.decode(errors="replace").lstrip("\ufeff \t\r\n")
@@ -78,7 +75,6 @@ class GivenAnswer:
         return cls(match["name"], match["version"], "json", content, model)
 
 
-_XML = "application/xml"
 #: Options that are recorded in an answer, the limits of a decision, and costs in the order of ``costs``.
 _RECORDED = ("min_effect_size", "max_false_negative_rate", "max_false_positive_rate")
 _POLICY = ("max_false_negative_rate", "max_false_positive_rate", "max_review_rate", "costs")
@@ -109,7 +105,6 @@ class ReplayCheck:
 def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any]) -> ReplayCheck:
     """Judge a source again by the version that gave an answer, and return how the second answer differs.
 
-    The result has ``values``, the number of values in the first answer, and ``differences``, a text for each.
     `source` is the body of the request or the input of ``perfjudge judge``, `options` are those of the
     original answer; those that a JSON answer records may be missing. The source is judged by the HTTP
     endpoint, if it can be a request and the answer is JSON or XML, and by the command, unless the first
@@ -131,10 +126,8 @@ def replay_answer(original: GivenAnswer, source: Path, options: Mapping[str, Any
             if not checks[-1].differences:
                 return checks[-1]
     if not checks:
-        reason = (
-            f"expected a request to {endpoint.path}, a file of at most {endpoint.limit // MEBIBYTE} MiB, "
-            "with an answer in JSON"
-        )
+        size = f"a file of at most {endpoint.limit // MEBIBYTE} MiB"
+        reason = f"expected a request to {endpoint.path}, {size}, with an answer in JSON"
         # the command's error names the place in the file; endpoints only know a body
         match refusals[-1:]:
             case [InputError(file=file) as error] if file is not None:
@@ -163,7 +156,7 @@ def _replay_by_endpoint(
     original: GivenAnswer, endpoint: Endpoint, source: Path, options: Mapping[str, Any]
 ) -> bytes | None:
     """Return the answer of the endpoint; None if the source cannot be the body of such a request."""
-    handler = endpoint.handlers.get({"json": JSON, "xml": _XML}.get(original.shown, ""))
+    handler = endpoint.handlers.get({"json": JSON, "xml": "application/xml"}.get(original.shown, ""))
     is_body = source.is_file() and source.stat().st_size <= endpoint.limit
     if handler is None or endpoint.loader is None or not is_body:
         return None
@@ -231,10 +224,7 @@ def _json_values(content: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def add_origin_endpoint(app: FastAPI) -> None:
-    """Add ``GET /v1/models/NAME/VERSION`` to `app`: a version's data, code, parameters, scores, promotion.
-
-    It answers 404 if the version does not exist, and 503 if the registry does not answer.
-    """
+    """Add ``GET /v1/models/NAME/VERSION``: an `Origin`; 404 without the version, 503 without the registry."""
 
     @app.get("/v1/models/{name}/{version}", responses=schemas.refusal_responses(404, 503))
     def model(name: str, version: str) -> Origin:
@@ -263,13 +253,12 @@ def trace_answer(
     """Return a text on the origin of a model version (JSON: `as_json`), and whether nothing has changed.
 
     `answer_or_name` is the path of a file with an answer; if `version` is given (a number, with or without
-    "v"), it is a registered name. `source` is the input of the answer, which the version judges again with
-    `options`; those that a JSON answer records may be omitted. The second result is False if the repeated
-    answer differs, or if a JSON answer has another digest than the registered files; with `version` it is
-    True. JSON has the fields of `Origin`, ``same_files``, and ``repeated`` (``values, differences``, or
-    null). InputError if the answer or version does not exist, the answer names no registered version,
-    `source` is given with `version` or cannot be judged, or the registry does not answer; ModelError if the
-    model fails.
+    "v"), it is a registered name. `source` is the input of the answer, which is judged again with `options`
+    (see `replay_answer`). The second result is False if the repeated answer differs, or if a JSON answer has
+    another digest than the registered files. JSON has the fields of `Origin`, ``same_files``, and
+    ``repeated`` (``values, differences``, or null). InputError if the answer or version does not exist, the
+    answer names no registered version, `source` is given with `version` or cannot be judged, or the registry
+    does not answer; ModelError if the model fails.
     """
     if version is not None:
         if source is not None:

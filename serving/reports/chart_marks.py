@@ -46,9 +46,8 @@ def hover_shapes(
 ) -> Iterator[tuple[float, Markup]]:
     """Yield the size in square points and the SVG element, with its tooltip, of each hover area.
 
-    `hover_areas` holds each hover area with the text of its tooltip; `figure` must have been drawn. Results
-    come in this order, clipped to the axes; the size is that after clipping, 0 for a point or a line. Hover
-    areas outside the axes or with NaN are omitted.
+    `hover_areas` holds each hover area with the text of its tooltip; `figure` must have been drawn. Areas are
+    clipped to the axes (a point or a line has the size 0); those outside of them or with NaN are omitted.
     """
     if not hover_areas:
         return
@@ -63,19 +62,17 @@ def hover_shapes(
     for box, (_, tooltip) in compress(zip(boxes, hover_areas, strict=True), visible):
         (left, low), (right, high) = box.min(axis=0), box.max(axis=0)
         top, wide, tall = 72 * inches[1] - high, right - left, high - low
+        tag, attributes = "circle", f'cx="{left:.1f}" cy="{top:.1f}"'
         if wide or tall:
-            place = f'x="{left:.1f}" y="{top:.1f}"'
             size = f'width="{max(wide, _LEAST):.1f}" height="{max(tall, _LEAST):.1f}"'
-            tag, attributes = "rect", f"{place} {size}"
-        else:
-            tag, attributes = "circle", f'cx="{left:.1f}" cy="{top:.1f}"'
+            tag, attributes = "rect", f'x="{left:.1f}" y="{top:.1f}" {size}'
         title = f"<title>{escape(tooltip)}</title>"
         yield wide * tall, Markup(f"<{tag} {attributes}>{title}</{tag}>")  # noqa: S704 - numbers, and escaped
 
 
 Dash = str | tuple[int, tuple[int, ...]]
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+MARKERS = "os^DvPX*<>"
 DASHES: tuple[Dash, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 #: Fills of adjacent boxes and bars, distinct in grey scale.
 FILLS = (PASS, PAPER, SERIES[0])
@@ -157,9 +154,9 @@ class Dots:
 
     def hover_areas(self) -> Iterator[HoverArea]:
         """Yield a hover area per point."""
-        x, y = (np.asarray(side, float).tolist() for side in (self.x, self.y))
-        for place, (across, up) in enumerate(zip(x, y, strict=True)):
-            yield HoverArea(across, up, self.point_names[place] if self.point_names else self.name)
+        x, y = np.asarray(self.x, float).tolist(), np.asarray(self.y, float).tolist()
+        names = self.point_names or [self.name] * len(x)
+        yield from map(HoverArea, x, y, names)
 
     def draw(self, axes: Axes) -> None:
         """Draw the points."""
@@ -218,8 +215,7 @@ def box_percentiles(values: ArrayLike, low: float = 0, high: float = 100) -> Flo
 
     `values` must not be empty (IndexError).
     """
-    five: Floats = np.percentile(np.asarray(values, float), (low, 25, 50, 75, high))
-    return five
+    return np.percentile(np.asarray(values, float), (low, 25, 50, 75, high))
 
 
 @dataclass(frozen=True)
@@ -258,7 +254,7 @@ class Boxes:
         for place, five in enumerate(self.fives):
             if np.isnan(five).any():
                 continue
-            low, q1, median, q3, high = (float(number) for number in five)
+            low, q1, median, q3, high = five.tolist()
             values = [("median", median), ("quartiles", q1), ("and", q3), ("whiskers", low), ("and", high)]
             middle, reach = (low + high) / 2, (high - low) / 2
             if self.upright:
@@ -354,9 +350,8 @@ class Heat:
     def draw(self, axes: Axes) -> None:
         """Draw the cells and the legend of the colours."""
         low, high = self.middle - self.reach, self.middle + self.reach
-        image = axes.imshow(
-            self.values, cmap="coolwarm", vmin=low, vmax=high, interpolation="none", aspect="auto"
-        )
+        colours: Any = {"cmap": "coolwarm", "vmin": low, "vmax": high}
+        image = axes.imshow(self.values, **colours, interpolation="none", aspect="auto")
         axes.grid(visible=False)
         below, above = bool(np.nanmin(self.values) < low), bool(np.nanmax(self.values) > high)
         ends = (("neither", "max"), ("min", "both"))[below][above]
@@ -410,16 +405,15 @@ class Cells:
 def _draw_cell(axes: Axes, down: int, across: int, cell: HeatCell) -> None:
     from matplotlib.patches import Rectangle
 
-    shaded = {"facecolor": PASS, "edgecolor": GRID, "alpha": cell.shade, "linewidth": 0.8}
-    framed = {"facecolor": PAPER, "edgecolor": INK, "linewidth": 1.2}
-    style: Any = shaded if cell.shade else framed
+    style: Any = {"facecolor": PAPER, "edgecolor": INK, "linewidth": 1.2}
+    if cell.shade:
+        style = {"facecolor": PASS, "edgecolor": GRID, "alpha": cell.shade, "linewidth": 0.8}
     axes.add_patch(Rectangle((across - 0.48, down - 0.47), 0.96, 0.94, **style))
     middle: Any = {"ha": "center", "va": "center"}
+    rise, size = (0.08, 17) if cell.below else (0, 8.5)
+    axes.text(across, down - rise, f"{cell.number:,}", fontsize=size, **middle)
     if cell.below:
-        axes.text(across, down - 0.08, f"{cell.number:,}", fontsize=17, **middle)
         axes.text(across, down + 0.24, cell.below, fontsize=8.5, **middle)
-    else:
-        axes.text(across, down, f"{cell.number:,}", fontsize=8.5, **middle)
 
 
 def even_slice(number: int, max_marks: int) -> slice:

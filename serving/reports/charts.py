@@ -70,8 +70,7 @@ def inline_svg(figure: Figure, name: str, alt: str, over: Callable[[], Markup] =
     """Return `figure` as an ``svg`` element; inside `styled_figure`, equal figures give equal bytes.
 
     `name`: prefix of all ids in it. `alt`: the alternative text. `over`: called after drawing, returns
-    elements to put on top. The colours of this module become CSS variables such as ``var(--ink)``, which the
-    page must define.
+    elements to put on top. Colours become CSS variables such as ``var(--ink)``, which the page must define.
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -88,9 +87,8 @@ def inline_svg(figure: Figure, name: str, alt: str, over: Callable[[], Markup] =
     body = text[text.index(">") + 1 :]
     for colour, variable in _VARIABLES.items():
         body = body.replace(colour, f"var(--{variable})")
-    label = Markup.escape(alt)
     size = f'width="{72 * SCALE * figure.get_figwidth():.0f}" {view.group() if view else ""}'
-    opening = f'<svg {size} role="img" aria-label="{label}" class="chart">'
+    opening = f'<svg {size} role="img" aria-label="{Markup.escape(alt)}" class="chart">'
     # matplotlib escapes its text
     return Markup(opening + body.rstrip().removesuffix("</svg>")) + over() + Markup("</svg>\n")  # noqa: S704
 

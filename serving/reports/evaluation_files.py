@@ -29,9 +29,9 @@ def other_data_rows(root: Path, family: str) -> list[dict[str, str]]:
     Columns: ``family, data, held out, cases, figure, ours, plain entries, reference, goal, reached``. Empty
     without the file.
     """
-    if not (root / OTHER_DATA).is_file():
+    if not (path := root / OTHER_DATA).is_file():
         return []
-    with (root / OTHER_DATA).open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", newline="") as file:
         return [row for row in csv.DictReader(file) if row["family"] == family]
 
 
@@ -128,11 +128,10 @@ class Metrics(BaseModel, Generic[E]):
 def surest_mistakes(verdicts: pd.DataFrame, name: str, max_cases: int) -> pd.DataFrame:
     """Return at most `max_cases` wrong verdicts (other than the label) in descending order of confidence.
 
+    `verdicts`: one model's out-of-fold verdicts: ``verdict, status`` (the label), ``probability, threshold``.
     Confidence (additional column ``sure``) is the distance of the probability from its threshold, as a share
     of the largest possible distance on the same side of it. The column `name` names the judged case: its
     first wrong row counts, and ties are in ascending order of it.
-
-    `verdicts`: one model's out-of-fold verdicts: ``verdict, status`` (the label), ``probability, threshold``.
     """
     wrong = verdicts[verdicts["verdict"] != verdicts["status"]].drop_duplicates(name)
     probability, threshold = wrong["probability"], wrong["threshold"]
@@ -144,8 +143,7 @@ def surest_mistakes(verdicts: pd.DataFrame, name: str, max_cases: int) -> pd.Dat
 def largest_errors(predictions: pd.DataFrame, errors: pd.Series, max_cases: int) -> pd.DataFrame:
     """Return the rows of `predictions` with the `max_cases` largest `errors`, the largest first.
 
-    `errors`: one number per row, not negative, with the index of `predictions`. Rows with NaN are left out,
-    ties are in the order of the rows.
+    `errors` has the index of `predictions`. Rows with NaN are left out, ties are in the order of the rows.
     """
     ranked = errors.dropna().sort_values(ascending=False, kind="stable")
     return predictions.loc[ranked.index[:max_cases]]
@@ -162,10 +160,7 @@ class Confusion:
 
     @classmethod
     def from_verdicts(cls, verdicts: pd.DataFrame) -> Confusion:
-        """Return the counts of one entry's verdicts, columns ``status`` (the label) and ``verdict``.
-
-        Verdicts and labels other than ``fail`` count as ``pass``.
-        """
+        """Return the counts of ``status`` (the label) and ``verdict``; others than ``fail`` count as pass."""
         failed, called = verdicts["status"] == "fail", verdicts["verdict"] == "fail"
         counts = (failed & called, failed & ~called, ~failed & called, ~failed & ~called)
         return cls(*(int(count.sum()) for count in counts))
@@ -196,10 +191,9 @@ class Confusion:
 
         `fail`: noun for a case labelled ``fail``. `passes`: the number and noun of cases labelled ``pass``.
         """
-        false_negatives = percent(self.false_negatives / self.n_fails) if self.n_fails else "none to miss"
+        misses = percent(self.false_negatives / self.n_fails) if self.n_fails else "none to miss"
         alarms = percent(self.false_positives / self.n_passes) if self.n_passes else "none to raise"
         return (
-            f"“{champion}” misses {self.false_negatives:,} of {with_noun(self.n_fails, fail)} "
-            f"({false_negatives}) and "
-            f"raises {with_noun(self.false_positives, 'false alarm')} in {passes} ({alarms})."
+            f"“{champion}” misses {self.false_negatives:,} of {with_noun(self.n_fails, fail)} ({misses}) "
+            f"and raises {with_noun(self.false_positives, 'false alarm')} in {passes} ({alarms})."
         )

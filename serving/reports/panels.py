@@ -106,14 +106,12 @@ def draw_chart(
 ) -> Chart:
     """Return a chart of panels as inline SVG, with tooltips.
 
-    `words`: texts, and the anchor in the page.
     `panels`: row by row, in one sequence; ValueError if their number is not a multiple of `across`. The
     legend names the marks of the first panel.
     `size`: width and height of the chart in inches; 8.4 is the width of the page.
     `legend_title`: title of a legend at the right; if empty, the legend is above.
     `narrows`: add a layout for narrow screens (``narrow``): panels one below the other, long names wrapped,
-    tooltips only if there are at most 300. A chart at most 4.6 inches wide has no such layout.
-    The result is marked as ``fits`` if it is at most 4.6 inches wide.
+    tooltips only if there are at most 300. A chart at most 4.6 inches wide ``fits``, and has no such layout.
     """
     fits = size[0] <= NARROW
     svg = _render_svg(words, panels, size, across, legend_title, narrow=False)
@@ -146,11 +144,8 @@ def _render_svg(
             shapes: list[tuple[float, Markup]] = []
             for axes, panel in zip(grid, panels, strict=True):
                 if (x := panel.x) is not None and (y := panel.y) is not None:
-                    hover_areas = [
-                        (spot, _tooltip_text(spot, x, y))
-                        for mark in panel.marks
-                        for spot in mark.hover_areas()
-                    ]
+                    areas = chain.from_iterable(mark.hover_areas() for mark in panel.marks)
+                    hover_areas = [(area, _tooltip_text(area, x, y)) for area in areas]
                     shapes += hover_shapes(figure, axes, hover_areas)
             if not shapes or (narrow and len(shapes) > _TAPPED):
                 return Markup()
@@ -158,9 +153,8 @@ def _render_svg(
             ordered = sorted(shapes, key=lambda shape: -round(shape[0], 2))
             return Markup('<g class="spots">{}</g>').format(Markup().join(svg for _, svg in ordered))
 
-        return inline_svg(
-            figure, f"{words.name}-narrow" if narrow else words.name, words.alt_text, hover_overlay
-        )
+        name = f"{words.name}-narrow" if narrow else words.name
+        return inline_svg(figure, name, words.alt_text, hover_overlay)
 
 
 def _tooltip_text(spot: HoverArea, x: Axis, y: Axis) -> str:
@@ -172,11 +166,8 @@ def _tooltip_text(spot: HoverArea, x: Axis, y: Axis) -> str:
         if not axis.names and which != spot.along and (spot.along or not spot.values) and not extent
     ]
     along = {"x": x, "y": y}.get(spot.along)
-    values = [
-        f"{word or (along.short_label if along else '')} "
-        f"{along.value_text(value) if along else plain_number(value)}"
-        for word, value in spot.values
-    ]
+    label, shown = (along.short_label, along.value_text) if along else ("", plain_number)
+    values = [f"{word or label} {shown(value)}" for word, value in spot.values]
     return ": ".join(filter(None, (", ".join(filter(None, names)), ", ".join([*positions, *values]))))
 
 
@@ -227,9 +218,9 @@ def _round_numbers(side: Any) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
     low, high = side.get_view_interval()
-    steps: tuple[float, ...] = (1.0, 2.0, 5.0) if high < 100 * low else (1.0, 3.0)
+    steps = [1.0, 2.0, 5.0] if high < 100 * low else [1.0, 3.0]
     if high < 10 * low:
-        steps = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
+        steps = [1.0, 1.2, 1.5, 2.0, 3.0, 5.0]
     side.set_major_locator(LogLocator(subs=steps))
     side.set_major_formatter(lambda value, _: plain_number(value))
     side.set_minor_locator(NullLocator())
@@ -289,6 +280,5 @@ def _add_legend(figure: Figure, title: str, *, narrow: bool) -> None:
         figure.legend(handles, labels, loc="outside right upper", title=title, fontsize=8.5)
     elif handles:
         room = int(_LETTERS * figure.get_figwidth() / (max(map(len, labels)) + _HANDLE))
-        figure.legend(
-            handles, labels, loc="outside upper center", ncols=max(1, room), fontsize=8.5, title=title or None
-        )
+        above: Any = {"loc": "outside upper center", "ncols": max(1, room), "title": title or None}
+        figure.legend(handles, labels, **above, fontsize=8.5)

@@ -25,10 +25,9 @@ from serving.reports.charts import percent, plain_number, two_decimals, whole_nu
 def responsive_table(table: str) -> Markup:
     """Return the HTML element `table` with class ``stacked`` and ``data-label`` in each ``td`` of ``tbody``.
 
-    This attribute, which the style sheet shows, is the name of the cell's column; existing ones stay, and
-    cells with ``colspan``, or in a column without a name, get none. The name of a column joins the different
-    texts of its cells in all rows of ``thead`` by ": ". A cell with ``colspan`` takes as many columns, and in
-    ``thead`` one with ``rowspan`` as many rows; in ``tbody``, ``rowspan`` is ignored.
+    This attribute, which the style sheet shows, is the name of the cell's column: the different texts of its
+    cells in all rows of ``thead``, joined by ": ". Existing ones stay, and cells with ``colspan``, or in a
+    column without a name, get none. In ``tbody``, ``rowspan`` is ignored.
     """
     root: Any = html.fragment_fromstring(table.strip())
     root.classes.add("stacked")
@@ -78,7 +77,7 @@ def reword_text(text: str) -> str:
     """Return text of stages for a page, with papers by short title and numbers without exponents.
 
     ``seed 000`` to ``seed 003`` become titles such as ``the quiho paper``, ``the seed's`` becomes
-    ``the paper's``, and ``1e-05`` becomes ``0.00001`` (see `plain_number`; ``1e999`` stays).
+    ``the paper's``, and ``1e-05`` becomes ``0.00001`` (see `plain_number`).
     """
     for number, paper in _NUMBERED.items():
         text = text.replace(number, paper.short)
@@ -92,10 +91,7 @@ def reword_text(text: str) -> str:
 
 
 def security_policy(scripts: Sequence[str]) -> str:
-    """Return the value of a content security policy that allows only the scripts with these texts.
-
-    Inline styles, and images in ``data:`` addresses, are allowed, too; nothing is loaded from elsewhere.
-    """
+    """Return a content security policy that allows these scripts, inline styles, and ``data:`` images."""
     return (
         f"default-src 'none'; script-src {' '.join(map(hash_source, scripts))}; style-src 'unsafe-inline'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -103,10 +99,7 @@ def security_policy(scripts: Sequence[str]) -> str:
 
 
 def hash_source(text: str) -> str:
-    """Return the source by which a content security policy allows inline code with this text.
-
-    It is ``'sha256-BASE64'``, with the quotes.
-    """
+    """Return the source by which a content security policy allows this inline code, with its quotes."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
@@ -116,19 +109,15 @@ _SCRIPTS = re.compile(r"(<script\b.*?</script>)", re.DOTALL)
 def render(template: str, **content: Any) -> str:
     """Return a filled template of ``serving/reports/templates``; text not marked as safe is escaped.
 
-    `template`: its path. `content`: its variables; a missing one raises jinja2's UndefinedError. Control and
-    invisible characters become visible escapes, except in scripts, whose hashes must not change.
+    A missing variable raises jinja2's UndefinedError. Control and invisible characters become visible
+    escapes, except in scripts, whose hashes must not change.
     """
     parts = _SCRIPTS.split(template_environment().get_template(template).render(**content))
     return "".join(part if place % 2 else escape_invisible(part) for place, part in enumerate(parts))
 
 
 def template_environment() -> Environment:
-    """Return a new jinja2 environment for ``serving/reports/templates``, with autoescape.
-
-    A missing variable is an error. The filters ``percent, counted, figures, whole, plain`` format numbers,
-    ``worded, stacked, coded`` texts and tables; the variable ``script`` has the JavaScript of all reports.
-    """
+    """Return a new jinja2 environment for ``serving/reports/templates``, with autoescape and filters."""
     made = Environment(
         loader=PackageLoader("serving.reports"),
         autoescape=True,
@@ -156,8 +145,5 @@ def code_spans(text: str) -> Markup:
 
 @cache
 def report_script() -> Markup:
-    """Return the JavaScript that all reports embed, as text that templates do not escape (cached).
-
-    It is without a ``script`` tag.
-    """
+    """Return the JavaScript that all reports embed, as text that templates do not escape (cached)."""
     return Markup((files("serving.reports") / "templates/report.js").read_text(encoding="utf-8"))  # noqa: S704 - ours

@@ -53,8 +53,7 @@ class Leaders:
 def join_names(names: Sequence[str], max_names: int = 4) -> str:
     """Return names as an enumeration, ``a, b and c``; of more than `max_names`, ``a, b, c and 3 more``.
 
-    The second form has the first `max_names` - 1 names and the number of the others (the example has six).
-    IndexError if `names` is empty.
+    The second form has the first `max_names` - 1 names. IndexError if `names` is empty.
     """
     shown = list(names)
     if len(names) > max_names:
@@ -76,12 +75,10 @@ def compare_entries(
 ) -> Difference:
     """Return the balanced accuracy of an entry minus that of another on the same cases, with a 95 % interval.
 
-    The result has ``observed, low, high``, as shares; above 0, the first entry is better.
     `verdicts`, `other_verdicts`: ``verdict, status`` (the label) and the column `key` (ids of cases), each
     case once; cases of only one entry are ignored. A verdict other than fail counts as pass. The common cases
-    must have both labels (else IndexError).
-    `groups`: group of each case, indexed by its id (KeyError for a missing one of the common cases); the
-    bootstrap draws whole groups, by `seed`.
+    must have both labels (else IndexError). `groups`: group of each case, indexed by its id; the bootstrap
+    draws whole groups, by `seed`.
     """
     paired = verdicts.merge(other_verdicts[[key, "verdict"]], on=key, suffixes=("", "_other"))
     failed, judged, others = (
@@ -94,9 +91,8 @@ def compare_entries(
 def difference_predicate(difference: Difference) -> str:
     """Return a difference and its interval as a predicate, such as ``is above (by +0.010 to +0.030)``.
 
-    A negative difference ``is below``, with the lower end first, too. An interval that contains 0, even as an
-    end, gives ``does not differ significantly (difference -0.010 to +0.030) from``. Minus signs are U+2212.
-    The sentence needs a subject before the predicate, and the entry compared with after it.
+    An interval that contains 0, even as an end, gives ``does not differ significantly (difference -0.010 to
+    +0.030) from``. Minus signs are U+2212.
     """
     low, high = (f"{end:+.3f}".replace("-", "\N{MINUS SIGN}") for end in (difference.low, difference.high))
     if difference.low <= 0 <= difference.high:
@@ -115,9 +111,9 @@ def common_causes(worst: pd.DataFrame, cases: pd.DataFrame, names: Mapping[str, 
     """Return a sentence on the values that are significantly more frequent in `worst` than in all `cases`.
 
     `worst`: some rows of `cases`. `names`: by column, its name in the sentences (several columns may share
-    one); a column with the same value in all rows is no possible cause, and neither is an empty or missing
-    value. The hypergeometric test is one-sided, at 5 % divided by the number of values (Bonferroni). `noun`:
-    the plural of a case. The value of most of the `worst` comes first; empty without a possible cause.
+    one); a column with the same value in all rows is no possible cause, and neither is an empty value. The
+    hypergeometric test is one-sided, at 5 % divided by the number of values (Bonferroni). `noun`: the plural
+    of a case. The value of most of the `worst` comes first; empty without a possible cause.
     """
     from scipy.stats import hypergeom
 

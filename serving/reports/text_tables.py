@@ -27,9 +27,8 @@ def text_table(
 ) -> str:
     """Return a table as text, at most 180 characters wide, without colours.
 
-    The columns `numbers` are right-aligned. Long cells are wrapped; white space in a cell becomes one space,
-    invisible characters become visible escapes. `rows` have one cell per column. `caption` is written below
-    the table. The text ends with a line break.
+    The columns `numbers` are right-aligned. Long cells are wrapped; see `rich_text`. `caption` is written
+    below the table. The text ends with a line break.
     """
     from rich.table import Table
 
@@ -44,8 +43,7 @@ def text_table(
 def rich_text(text: str, style: str = "") -> Text:
     """Return `text` as a rich Text on one line, without markup and with escaped invisible characters.
 
-    White space, also a line break, becomes one space; at both ends it is removed. `style` is one of rich,
-    such as ``red``.
+    White space, also a line break, becomes one space. `style` is one of rich, such as ``red``.
     """
     from rich.text import Text
 

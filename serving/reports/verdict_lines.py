@@ -94,7 +94,7 @@ def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
     """Return a text table of the verdicts, in their order, with the summary and the notes below.
 
     `terminal`: in the colours and width of this terminal; else at most 180 characters wide and without
-    colours. Longer cells are wrapped, so that a verdict may take several lines; notes are not wrapped.
+    colours.
     """
     from rich.table import Column, Table
 
@@ -109,8 +109,7 @@ def as_plain(lines: VerdictTable, *, terminal: bool = False) -> str:
 def as_markdown(lines: VerdictTable) -> str:
     """Return the verdicts as a Markdown table below a summary, followed by folded details and the notes.
 
-    Rows are in the order fail, unsure, invalid, pass, and within each in the given order; details are in the
-    given order.
+    Rows are in the order fail, unsure, invalid, pass, and within each in the given order.
     """
     parts = [
         markdown_line(lines.summary),
@@ -126,10 +125,8 @@ def as_markdown(lines: VerdictTable) -> str:
         parts += ["", "<details><summary>Why</summary>", ""]
         for row in explained:
             name = " ".join(filter(None, (row.suite, row.name, row.which if lines.shared_names else "")))
-            parts += [
-                f"- **{markdown_line(name)}**: {row.verdict}",
-                *(f"  - {markdown_line(text)}" for text in row.details),
-            ]
+            parts.append(f"- **{markdown_line(name)}**: {row.verdict}")
+            parts += [f"  - {markdown_line(text)}" for text in row.details]
         parts += ["", "</details>"]
     if lines.notes:
         parts += ["", *(f"- {markdown_line(note)}" for note in lines.notes)]
@@ -139,9 +136,8 @@ def as_markdown(lines: VerdictTable) -> str:
 def as_junit(lines: VerdictTable) -> str:
     """Return JUnit XML with a suite per benchmark or other group, sorted by name; cases keep their order.
 
-    A ``fail`` is a failure unless its line has a text ``excused``; unsure, invalid and excused verdicts are
-    skipped. Cases of a suite get distinct names. Output is a row's ``notes`` for its case, and ``general``
-    for each suite; the ``notes`` of the table are left out.
+    Unsure, invalid and excused verdicts are skipped. Cases of a suite get distinct names. Output is a row's
+    ``notes`` for its case, and ``general`` for each suite; the ``notes`` of the table are left out.
     """
     from lxml import etree
 
@@ -159,8 +155,7 @@ def as_junit(lines: VerdictTable) -> str:
         for row, case in zip(rows, _case_names(rows, lines.shared_names), strict=True):
             _add_case(etree, suite, row, case)
         _add_output(etree, suite, lines.general)
-    text: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
-    return text.decode()
+    return etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8").decode()
 
 
 def _case_names(rows: Sequence[VerdictLine], alike: Collection[tuple[str, str]]) -> Iterator[str]:

@@ -36,8 +36,8 @@ def main() -> None:
     """Judge the requests that a server records by the challengers, until the server closes standard input.
 
     The settings are those that the server passes in the environment; AssertionError if shadow mode is off.
-    Lowers the priority of this process. Requests that fail unexpectedly are logged and lost. At the end, the
-    directory of requests is removed, since a killed server leaves it.
+    Lowers the priority of this process. At the end, the directory of requests is removed, since a killed
+    server leaves it.
     """
     settings = ServerSettings.from_environment()
     request_context.configure_logging(settings.log_level, settings.log_format)
@@ -69,11 +69,7 @@ def _find_challengers(settings: ServerSettings) -> Judges:
 
 
 def _judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None:
-    """Judge requests by the challengers, and add their agreement with the champions to `figures_file`.
-
-    Requests are ignored if the challenger of their endpoint does not exist or cannot be loaded, or if the
-    challenger's own version answered them. Requests that the challenger cannot judge are counted as lost.
-    """
+    """Let challengers judge requests that other versions answered, and record the agreement."""
     groups = defaultdict[tuple[str, str, str], list[AnsweredRequest]](list)
     for request in requests:
         groups[request.path, request.name, request.version].append(request)
@@ -95,7 +91,6 @@ def _judge_requests(requests: Sequence[AnsweredRequest], judges: Judges) -> None
 def _add_opinions(
     counts: OpinionCounts, endpoint: Endpoint, request: AnsweredRequest, model: HotReloadingModel
 ) -> bool:
-    """Add the champion's and the challenger's opinions of a request; return whether that was possible."""
     readers, media_type = endpoint.shadow, request.media_type
     assert readers is not None
     try:

@@ -24,6 +24,14 @@ KEPT, TOLD, LETTERS = 1000, 50, 200
 #: The source of cases from requests.
 HTTP = "http"
 _TABLES = Path(__file__).with_name("tables.sql").read_text("utf-8")
+_SAME_KEY = "(name, champion, challenger, source) = (?, ?, ?, ?)"
+_ADD_PAIR = (
+    "INSERT INTO verdict_pairs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT DO UPDATE SET count = count + excluded.count, until = excluded.until"
+)
+_ADD_DISAGREEMENT = "INSERT INTO disagreements VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_DROP_OLD = "DELETE FROM disagreements WHERE number <= (SELECT max(number) FROM disagreements) - ?"
+_ADD_LOST = "INSERT INTO lost VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
 
 
 @dataclass(frozen=True)
@@ -56,10 +64,7 @@ class OpinionCounts:
     disagreements: list[Disagreement] = field(default_factory=list)
 
     def compare_opinions(self, champion: Sequence[Opinion], challenger: Sequence[Opinion]) -> None:
-        """Count the pairs of verdicts of two models on the same cases, and add the disagreements.
-
-        InputError if the cases or their order differ.
-        """
+        """Add two models' pairs of verdicts and disagreements; InputError if cases or their order differ."""
         if [opinion.case for opinion in champion] != [opinion.case for opinion in challenger]:
             raise InputError("the challenger judged other cases than the champion")
         for first, second in zip(champion, challenger, strict=True):
@@ -103,11 +108,8 @@ class ShadowFigures(Contenders):
     def summary(self) -> str:
         """The agreement in one line."""
         source = "requests" if self.source == HTTP else self.source
-        differ = [
-            f"{pair.count} {pair.champion} and {pair.challenger}"
-            for pair in self.verdict_pairs
-            if pair.differs
-        ]
+        pairs = (pair for pair in self.verdict_pairs if pair.differs)
+        differ = [f"{pair.count} {pair.champion} and {pair.challenger}" for pair in pairs]
         different = f"different verdicts of v{self.champion} and v{self.challenger}"
         details = f" ({different}: {', '.join(differ)})" if differ else ""
         share = f"{self.agreed / self.judged:.1%}" if self.judged else "none"
@@ -162,43 +164,22 @@ def record_counts(
     key, now = astuple(contenders), datetime.now(UTC).isoformat(timespec="seconds")
     with _open_database(path, "written") as store:
         for table in ("verdict_pairs", "disagreements") if replace else ():
-            store.execute(
-                f"DELETE FROM {table} WHERE (name, champion, challenger, source) = (?, ?, ?, ?)",  # noqa: S608 - our own names
-                key,
-            )
-        store.executemany(
-            "INSERT INTO verdict_pairs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET count = count + excluded.count, until = excluded.until",
-            [(*key, *verdicts, count, now, now) for verdicts, count in counts.counts.items()],
-        )
-        store.executemany(
-            "INSERT INTO disagreements VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(now, *key, *astuple(disagreement)) for disagreement in counts.disagreements[-KEPT:]],
-        )
-        store.execute(
-            "DELETE FROM disagreements WHERE number <= (SELECT max(number) FROM disagreements) - ?", (KEPT,)
-        )
+            store.execute(f"DELETE FROM {table} WHERE {_SAME_KEY}", key)  # noqa: S608 - our own names
+        pairs = [(*key, *verdicts, count, now, now) for verdicts, count in counts.counts.items()]
+        store.executemany(_ADD_PAIR, pairs)
+        cases = [(now, *key, *astuple(case)) for case in counts.disagreements[-KEPT:]]
+        store.executemany(_ADD_DISAGREEMENT, cases)
+        store.execute(_DROP_OLD, (KEPT,))
 
 
 def record_lost(path: Path, reason: str, count: int) -> None:
-    """Add `count` to the number of requests that a challenger did not judge for `reason`.
-
-    `path` is an SQLite file, to which several processes may write at once; it is created if it is missing,
-    its directory is not. InputError if it cannot be written, or is not such a file.
-    """
+    """Add `count` to the number of requests not judged by a challenger for `reason`; see `record_counts`."""
     with _open_database(path, "written") as store:
-        store.execute(
-            "INSERT INTO lost VALUES (?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
-            (reason, count),
-        )
+        store.execute(_ADD_LOST, (reason, count))
 
 
 def read_report(path: Path, *, running: bool = False) -> ShadowReport:
-    """Return all results of shadow mode in the SQLite file `path`; if it does not exist, they are empty.
-
-    They are ``lost`` (requests by reason), ``figures``, and the latest 50 ``disagreements``; ``running`` is
-    `running`. InputError if the file cannot be read or is read-only.
-    """
+    """Return all results in the SQLite file `path`, empty if missing; InputError if it cannot be read."""
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
     with _open_database(path, "read") as store:
@@ -211,9 +192,8 @@ def read_report(path: Path, *, running: bool = False) -> ShadowReport:
 def figures_of(name: str, versions: set[str]) -> list[ShadowFigures]:
     """Return the agreement of two versions of model `name`, an entry per source, the latest judged first.
 
-    The versions may have been champion in turn; the entry then names the latest champion. Cases of both times
-    are added up for requests; of any other source, only the latest are kept. Empty if `figures_file`
-    does not exist or cannot be read.
+    If both were champion in turn, cases of requests are added up; of any other source, only the latest are
+    kept. Empty if `figures_file` does not exist or cannot be read.
     """
     by_source: dict[str, ShadowFigures] = {}
     with suppress(InputError):

@@ -50,10 +50,7 @@ class AnsweredRequest(msgspec.Struct):
 
 
 class RequestLog:
-    """Writes answered requests to a directory, for `drain_requests`.
-
-    Requests do not wait: another thread writes, and requests beyond its queue are dropped and counted.
-    """
+    """Writes answered requests to a directory in a thread; those beyond its queue are dropped and counted."""
 
     def __init__(self, directory: str, dropped: Counter) -> None:
         self._directory, self._counter = Path(directory), dropped
@@ -113,8 +110,7 @@ def drain_requests(directory: Path, endpoints: Container[str]) -> Iterator[list[
     """Yield the requests in each ``*.jsonl`` file of a directory as a list, in the order of the files' names.
 
     Each file is removed before its requests are yielded. Lines that are no request to one of the `endpoints`
-    (their paths) are left out, so that a list may be empty: each is logged with file, line and field, and
-    counted as lost in `figures_file`. InputError if the count cannot be written.
+    (their paths) are logged and counted as lost in `figures_file`; InputError if that cannot be written.
     """
     decode = msgspec.json.Decoder(AnsweredRequest).decode
     for path in sorted(directory.glob("*.jsonl")):
@@ -141,20 +137,18 @@ def drain_requests(directory: Path, endpoints: Container[str]) -> Iterator[list[
 def run_challengers(settings: ServerSettings, *, wanted: bool) -> Iterator[ServerSettings]:
     """While the block runs, run challengers in another process if `wanted`; yield the settings of the server.
 
-    The settings are `settings`, with a temporary directory for answered requests as ``shadow`` if `wanted`.
-    The process is restarted if it ends; after the block, it is stopped, and the directory is removed.
+    If `wanted`, they have a temporary directory for answered requests as ``shadow``. The process is restarted
+    if it ends; after the block, it is stopped.
     """
     if not wanted:
         yield settings
         return
     with TemporaryDirectory(prefix="perfjudge-shadow-") as directory:
-        shadow_settings, ended = replace(settings, shadow=directory), Event()
-        supervisor = Thread(
-            target=_supervise_process, args=(shadow_settings, ended), name="shadow supervisor"
-        )
+        settings, ended = replace(settings, shadow=directory), Event()
+        supervisor = Thread(target=_supervise_process, args=(settings, ended), name="shadow supervisor")
         supervisor.start()
         try:
-            yield shadow_settings
+            yield settings
         finally:
             ended.set()
             supervisor.join()
@@ -167,12 +161,8 @@ def _supervise_process(settings: ServerSettings, ended: Event) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     while not ended.is_set():
         # Ctrl-C is for the server
-        with subprocess.Popen(
-            [sys.executable, "-m", "serving.shadow"],
-            stdin=subprocess.PIPE,
-            env=os.environ | settings.environment_variables,
-            start_new_session=True,
-        ) as process:
+        command, env = [sys.executable, "-m", "serving.shadow"], os.environ | settings.environment_variables
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=env, start_new_session=True) as process:
             while process.poll() is None and not ended.wait(0.2):
                 pass
             try:

@@ -24,9 +24,9 @@ def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool,
     """Judge a source by champion and challenger, record the agreement, and return it as text or JSON.
 
     The text lists at most 20 cases with different verdicts; the JSON has the fields of `ShadowFigures`, and
-    all such cases in ``disagreements``. The agreement is stored in `figures_file`, and replaces an earlier
-    one of the same versions and source. InputError if the source cannot be judged, an option does not apply
-    to its family, or the champion or challenger is missing; ModelError if a model fails.
+    all such cases in ``disagreements``. Stored agreement of the same versions and source is replaced.
+    InputError if the source cannot be judged, an option does not apply to its family, or the champion or
+    challenger is missing; ModelError if a model fails.
     """
     plugin = plugin_for_source(source)
     judging = plugin.judging
@@ -41,12 +41,11 @@ def judge_by_both(source: Path, options: Mapping[str, Any], *, keep_going: bool,
             raise InputError(f"{name} has no {alias}; dvc repro makes one of a candidate")
         versions.append(version)
     champion, challenger = versions
-    counts = OpinionCounts()
-    answers = (
-        rejudge_source(judging, source, version.uri, "json", keep_going=keep_going, **options)
-        for version in versions
-    )
-    counts.compare_opinions(*(endpoint.shadow.opinions_in_answer(JSON, answer) for answer in answers))
+    counts, opinions = OpinionCounts(), []
+    for version in versions:
+        answer = rejudge_source(judging, source, version.uri, "json", keep_going=keep_going, **options)
+        opinions.append(endpoint.shadow.opinions_in_answer(JSON, answer))
+    counts.compare_opinions(*opinions)
     contenders = Contenders(champion.name, champion.version, challenger.version, str(source))
     figures.record_counts(figures.figures_file(), contenders, counts, replace=True)
     (agreement,) = (

@@ -94,27 +94,24 @@ def promote_candidate(candidate: Candidate) -> str:
 
     It becomes champion if the whole interval of the difference is above zero; also if there is no champion,
     if the champion's files are gone or unreadable, or if both have no common cases. Otherwise, or if the
-    family refuses it, it becomes challenger, which a person may promote. Each test logs and registers the
-    candidate in MLflow.
+    family refuses it, it becomes challenger. Each test logs and registers the candidate in MLflow.
 
     The same evidence (card.json and metrics.json) is tested only once against a champion that can still be
-    read, or without a champion if the challenger has it; then the earlier outcome is returned within
-    milliseconds, as every ``dvc repro`` runs the stage.
-    InputError if the candidate or metrics.json cannot be read, or the registry does not answer.
+    read, or without a champion if the challenger has it; then the earlier outcome is returned, as every
+    ``dvc repro`` runs the stage. InputError if the candidate or metrics.json cannot be read, or the registry
+    does not answer.
     """
     sync_if_moved(candidate.name)
     champion, challenger = (version_of(candidate.name, alias) for alias in (CHAMPION, CHALLENGER))
-    if challenger is not None and not (
-        challenger.has_files and challenger.tags.get("evidence") == candidate.evidence_digest
-    ):
+    evidence = candidate.evidence_digest
+    if challenger and not (challenger.has_files and challenger.tags.get("evidence") == evidence):
         challenger = None
     if champion is None:
         if challenger is not None:
-            reason = challenger.tags["reason"]
-            return f"there is no champion, {_version_title(challenger)} is challenger: {reason}"
+            return _without_champion(challenger)
     elif champion.has_files:
         earlier_reason = None
-        if champion.tags.get("evidence") == candidate.evidence_digest:
+        if champion.tags.get("evidence") == evidence:
             earlier_reason = champion_reason(champion)
         elif challenger is not None and challenger.tags.get("judged_against") == champion.version:
             earlier_reason = challenger_reason(challenger)
@@ -123,12 +120,15 @@ def promote_candidate(candidate: Candidate) -> str:
     return _run_challenger_test(candidate, champion)
 
 
+def _without_champion(challenger: Version) -> str:
+    return f"there is no champion, {_version_title(challenger)} is challenger: {challenger.tags['reason']}"
+
+
 def _version_title(version: Version) -> str:
     return f"{version.name} v{version.version} ({version.tags['model']})"
 
 
 def _is_readable(candidate: Candidate, champion: Version) -> bool:
-    """Return whether the champion can be read, which is only tried if that may have changed."""
     if champion.tags.get("readable") == _reading_digest(candidate, champion):
         return True
     if _reading_problem(candidate.means().read, champion.open_files):
@@ -139,7 +139,7 @@ def _is_readable(candidate: Candidate, champion: Version) -> bool:
 
 def _reading_digest(candidate: Candidate, champion: Version) -> str:
     """Return a digest of all that reading the champion depends on; files change with the code."""
-    directories = [candidate.directory, *([champion.directory] if champion.directory else [])]
+    directories = filter(None, (candidate.directory, champion.directory))
     files = [path for folder in directories for path in sorted(folder.rglob("*")) if path.is_file()]
     rest = [digest_of(*files), *TRUSTED_TYPES, *map(version_of_library, _LIBRARIES)]
     return hashlib.sha256("\n".join(rest).encode()).hexdigest()
@@ -195,14 +195,13 @@ def _run_challenger_test(candidate: Candidate, champion: Version | None) -> str:
     # a person may have made another one champion meanwhile
     champion = version_of(candidate.name, CHAMPION)
     if champion is None:
-        return f"there is no champion, {_version_title(version)} is challenger: {reason}"
+        return _without_champion(version)
     challenger = f"v{version.version} ({candidate.model}) is challenger"
     advice = f"perfjudge promote {candidate.name} {version.version} --reason ... replaces it nevertheless"
     return f"{_version_title(champion)} stays champion, {challenger}: {reason}; {advice}"
 
 
 def _decide_alias(candidate: Candidate, means: ChallengerTest, champion: Version | None) -> tuple[str, str]:
-    """Return the alias of the candidate, and why: champion if it is better, or the champion unusable."""
     refused = means.refused(candidate.directory)
     if refused:
         return CHALLENGER, refused
@@ -282,8 +281,7 @@ def compare_by_verdicts(keys: Sequence[str], how: BootstrapSettings, cases: str)
     It compares the rows that both have, by the columns `keys`, and returns None if there are no such rows, or
     text that names the missing label if all have the same one. Both tables have ``verdict``, the candidate's
     also ``status`` (the label), each "fail" or not, and ``group``, whose rows are drawn together. `cases` are
-    the rows in words, such as "the same unseen pairs". The function raises IndexError if no draw has both
-    labels.
+    the rows in words. The function raises IndexError if no draw has both labels.
     """
 
     def compare_tables(candidate: pd.DataFrame, champion: pd.DataFrame) -> Compared | str | None:

@@ -202,10 +202,7 @@ Address = str | Version | None
 
 @contextmanager
 def download_files(uri: str) -> Iterator[Path]:
-    """Yield a temporary directory with the files at `uri` in MLflow; it is deleted when the block ends.
-
-    InputError if the files do not exist or cannot be downloaded, ImportError without MLflow.
-    """
+    """Yield a temporary directory with the files at `uri` in MLflow; InputError if that fails."""
     flow = import_mlflow()
     with tempfile.TemporaryDirectory() as copy:
         try:
@@ -216,11 +213,7 @@ def download_files(uri: str) -> Iterator[Path]:
 
 
 def files_digest(directory: Path) -> str:
-    """Return the SHA-256 of the files in `directory` that reading a model may open, and of their names.
-
-    These are all .json, .npz, .parquet and .skops files, in subfolders, too. Other files do not count;
-    without any file, it is the digest of no bytes.
-    """
+    """Return the SHA-256 of names and contents of files that reading a model may open, with subfolders."""
     digest = hashlib.sha256()
     for path in sorted(file for file in directory.rglob("*") if file.suffix in _READ and file.is_file()):
         file_digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -232,12 +225,9 @@ def project_params(section: type[FamilyType]) -> Params[FamilyType]:
     """Return the shared parameters and one family's section (a class) of the project's params.yaml.
 
     They are cached until the process ends. Without that file, or if it has no section of any family, the
-    parameters are those of new projects. If it has sections of other families only, this family's has the
-    defaults of `section`. InputError if the shared parameters or this family's section are invalid, or a key
-    is unknown.
+    parameters are those of new projects. InputError as in `validate_params`.
     """
-    params: Params[FamilyType] = _cached_params(section)
-    return params
+    return _cached_params(section)
 
 
 @cache
@@ -251,20 +241,12 @@ def _cached_params(section: type[Any]) -> Any:
 
 
 def version_of(name: str, alias: str) -> Version | None:
-    """Return the registered version of model `name` with this alias; None if model or alias is missing.
-
-    None, too, without the SQLite file. InputError if the registry cannot be read. A store that is not such a
-    file needs the package MLflow, else ImportError.
-    """
+    """Return the registered version of model `name` with this alias, None if missing; see `find_version`."""
     return find_version(f"models:/{name}@{alias}")
 
 
 def follows_alias(uri: str | None) -> bool:
-    """Return whether an address may resolve to another version later.
-
-    True for an alias (``models:/NAME@ALIAS``), and None, which is the champion; false for a version
-    (``models:/NAME/VERSION``), an existing directory and any other text; the registry is not read.
-    """
+    """Return whether an address may resolve to another version later: an alias, or None, the champion."""
     match = _MODEL_URI.fullmatch(uri) if uri is not None and not Path(uri).is_dir() else None
     return uri is None or (match is not None and match["alias"] is not None)
 
@@ -274,9 +256,8 @@ def resolve_address(name: Callable[[], str], uri: Address) -> Version:
 
     `uri` is ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, a directory, None for the champion of
     ``name()``, or a `Version`, which is returned. Versions are looked up in the registry, then in the
-    installed wheel. Raises InputError if `uri` is none of these (such as a missing directory), if the model
-    does not exist, or if the registry does not answer, even if the wheel has the model; ImportError if the
-    registry is not an SQLite file and MLflow is not installed.
+    installed wheel. InputError if `uri` is none of these, the model does not exist, or the registry does not
+    answer; ImportError as in `find_version`.
     """
     if isinstance(uri, Version):
         return uri
@@ -288,9 +269,8 @@ def resolve_address(name: Callable[[], str], uri: Address) -> Version:
         place = f"{_shown_address()}{', which does not exist' if store and not store.is_file() else ''}"
         if uri is not None:
             raise InputError(f"no model {uri} in {place}")
-        if name() in _shipped_tags():
-            package = _shipped_tags()[name()][PACKAGE]
-            remedy = missing_package(ModuleNotFoundError(name=package))
+        if shipped := _shipped_tags().get(name()):
+            remedy = missing_package(ModuleNotFoundError(name=shipped[PACKAGE]))
             raise InputError(f'the champion of "{name()}" cannot be read: {remedy}')
         is_project = (project_root() / "dvc.yaml").is_file()
         command = "dvc repro" if is_project else "dvc repro in a clone of perfjudge"
@@ -302,23 +282,17 @@ def served_version(uri: str) -> Version | None:
     """Return the version for ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``, None if it does not exist.
 
     It is the registered version; else the champion inside the installed wheel, if `uri` has the alias
-    ``champion`` or the version number of the installed perfjudge. InputError if `uri` is another kind of
-    address, or the registry cannot be read; ImportError as in `find_version`.
+    ``champion`` or the version number of the installed perfjudge. Errors are those of `find_version`.
     """
-
-    def has_address(version: Version) -> bool:
-        return uri in {f"models:/{version.name}@{CHAMPION}", version.uri}
-
-    return find_version(uri) or next(filter(has_address, shipped_champions()), None)
+    if (registered := find_version(uri)) is not None:
+        return registered
+    by_address = {f"models:/{version.name}@{CHAMPION}": version for version in shipped_champions()}
+    return (by_address | {version.uri: version for version in shipped_champions()}).get(uri)
 
 
 @cache
 def shipped_champions() -> tuple[Version, ...]:
-    """Return the champions inside the installed wheel that can be read here; () in a checkout.
-
-    The package that a champion's tag ``package`` names must be installed. Their ``version`` is that of
-    perfjudge.
-    """
+    """Return the wheel's champions whose package (tag ``package``) is installed; () in a checkout."""
     if not SHIPPED.is_dir():
         return ()
     from importlib.metadata import version
@@ -340,10 +314,9 @@ def _shipped_tags() -> dict[str, dict[str, str]]:
 def locate_model(name: Callable[[], str], uri: Address) -> Iterator[tuple[Path, Version]]:
     """Yield the directory of a model's files, and its version (see `resolve_address`), to read the model.
 
-    Files on a server are copied, and the copy is deleted when the ``with`` block ends. `name` and `uri` are
-    as in `resolve_address`. Raises InputError if the model or its files do not exist or cannot be downloaded,
-    the files have changed since registration, or the registry does not answer; also in place of the
-    exceptions of the block that an unreadable model or a missing package causes (`FOREIGN`).
+    Files on a server are copied, and the copy is deleted when the ``with`` block ends. InputError if the
+    model or its files do not exist or cannot be downloaded, the files have changed since registration, or the
+    registry does not answer; also in place of the exceptions `FOREIGN` of the block.
     """
     try:
         model = resolve_address(name, uri)
@@ -369,10 +342,9 @@ def _shown_address() -> str:
 def find_version(uri: str) -> Version | None:
     """Return the version that ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION`` names; None if missing.
 
-    ``NAME@latest`` is the newest version. Raises InputError if `uri` is another kind of address, such as
-    ``models:/NAME/latest`` or a directory, or if the registry cannot be read. If the SQLite file is missing,
-    the result is None, and the file is not created. ``latest`` and a store that is not such a file need the
-    package MLflow, else ImportError.
+    ``NAME@latest`` is the newest version. InputError if `uri` is another kind of address, or if the registry
+    cannot be read. A missing SQLite file is not created. ``latest`` and a store that is not such a file need
+    the package MLflow, else ImportError.
     """
     match = _MODEL_URI.fullmatch(uri)
     if match is None:

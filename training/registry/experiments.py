@@ -61,19 +61,16 @@ def open_state(name: str, project: Path, tell: Callable[[str], object]) -> Itera
 
     `name` is ``workspace`` (the present files of `project`), a revision of git, an experiment of DVC or a
     registered version (``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``); `tell` is called with messages on
-    the progress. If out-of-fold predictions of a registered version are missing, OSError is raised; those
-    missing in another state are only named in ``notes``. InputError if the state does not exist, has nothing
-    evaluated, or is a version without files; ImportError if it needs DVC or MLflow, which is not installed.
+    the progress. OSError if out-of-fold predictions of a registered version are missing; those missing in
+    another state are only named in ``notes``. InputError if the state does not exist, has nothing evaluated,
+    or is a version without files; ImportError if DVC or MLflow is needed.
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
-        missing = [
-            path
-            for family, source in _prediction_readers().items()
-            if FamilyPaths(family, project).metrics.is_file()
-            for path in source.files
-            if not (project / path).exists()
-        ]
+        missing = list[str]()
+        for family, source in _prediction_readers().items():
+            if FamilyPaths(family, project).metrics.is_file():
+                missing += (path for path in source.files if not (project / path).exists())
         note = f"{_list_missing(missing, 'not here')}; make what is missing with: uv run dvc repro"
         yield _read_state(name, "", project, [note] if missing else [])
         return
@@ -87,10 +84,7 @@ def open_state(name: str, project: Path, tell: Callable[[str], object]) -> Itera
 
 
 def _fetch_files(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
-    """Copy the files of a commit or experiment to `root`; return the commit, and notes on missing files.
-
-    Copied are params.yaml and, of evaluated families, metrics, summary and out-of-fold predictions.
-    """
+    """Copy the files of a commit or experiment to `root`; return the commit, and notes on missing files."""
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
@@ -182,10 +176,7 @@ def _read_state(name: str, commit: str, root: Path, lacking: Sequence[str]) -> P
 
 
 def params_of(path: Path) -> dict[str, Any]:
-    """Return a YAML file's values by dotted name; empty if the file is missing or empty.
-
-    A list is one value; an empty section is left out. InputError if it is not YAML or not a mapping.
-    """
+    """Return a YAML file's values by dotted name, without empty sections; InputError if it is no mapping."""
     content = yaml_content(path) if path.is_file() else None
     if not isinstance(content, dict | None):
         raise InputError("holds no parameters by name; expected a mapping", file=path)
@@ -214,8 +205,7 @@ def _state_of_version(name: str, project: Path, root: Path) -> ProjectState:
         raise InputError("its files are gone", file=version.directory, place=f'"{version.uri}"')
     reader = _prediction_readers().get(family)
     if reader is None:
-        problem = f"the family {family!r} stores no out-of-fold predictions"
-        raise InputError(problem, place=f'"{version.uri}"')
+        raise InputError(f"the family {family!r} stores no out-of-fold predictions", place=f'"{version.uri}"')
     with version.open_files() as directory:
         out_of_fold = reader.read_stored(directory, run.info.run_name, project)
     commit, dirty = commit_of(run.data.tags)
@@ -274,10 +264,9 @@ class ExperimentsDifference:
 def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDifference:
     """Return the differences of two states in the families of both; InputError without such a family.
 
-    The result has ``notes`` and changed ``params``: those of params.yaml, except those of families that are
-    not compared; and ``FAMILY: NAME``, those of the models, if both states are registered versions. Each of
-    ``families`` has changed ``data`` and ``figures`` (of summary.json), and compares the ``champions``, and
-    ``entries`` of the same name, on their common cases, `after` minus `before`.
+    Changed ``params`` are those of params.yaml, except those of families that are not compared; and
+    ``FAMILY: NAME``, those of the models, if both states are registered versions. Champions, and entries of
+    the same name, are compared on their common cases, `after` minus `before`.
     """
     how = BootstrapSettings(seed=int(after.params.get("seed", before.params.get("seed", 0))))
     old, new = before.families, after.families
@@ -297,12 +286,8 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
 
 
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
-    """Return the values that differ, sorted by name, each with ``name, before`` and ``after``.
-
-    A missing value is None, and equal to a None.
-    """
-    names = sorted({*before, *after})
-    pairs = (ValueChange(name, before.get(name), after.get(name)) for name in names)
+    """Return the values that differ, sorted by name; a missing value is None, and equal to a None."""
+    pairs = (ValueChange(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
     return tuple(change for change in pairs if change.before != change.after)
 
 

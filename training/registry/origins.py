@@ -31,9 +31,8 @@ _WRITTEN = (":!dvc.lock", ":!reports")
 def source_of(root: Path, program: str) -> dict[str, str]:
     """Return user, program and git's commit, branch and dirty flag of `root` as a dict of MLflow tags.
 
-    Tags of git are missing if git is not installed or `root` has no commit; without a branch, the branch is
-    "HEAD". The tree is dirty ("true", else "false") if tracked files differ, except those that the pipeline
-    writes. ImportError without MLflow.
+    Tags of git are missing if git is not installed or `root` has no commit. The tree is dirty ("true", else
+    "false") if tracked files differ, except those that the pipeline writes. ImportError without MLflow.
     """
     from mlflow.utils import mlflow_tags
 
@@ -54,10 +53,7 @@ def source_of(root: Path, program: str) -> dict[str, str]:
 
 
 def commit_of(tags: Mapping[str, str]) -> tuple[str, bool | None]:
-    """Return the commit in a run's tags (else ""), and whether the tree differed from it (unknown: None).
-
-    ImportError without MLflow.
-    """
+    """Return the commit in a run's tags (else ""), and whether the tree differed from it (unknown: None)."""
     from mlflow.utils import mlflow_tags
 
     dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY)
@@ -65,11 +61,7 @@ def commit_of(tags: Mapping[str, str]) -> tuple[str, bool | None]:
 
 
 def git_output(root: Path, *words: str, timeout: float | None = 30) -> str:
-    """Return the stripped output of ``git WORDS`` in `root`.
-
-    Empty if git fails, is missing or takes longer than `timeout` (seconds; None: no limit). Bytes that are
-    not UTF-8 are replaced.
-    """
+    """Return the output of ``git WORDS`` in `root`; empty if git fails or takes over `timeout` seconds."""
     command = ["git", "-C", str(root), *words]
     try:
         done = subprocess.run(
@@ -128,11 +120,10 @@ class Origin:
 
 
 def trace_version(name: str, version: str) -> Origin:
-    """Return an object with the data, code, parameters, scores, role and promotion of a registered version.
+    """Return the data, code, parameters, scores, role and promotion of a registered version.
 
-    `version` is a number as text, with or without "v". Raises NoVersionError (an InputError) if it is not a
-    number or does not exist, InputError if the registry does not answer, ImportError without MLflow. If
-    MLflow has no run of it (any more), the fields of the run are empty.
+    `version` is a number as text, with or without "v". NoVersionError (an InputError) if it is not a number
+    or does not exist, InputError if the registry does not answer, ImportError without MLflow.
     """
     number = version.removeprefix("v")
     match = find_version(f"models:/{name}/{number}") if number.isdecimal() and "@" not in name else None
@@ -173,7 +164,6 @@ def trace_version(name: str, version: str) -> Origin:
 
 
 def _training_obstacle(commit: str, changed: bool | None, data: SourceData) -> str:
-    """Return why a commit cannot train a version again, and how to avoid that; empty if it can."""
     if not commit:
         problem = "it was trained outside of git"
     elif changed is None:

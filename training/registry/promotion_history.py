@@ -98,9 +98,8 @@ _DID = {
 def champion_reason(champion: Version) -> str:
     """Return why a version is champion, in one line; empty if that is not recorded.
 
-    After a promotion or rollback by a person, it is like "promoted by ann on 2026-11-22: REASON" (after a
-    rollback "restored by ..."). If the alias was moved in MLflow, it says so. Else it is the reason of the
-    version's champion/challenger test.
+    After a promotion or rollback by a person, it is like "promoted by ann on 2026-11-22: REASON", else the
+    reason of the version's champion/challenger test, or that the alias was moved in MLflow.
     """
     if champion.tags.get(ROLE_TAG, CANDIDATE) not in {CANDIDATE, CHAMPION}:
         return BY_HAND  # and `_sync_tags` has not run since
@@ -111,20 +110,12 @@ def champion_reason(champion: Version) -> str:
 
 
 def challenger_reason(challenger: Version) -> str:
-    """Return the reason why a version is not champion; empty if none is recorded.
-
-    It is the reason recorded when a person replaced it as champion, else the reason of its own
-    champion/challenger test.
-    """
+    """Return the reason of the person who replaced a version, else that of its challenger test, or ""."""
     return challenger.tags.get(REPLACED) or challenger.tags.get("reason", "")
 
 
 def read_promotions(name: str) -> list[ChampionRecord]:
-    """Return all promotions of model `name`, with rollbacks, the oldest first; [] if there was none.
-
-    Each has ``version, way, reason, by`` (the user) and ``at`` (UTC, ISO 8601). InputError if it is not
-    registered, or the registry does not answer. A missing SQLite file is created.
-    """
+    """Return all promotions of model `name`, oldest first; InputError if it is not registered."""
     return _parse_promotions(_registered_model(client(), name).tags)
 
 
@@ -150,11 +141,9 @@ def register_version(name: str, tracked: Tracked, tags: Mapping[str, str], alias
     """Register a logged model as a new version of `name`, and move an alias to it; return that alias.
 
     `alias` ("champion" or "challenger") is the outcome of the test; `former` the champion it was compared
-    with (empty: no champion); if it is replaced, it does not become challenger. If another version has become
-    champion meanwhile, the new version is challenger, and its ``reason`` says so. `tags` must have
-    ``evidence, model, reason``. A version that an interrupted test registered on this evidence is used
-    instead of a new one; it keeps its tags, but as challenger gets the new ``reason``. A missing registered
-    model is created.
+    with (empty: no champion), which does not become challenger. If another version has become champion
+    meanwhile, the new version is challenger, and its ``reason`` says so. `tags` must have ``evidence, model,
+    reason``. A version that an interrupted test registered on this evidence is used instead of a new one.
     """
     store = client()
     with lock_aliases(name):
@@ -195,10 +184,10 @@ def _interrupted_version(store: Any, name: str, evidence: str) -> Any:
 def promote_version(name: str, version: str, record: ChampionRecord, former: str) -> None:
     """Make a version champion; the former champion becomes challenger, with the reason in its tags.
 
-    The version must exist, which is not checked. `record` names the same version, with reason and user.
-    `former` is the version that was champion at the decision (empty: no champion, and the version loses the
-    alias "challenger"), another than `version`; InputError if it is not champion any more, or
-    if nothing is registered as `name`. The caller must not hold `lock_aliases`, or the wait never ends.
+    The version, that of `record`, must exist, which is not checked. `former` is another version, which was
+    champion at the decision (empty: no champion, and the version loses the alias "challenger"); InputError if
+    it is not champion any more, or if nothing is registered as `name`. The caller must not hold
+    `lock_aliases`.
     """
     store = client()
     with lock_aliases(name):
@@ -247,9 +236,7 @@ def _store_record(store: Any, name: str, record: ChampionRecord) -> None:
 def _sync_tags(store: Any, name: str) -> None:
     """Update the tag ``role`` of the versions and runs of model `name` to match its aliases.
 
-    A version that lost its alias is "former champion" or "former challenger". A change of role is also noted
-    in the run's description. A move of "champion" by hand is recorded as a promotion. The caller holds
-    `lock_aliases`.
+    A move of "champion" by hand is recorded as a promotion. The caller holds `lock_aliases`.
     """
     model = _registered_model(store, name)
     aliases, moves = _versions_by_alias(model), _parse_promotions(model.tags)
@@ -287,11 +274,10 @@ def _write_role(store: Any, entry: Any, role: str, bearer: str) -> None:
 
 
 def sync_if_moved(name: str) -> None:
-    """Update the tags ``role`` of model `name` if an alias was moved by hand in MLflow.
+    """Update the tags ``role`` of model `name`, if it exists, after an alias was moved by hand in MLflow.
 
     A new champion is recorded as a promotion; a deleted alias is not noticed. The caller must not hold
-    `lock_aliases`, or the wait never ends. Without a model of that name, nothing is done. InputError if the
-    registry cannot be read.
+    `lock_aliases`. InputError if the registry cannot be read.
     """
     bearers = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
     if any(version is not None and version.tags.get(ROLE_TAG) != alias for alias, version in bearers.items()):
@@ -319,7 +305,6 @@ def lock_aliases(name: str) -> Iterator[None]:
 
 
 def _versions_by_alias(model: Any) -> dict[str, str]:
-    """Return the version of each alias as text; stores return numbers or text."""
     return {alias: str(version) for alias, version in model.aliases.items()}
 
 

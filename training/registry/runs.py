@@ -55,15 +55,13 @@ class TrackedRun:
         run = store.create_run(experiment, tags={**self.tags, **tags}, run_name=self.name)
         now = run.info.start_time
         single = {name: {0: value} for name, value in self.metrics.items() if value is not None}
-        store.log_batch(
-            run.info.run_id,
-            metrics=[
-                Metric(name, float(value), now, step)
-                for name, values in {**single, **self.series}.items()
-                for step, value in values.items()
-            ],
-            params=[Param(name, str(value)) for name, value in self.params.items()],
-        )
+        metrics = [
+            Metric(name, float(value), now, step)
+            for name, values in {**single, **self.series}.items()
+            for step, value in values.items()
+        ]
+        params = [Param(name, str(value)) for name, value in self.params.items()]
+        store.log_batch(run.info.run_id, metrics, params)
         return str(run.info.run_id)
 
 
@@ -88,29 +86,21 @@ class Logbook:
     @cached_property
     def model_experiment(self) -> str:
         """The id of the experiment of the models."""
-        return _experiment_id(
-            self.store, self.family, f"Models of {self.family}, the best of each promotion first."
-        )
+        about = f"Models of {self.family}, the best of each promotion first."
+        return _experiment_id(self.store, self.family, about)
 
     @cached_property
     def nested_experiment(self) -> str:
         """The id of the experiment of folds and trials."""
-        return _experiment_id(
-            self.store, NESTED, "Folds and trials of the models; each run names its parent."
-        )
+        about = "Folds and trials of the models; each run names its parent."
+        return _experiment_id(self.store, NESTED, about)
 
     def logged_tags(self) -> dict[str, dict[str, str]]:
-        """Return the tags, by name, of the models logged completely on this evidence.
-
-        Runs of the family that were interrupted are marked as killed.
-        """
-        evidence = f"tags.evidence = '{self.evidence}'"
-        for experiment, scope in (
-            (self.model_experiment, evidence),
-            (self.nested_experiment, f"tags.family = '{self.family}'"),
-        ):
-            for run in self._search_runs(experiment, scope, "RUNNING"):
-                self.store.set_terminated(run.info.run_id, "KILLED")
+        """Return by name the tags of models logged on this evidence; mark interrupted runs as killed."""
+        evidence, family = f"tags.evidence = '{self.evidence}'", f"tags.family = '{self.family}'"
+        interrupted = self._search_runs(self.model_experiment, evidence, "RUNNING")
+        for run in (*interrupted, *self._search_runs(self.nested_experiment, family, "RUNNING")):
+            self.store.set_terminated(run.info.run_id, "KILLED")
         runs = self._search_runs(self.model_experiment, evidence, "FINISHED")
         return {run.info.run_name: run.data.tags for run in runs}
 
@@ -190,23 +180,19 @@ def _saved_view() -> str:
 def _schema_columns(table: Path) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    return [
-        {
-            "name": column.name,
-            "type": next((_TYPES[start] for start in _TYPES if str(column.type).startswith(start)), "string"),
-            "required": not column.nullable,
-        }
-        for column in pq.read_schema(table)
-    ]
+    columns = []
+    for column in pq.read_schema(table):
+        kinds = (kind for start, kind in _TYPES.items() if str(column.type).startswith(start))
+        columns.append({"name": column.name, "type": next(kinds, "string"), "required": not column.nullable})
+    return columns
 
 
 def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
     """Yield the logs of the trials of the final search for `model`, from trials.parquet in `directory`.
 
-    The final search is that on all rows, not on those of a fold; if the file has none of `model`, nothing is
-    yielded. Each log has a name ("MODEL trial 007"), the metric ``value`` (None for a pruned or failed
-    trial), parameters, and the values reported after each step; in the order of the file. FileNotFoundError
-    at the first item if the file is missing.
+    The final search is that on all rows, not on those of a fold. Each log has a name ("MODEL trial 007"), the
+    metric ``value`` (None for a pruned or failed trial), parameters, and the values reported after each step.
+    FileNotFoundError at the first item if the file is missing.
     """
     import pandas as pd
 
@@ -225,11 +211,9 @@ def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
 
 
 def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> dict[str, Any]:
-    """Return the scores of an entry of metrics.json by key ``<split>/<score>_<mean, std or pooled>``.
+    """Return an entry's scores in `splits` by key ``<split>/<score>_<mean, std or pooled>``.
 
-    `splits` has the content of each split; those without the entry are left out. With `headline`, the name of
-    a split, one number per score of that split comes first, named by the score alone: the pooled one, or else
-    the mean. A value may be None. KeyError if there is no such split, or it does not have the entry.
+    With `headline`, a split that must have the entry, its `headline_scores` come first.
     """
     leading = headline_scores(splits[headline]["entries"][entry]) if headline else {}
     return leading | {
@@ -242,10 +226,7 @@ def scores_by_name(splits: dict[str, Any], entry: str, headline: str = "") -> di
 
 
 def headline_scores(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return by name a number per score of an entry of metrics.json: pooled, else the mean of the folds.
-
-    It is None if both are None.
-    """
+    """Return by name a number per score of an entry of metrics.json: pooled, else the mean, or None."""
     return {
         name: spread["mean"] if spread.get("pooled") is None else spread["pooled"]
         for name, spread in entry.items()

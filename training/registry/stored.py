@@ -35,15 +35,14 @@ _SAME = 1e-9
 class Deciles:
     """Bins of one feature, with equally many rows between `edges`, and a bin per frequent value.
 
-    `shares`, length len(edges) + 2, are of rows up to each edge, beyond the last, and without a value; half a
-    row is added to each, so that all are above 0 (Jeffreys).
+    `shares`, length len(edges) + 2, are of rows up to each edge (inclusive), beyond the last, and without a
+    finite value; half a row is added to each, so that all are above 0 (Jeffreys).
     """
 
     edges: tuple[FiniteFloat, ...]
     shares: tuple[FiniteFloat, ...]
 
     def __post_init__(self) -> None:
-        """Raise ValueError if the numbers of shares and edges do not match."""
         if len(self.shares) != len(self.edges) + 2:
             raise ValueError(f"{len(self.shares)} shares for {len(self.edges)} edges")
 
@@ -58,12 +57,7 @@ class Deciles:
 
 
 def deciles_of_features(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, Deciles]:
-    """Return by name the bins of every feature of `values`, shape (n_rows, n_features).
-
-    A feature has ``edges`` (deciles of the finite values, and bounds around each frequent value), and
-    ``shares`` of rows per bin: from the previous edge up to each edge (inclusive), beyond the last, and
-    without a finite value; half a row is added to each. ValueError if names and columns differ in number.
-    """
+    """Return the bins of the columns of `values`, shape (n_rows, n_features), by as many `names`."""
     return {name: Deciles.from_values(column) for name, column in zip(names, values.T, strict=True)}
 
 
@@ -123,10 +117,7 @@ class StoredModel(Generic[CardType]):
 
 
 def store_model(directory: Path, model: Any, card: StoredCard) -> Path:
-    """Write ``model.skops`` and ``card.json`` to `directory`; return the path of ``model.skops``.
-
-    The directory is created if it is missing, existing files are replaced. Equal models give equal bytes.
-    """
+    """Write ``model.skops``, whose path is returned, and ``card.json``; equal models give equal bytes."""
     import skops.io
 
     with replacing(directory / MODEL) as path:
@@ -170,10 +161,7 @@ def _without_padding(content: bytes) -> bytes:
 
 
 def load_model(directory: Path) -> Any:
-    """Return the model in ``model.skops``; InputError if missing, damaged or without its packages.
-
-    InputError, too, if it contains types that neither skops nor `TRUSTED_TYPES` trusts.
-    """
+    """Return the model in ``model.skops``; InputError if it, its types or its packages cannot be used."""
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
@@ -190,19 +178,13 @@ def load_model(directory: Path) -> Any:
 
 
 def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:
-    """Raise InputError unless a model's number of inputs `width` is the length of `features`; also for None.
-
-    `features` are those of the card in `directory`, which the message names.
-    """
+    """Raise InputError unless a model's number of inputs `width` is that of `features` in its card."""
     if width != len(features):
         problem = f"features: names {len(features)}, but the model takes {width}"
         raise InputError(problem, file=beside_model(directory, CARD))
 
 
 def beside_model(directory: Path, name: str) -> Path:
-    """Return the path of the file `name` of a model in `directory`; it may not exist.
-
-    It is in the folder ``extra_files`` if MLflow wrote it there, else in `directory` itself.
-    """
+    """Return the path of a model's file `name`; MLflow writes some files to the folder ``extra_files``."""
     tracked = directory / "extra_files" / name
     return tracked if tracked.is_file() else directory / name
