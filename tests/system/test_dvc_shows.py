@@ -186,22 +186,6 @@ def test_a_dry_run_lists_the_same_files_before_the_first_run(project, perfjudge,
     assert new["ingest@comparisons"] == ["data/interim/comparisons"]
 
 
-def test_a_family_stands_for_its_stages_in_a_plan(project, perfjudge):
-    params = project / "params.yaml"
-    before = params.read_text()
-    params.write_text(before.replace("n_trials: 5", "n_trials: 7", 1))
-    code, told, _ = perfjudge("retrain", "--dry-run", "--json", "comparisons")
-    params.write_text(before)
-    stages = [stage["name"] for stage in json.loads(told)["stages"]]
-    assert (code, {name.partition("@")[2] for name in stages}) == (0, {"comparisons"})
-
-
-def test_an_unknown_stage_is_refused_in_one_line(perfjudge):
-    code, _, told = perfjudge("retrain", "--dry-run", "tune@nobody")
-    assert (code, told.count("\n")) == (2, 1)
-    assert told.startswith('perfjudge: stage "tune@nobody" is unknown; ')
-
-
 @pytest.fixture(scope="module")
 def page(project):
     return Path(dvc(project, "plots", "show").strip().removeprefix("file://"))

@@ -1,63 +1,46 @@
-"""The step of CI that guards the project's own speed, in a copy of the code."""
+"""The step of CI that guards the project's own speed."""
 
-import os
+import json
 import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import guard
-from tests.imports import ROOT, copied
+from benchmarks import guard, guarded
 from tests.system.conftest import Repository
 
-#: Quick operations; from five on, the variation between them decides. Features are left out: with another
-#: process on the processor's caches, every fourth run takes 1.25 times as long, which one earlier run hides.
-FEW = ("judging", "validate-featurize", "timelines", "lnt", "perf-stat", "pytest-benchmark")
-SLOWER = """
-
-_quick_judge_tables = judge_tables
-
-
-def judge_tables(*arguments, **options):
-    import time
-
-    begun = time.process_time()
-    judgement = _quick_judge_tables(*arguments, **options)
-    until = time.process_time() + 0.3 * (time.process_time() - begun)
-    while time.process_time() < until:
-        pass
-    return judgement
-"""
+HISTORY = ["--history", "history"]
 ACKNOWLEDGED = """
 acknowledged:
   - {operation: c, until: 2100-01-01, at_most: 60, by: anna, reason: sorts twice}
 """
 
 
-def test_the_step_passes_unchanged_code_and_names_what_became_slower(tmp_path):
-    copied(tmp_path)
-    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("*.zip"))
-    for name in ("data/raw", "docs", "params.yaml"):
-        (tmp_path / name).symlink_to(ROOT / name)
+def test_slower_code_of_an_operation_has_a_longer_measured_time(monkeypatch, tmp_path):
+    quick = guarded.judge_tables
 
-    def run(*arguments):
-        return subprocess.run(
-            [sys.executable, "-m", "benchmarks.guard", "--history", "runs", *arguments],
-            cwd=tmp_path, env=os.environ | {"PERFJUDGE_OPERATIONS": "\n".join(FEW)}, text=True,
-            capture_output=True, check=False,
-        )  # fmt: skip
+    def slower(*arguments, **options):
+        begun = time.process_time()
+        judgement = quick(*arguments, **options)
+        until = time.process_time() + 0.3 * (time.process_time() - begun)
+        while time.process_time() < until:
+            pass
+        return judgement
 
-    assert [run("--add").returncode, run().returncode] == [0, 0]
-    assert len([*(tmp_path / "runs").iterdir()]) == 1
-    with (tmp_path / "serving/comparisons/judge.py").open("a") as file:
-        file.write(SLOWER)
-    slower = run()
-    assert slower.returncode == 1, slower.stderr
-    assert re.search(r"^slower than \S+: judging; ", slower.stderr, re.MULTILINE)
+    def level(judge):
+        monkeypatch.setattr(guarded, "judge_tables", judge)
+        assert guard.main(["--measure", str(tmp_path / "run.json")]) == 0
+        (result,) = json.loads((tmp_path / "run.json").read_text())["results"]
+        assert result["operation"] == "judging"
+        return np.median(result["configurations"][0]["samples"])
+
+    monkeypatch.setenv("PERFJUDGE_OPERATIONS", "judging")
+    assert 1.15 < level(slower) / level(quick) < 1.6
 
 
 #: Stands for the suite: an operation takes longer where there is a file "slow", and all on a busy machine.
@@ -89,36 +72,35 @@ def test_another_machine_measures_the_earlier_commit_and_this_one(suite, tmp_pat
         elsewhere.setattr(guard, "machine_name", lambda: "abacus x1")
         guard.write_run(tmp_path / f"history/20260101-000000-g{suite[:8]}.json", {("b", "c"): [1.0, 2.0]})
 
-    history = ["--history", "history"]
-    assert guard.main(history) == 0
+    assert guard.main(HISTORY) == 0
     (tmp_path / "slow").touch()
-    assert guard.main(history) == 1
+    assert guard.main(HISTORY) == 1
     assert f"slower than 20260101-000000-g{suite[:8]}: c; ".encode() in capfdbinary.readouterr().err
     (tmp_path / ".perfjudge.yaml").write_text(ACKNOWLEDGED)
-    assert guard.main(history) == 0
+    assert guard.main(HISTORY) == 0
     assert b"acknowledged by anna: sorts twice" in capfdbinary.readouterr().out
     shutil.rmtree(tmp_path / ".git")
-    assert guard.main(history) == 0
+    assert guard.main(HISTORY) == 0
     assert b"no run of" in capfdbinary.readouterr().err
 
 
 def test_slower_code_fails_and_a_machine_that_is_slower_for_minutes_does_not(suite, tmp_path, capfdbinary):
-    history = ["--history", "history"]
+    (runs := tmp_path / "history").mkdir()
     for number in range(4):
-        run = tmp_path / f"history/20260101-00000{number}-g{suite[:8]}.json"
-        run.parent.mkdir(exist_ok=True)
+        run = runs / f"20260101-00000{number}-g{suite[:8]}.json"
         assert subprocess.call([sys.executable, "-m", "benchmarks.guard", run]) == 0
 
     (tmp_path / "busy").touch()
-    assert guard.main(history) == 0
+    assert guard.main(HISTORY) == 0
     assert b"regression" in capfdbinary.readouterr().out
     (tmp_path / "slow").touch()
-    assert guard.main(history) == 1
+    assert guard.main(HISTORY) == 1
     assert f"slower than {run.stem}: c; ".encode() in capfdbinary.readouterr().err
     # nothing but the history can tell without the commit
     shutil.rmtree(tmp_path / ".git")
-    assert guard.main(history) == 1
+    assert guard.main([*HISTORY, "--add"]) == 1
     assert f"slower than {run.stem}: a, b, c, d, e, f; ".encode() in capfdbinary.readouterr().err
+    assert len([*runs.iterdir()]) == 5
 
 
 def test_an_unknown_operation_is_refused_before_anything_is_measured(monkeypatch, capsys, tmp_path):

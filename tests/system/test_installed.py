@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from zipfile import ZipFile
 
 import httpx
@@ -15,7 +14,7 @@ from benchmarks.install import disk_megabytes
 from tests.commands import perfjudge_process
 from tests.imports import ROOT
 from tests.ports import free_port
-from tests.system.conftest import Listening, comparison
+from tests.system.conftest import Listening
 from tests.system.documented.project import KNOBS
 
 SAMPLES = ROOT / "docs/samples"
@@ -24,7 +23,6 @@ NAME = "regression-comparison"
 WITHOUT_REPOSITORY = """
 mount -t tmpfs tmpfs "$repository"
 perfjudge judge mine.json --json > judged.json
-perfjudge compare base.json new.json --json > compared.json
 perfjudge serve --port "$port" 2> server.log &
 server=$!
 "$client" -c "$program" "http://127.0.0.1:$port" > answered.json
@@ -97,8 +95,6 @@ def test_wheel_and_client_work_on_a_machine_without_the_repository(installed, cl
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("needs root and util-linux")
     shutil.copy(SAMPLES / "mine.json", tmp_path)
-    for side in ("base", "new"):
-        shutil.copy(SAMPLES / f"formats/pytest-benchmark/{side}.json", tmp_path)
     port = free_port()
     variables = {
         "PATH": f"{installed}:{os.defpath}", "HOME": str(tmp_path), "LANG": "C.UTF-8",
@@ -106,11 +102,10 @@ def test_wheel_and_client_work_on_a_machine_without_the_repository(installed, cl
     }  # fmt: skip
     command = ["unshare", "--mount", "bash", "-euc", WITHOUT_REPOSITORY]
     subprocess.run(command, cwd=tmp_path, env=variables, check=True, timeout=120)
-    judged, compared, answered = (
-        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("judged", "compared", "answered")
+    judged, answered = (
+        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("judged", "answered")
     )
     assert [verdict["verdict"] for verdict in judged["verdicts"]] == answered == ["fail"]
-    assert compared["verdicts"]
 
 
 def test_the_champion_of_a_registry_answers_first(run, champion_registry):
@@ -173,31 +168,6 @@ def test_a_new_project_trains_a_champion_that_answers_there(wheel, tmp_path, pre
 
 
 EXAMPLES = ROOT / "docs/examples"
-#: A program of a user: the first function is typed as the client says, the second is not.
-TYPED = """
-from perfjudge_client import Client
-from perfjudge_client.schemas import Comparison, VerdictAnswer
-
-
-def failed(url: str, comparisons: list[Comparison]) -> list[VerdictAnswer]:
-    with Client(url) as client:
-        verdicts = client.judge_comparisons(comparisons)
-    print(*[model.version for model in verdicts.models])
-    return [verdict for verdict in verdicts if verdict.verdict == "fail"]
-
-
-def reason(verdict: VerdictAnswer) -> int:
-    return verdict.reason
-"""
-#: Prints the error of a comparison whose direction is wrong.
-REFUSED = """
-import json, sys
-from perfjudge_client import Client, RefusedError
-try:
-    Client(sys.argv[1]).judge_comparisons(json.loads(sys.argv[2]))
-except RefusedError as error:
-    print(error.status, error.detail)
-"""
 
 
 def without_project(*command, url="", status=0, **options):
@@ -238,22 +208,3 @@ def test_the_cells_of_the_notebook_run_in_order(client_package, listening):
     assert {line.split()[0] for line in said.splitlines()[:9]} <= {"pass", "fail", "unsure", "invalid"}
     assert said.splitlines()[0].split()[0] == "fail"
     assert "\n  " in said
-
-
-def test_a_refusal_of_a_real_server_names_the_field(client_package, listening, tmp_path):
-    wrong = json.dumps([comparison("a"), comparison("b", better="bigger")])
-    said = without_project(
-        client_package.python, "-c", REFUSED, listening.url, wrong, cwd=tmp_path, url=listening.url
-    )
-    assert said == '422 body: comparisons[1].better="bigger" is not "lower" or "higher"\n'
-
-
-def test_mypy_checks_programs_against_the_installed_client(client_package, tmp_path):
-    (tmp_path / "program.py").write_text(TYPED)
-    command = ["-m", "mypy", "--strict", "--config-file", "", "--cache-dir", "cache", "program.py"]
-    python = ["--python-executable", client_package.python]
-    said = without_project(sys.executable, *command, *python, cwd=tmp_path, status=1)
-    errors = [line for line in said.splitlines() if ": error:" in line]
-    assert [line.partition(": error: ")[2] for line in errors] == [
-        'Incompatible return value type (got "str", expected "int")  [return-value]'
-    ]

@@ -29,7 +29,7 @@ LABELS, ONE_LABEL = "/v1/labels", "/v1/labels/{comparison_id}"
 STATIC, ONLINE, IRUP = "/v1/corun/static", "/v1/corun/online", "/v1/irup"
 ALLOWED, FORBIDDEN = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 #: Per cent of the cases with allowed, forbidden, and right but for a few values: long bodies take long.
-SHARES = {JUDGE: (10, 5, 5), MATRICES: (8, 7, 1), STATIC: (10, 10, 3), ONLINE: (10, 10, 4), IRUP: (8, 7, 2)}
+SHARES = {JUDGE: (5, 2, 5), MATRICES: (6, 5, 1), STATIC: (8, 8, 3), ONLINE: (8, 8, 4), IRUP: (6, 5, 2)}
 #: What refuses what is forbidden: a body that is too long, too.
 REFUSING = {
     "checks": {"negative_data_rejection": {"expected-statuses": ["400", "403", "404", "413", "415", "422"]}}

@@ -1,17 +1,15 @@
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from lxml import etree
 
 from data.errors import InputError
 from serving.http.models import all_models
-from tests.commands import perfjudge
-from tests.system.conftest import FIGURE, comparison, problem, refused
+from tests.system.conftest import FIGURE, comparison, problem
 from tests.system.matrices.inputs import engine
 
 JUDGE = "/v1/comparisons/judge"
@@ -27,36 +25,26 @@ def asked(*comparisons):
     return json.dumps({"comparisons": list(comparisons)})
 
 
-def changed(**changes):
-    """One comparison whose only configuration is changed."""
-    (configuration,) = comparison()["configurations"]
-    return comparison(configurations=[configuration | changes])
-
-
 def statuses(xml):
     return [node.get("result_status") for node in etree.fromstring(xml).iter("comparison_result")]
 
 
-def test_the_start_line_names_host_port_and_model(listening, model_directory):
-    assert "LogisticRegression" in listening.announced
-    assert str(model_directory) in listening.announced
-    assert listening.url.startswith("http://127.0.0.1:")
+def test_the_start_line_names_address_and_model(listening, model_directory):
+    served = re.escape(str(model_directory))
+    line = rf"perfjudge serves LogisticRegression \w+ \({served}\) on http://127\.0\.0\.1:\d+\n"
+    assert re.fullmatch(line, listening.announced)
 
 
 def test_a_slower_target_fails_with_three_reasons(listening):
     cases = [
         comparison("same"), comparison("slow", 80.0), comparison("fast", 125.0),
-        comparison("slow, lower is better", 125.0, better="lower"),
-        comparison("fast, lower is better", 80.0, better="lower"),
+        comparison("slower", 125.0, better="lower"), comparison("faster", 80.0, better="lower"),
     ]  # fmt: skip
     answer = post(listening, json.dumps({"comparisons": cases, "explain": True})).json()
-    found = {one["comparison_id"]: one for one in answer["verdicts"]}
-    assert [one["verdict"] for one in found.values()] == ["pass", "fail", "pass", "fail", "pass"]
-    slow, same = found["slow"], found["same"]
+    assert [one["verdict"] for one in answer["verdicts"]] == ["pass", "fail", "pass", "fail", "pass"]
+    same, slow, *_ = answer["verdicts"]
     assert slow["probability"] > 0.9 > slow["threshold"] > same["probability"]
-    assert answer["model"]["contribution_unit"] == "log-odds"
     assert len(slow["reasons"]) == 3
-    assert slow["reasons"][0]["feature"] in {"medians_min", "medians_med", "medians_max"}
     assert slow["reasons"][0]["value"] == pytest.approx(-(0.2**0.5))
     assert slow["reasons"][0]["contribution"] > 0
 
@@ -67,14 +55,6 @@ def test_xml_comes_back_with_its_verdicts_filled_in(listening, media_type):
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("application/xml")
     assert statuses(answer.content) == ["pass", "fail"]
-    blank, filled = etree.fromstring(FIGURE.encode()), etree.fromstring(answer.content)
-    for node in filled.iter("comparison_result"):
-        del node.attrib["result_status"]
-        verdict = node.find("verdict")
-        assert float(verdict.get("probability")) >= 0
-        node.text = verdict.tail
-        node.remove(verdict)
-    assert etree.tostring(blank, method="c14n") == etree.tostring(filled, method="c14n")
 
 
 def test_an_assumed_direction_of_xml_is_in_a_header(listening):
@@ -88,18 +68,12 @@ def test_an_assumed_direction_of_xml_is_in_a_header(listening):
 
 DOUBLED = '<!DOCTYPE a [<!ENTITY x "ha"><!ENTITY y "&x;&x;">]>'
 BOMB = FIGURE.replace('"1.0"?>', '"1.0"?>' + DOUBLED).replace("bt_C_x", "&y;")
-#: All that readers of JSON and XML refuse, and the other endpoints, is in their own tests.
+#: More bodies that readers refuse are in the tests of the readers.
 BAD = {
     "no JSON": (b"{", JSON, 400, "JSON"),
-    "half a surrogate pair": (asked(comparison("\ud800")).encode(), JSON, 400, "surrogate"),
-    "deep nesting": (b"[" * 200_000, JSON, 400, "deep"),
-    "a list": (b"[]", JSON, 422, "object"),
-    "an unknown key": (asked(changed(histroy=[[1.0]])).encode(), JSON, 422, 'did you mean "history"?'),
-    "too large a number": (asked(changed(target=[10**400])).encode(), JSON, 422, "target"),
+    "an unknown key": (asked(comparison(mashine="m")).encode(), JSON, 422, 'did you mean "machine"?'),
     "no XML": (b"<comparison_results", XML, 400, "XML"),
     "an entity bomb": (BOMB.encode(), XML, 422, "document type"),
-    "threads in words": (FIGURE.replace('threads_no="4"', 'threads_no="four"').encode(), XML, 422, "four"),
-    "bytes that are no text": (bytes(range(256)), XML, 400, "XML"),
     "no content type": (b"{}", {}, 415, "application/json"),
 }
 
@@ -135,13 +109,6 @@ def test_sixteen_clients_at_once_get_the_answers_of_one(listening):
     assert together == alone * 3
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
-@given(st.binary(max_size=40), st.integers(0, len(FIGURE)), st.sampled_from([JSON, XML]))
-def test_no_bytes_at_all_make_the_server_fail(listening, noise, place, headers):
-    body = FIGURE.encode()[:place] + noise + FIGURE.encode()[place:]
-    assert post(listening, body, headers).status_code in {200, 400, 422}
-
-
 @pytest.fixture(scope="module")
 def models_by_option(model_directory, corun_project, made_once):
     return {
@@ -167,8 +134,3 @@ def test_a_model_of_another_kind_is_refused_with_both_kinds(models_by_option, op
         all_models({option: str(directory)})[option].ensure_loaded()
     told = f"is a model of {KINDS[given_for]}; expected one of {KINDS[option]}"
     assert str(error.value) == f"{directory}: {told}"
-
-
-def test_serving_a_model_of_another_kind_ends_with_one_line(models_by_option):
-    done = perfjudge("serve", "--port", "0", "--model", models_by_option["matrices"])
-    refused(done, "is a model of matrices (regression-matrix); expected one of comparisons (")

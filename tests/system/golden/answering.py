@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -18,13 +19,25 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from unittest import mock
 
-from tests.system.golden.commands import CHECKOUT, arguments, commands
 from tests.system.golden.comparing import Renames
 from tests.system.golden.normalise import Normaliser
-from tests.system.golden.tables import files
+from tests.system.golden.tables import described, files
 
+CHECKOUT = Path(__file__).parents[3]
+LISTED = Path(__file__).with_name("commands.txt")
 RENAMES = Path(__file__).with_name("renames.yaml")
 _ROW = re.compile(r"  ([\w-]+)(?:  |$)")
+
+
+def commands():
+    """Return the commands of ``commands.txt`` by group."""
+    groups = {}
+    for line in LISTED.read_text().splitlines():
+        if line.startswith("["):
+            group = groups.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            group.append(line)
+    return groups
 
 
 def all_groups():
@@ -42,10 +55,20 @@ def answers(root, group, renames):
 
         return answered(root, normaliser, renames)
     if group == "reports":
-        from tests.system.golden.reports import reported
-
-        return reported(root, normaliser)
+        return _reported(root, normaliser)
     return _commands(root, group, normaliser, renames)
+
+
+def _reported(root, normaliser):
+    """Return the contents of committed reports, and of those that the short pipeline wrote, by path."""
+    found = {}
+    for path in sorted((CHECKOUT / "reports").glob("*/*.json")):
+        found[f"committed {path.relative_to(CHECKOUT)}"] = described(path, normaliser)
+    for directory in sorted(path for path in (root / "reports").iterdir() if path.is_dir()):
+        for name, content in files(directory, normaliser).items():
+            if name != "times.parquet":
+                found[f"reports/{directory.name}/{name}"] = content
+    return found
 
 
 def _begun(root):
@@ -61,7 +84,7 @@ def _commands(root, group, normaliser, renames):
     found = {}
     for line in commands()[group]:
         out.mkdir()
-        exit_code, printed, said = run([_filled(one, places) for one in arguments(renames.text(line))])
+        exit_code, printed, said = run([_filled(one, places) for one in shlex.split(renames.text(line))])
         entry = {"exit": exit_code}
         if printed:
             entry["stdout"] = normaliser.answer(_unfilled(printed, places))

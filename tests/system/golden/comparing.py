@@ -19,26 +19,17 @@ _RULE = re.compile(r"[-=─━═┄_]{3,}")
 
 
 class Renames:
-    """New names for old ones in recorded answers, arguments of commands and addresses.
-
-    Parameters
-    ----------
-    table : mapping
-        ``keys``: JSON keys and columns of tables; ``words``: whole words or phrases in texts, in
-        arguments and, where there is no entry in ``keys``, in keys.
-    """
+    """New names for old ones in recorded answers, arguments and addresses; see ``renames.yaml``."""
 
     def __init__(self, table):
-        table = table or {}
-        self.keys = table.get("keys") or {}
-        self.words = table.get("words") or {}
+        self.keys, self.words = (table.get(name) or {} for name in ("keys", "words"))
         longest_first = sorted(self.words, key=len, reverse=True)
         alternatives = "|".join(rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in longest_first)
         self.pattern = re.compile(alternatives) if alternatives else None
 
     @classmethod
     def read(cls, path):
-        return cls(yaml.safe_load(path.read_text()) if path.exists() else {})
+        return cls(yaml.safe_load(path.read_text()))
 
     def text(self, text):
         """Return a text with the new words."""
@@ -48,8 +39,6 @@ class Renames:
 
     def value(self, value):
         """Return a recorded answer with the new names."""
-        if not self.keys and self.pattern is None:
-            return value
         if isinstance(value, dict):
             return {self.keys.get(key) or self.text(key): self.value(one) for key, one in value.items()}
         if isinstance(value, list):
@@ -90,10 +79,8 @@ def difference(name, recorded, answered):
         pairs = zip(old, new, strict=True)
         old = [now if equal(before, now) else before for before, now in pairs]
     lines = list(difflib.unified_diff(old, new, "recorded", "answered", lineterm="", n=1))
-    rest = len(lines) - MOST_LINES
-    more = [f"... and {rest} lines"] if rest > 0 else []
-    shown = [line if len(line) <= 300 else f"{line[:300]}..." for line in lines[:MOST_LINES]]
-    return "\n".join([f"{name}:", *shown, *more])
+    more = [f"... and {len(lines) - MOST_LINES} lines"] if len(lines) > MOST_LINES else []
+    return "\n".join([f"{name}:", *(line[:300] for line in lines[:MOST_LINES]), *more])
 
 
 def _lines(answer):
@@ -118,6 +105,5 @@ def _is_number(value):
 
 
 def _close(old, new):
-    if math.isnan(old) or math.isnan(new):
-        return math.isnan(old) and math.isnan(new)
-    return old == new or abs(old - new) <= max(ROUNDING, TOLERANCE * max(abs(old), abs(new)))
+    both_nan = math.isnan(old) and math.isnan(new)
+    return both_nan or math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=ROUNDING)

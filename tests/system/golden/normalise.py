@@ -3,7 +3,8 @@
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
+
+from lxml import html
 
 #: Significant digits that are kept of a number.
 DIGITS = 9
@@ -34,6 +35,7 @@ _REPLACED = (
 _DURATIONS = re.compile(
     r"(Figure 7 of the analysis engine paper\n).*?(\nMean over the folds, on the machine)", re.DOTALL
 )
+_TEXTS = "//text()[not(parent::style or parent::script[not(contains(@type, 'json'))])]"
 _NUMBER = re.compile(r"(?<![\w.#])-?\d+\.\d+(?:[eE][-+]?\d+)?")
 
 
@@ -108,30 +110,8 @@ def _rounded(match):
     return number if len(number) <= DIGITS + 1 else f"{float(number):.{DIGITS}g}"
 
 
-class _Page(HTMLParser):
-    """Collects the text of a page: a line per element that has some, data of scripts included."""
-
-    def __init__(self):
-        super().__init__(convert_charrefs=True)
-        self.lines, self.hidden = [], False
-
-    def handle_starttag(self, tag, attributes):
-        kind = dict(attributes).get("type") or ""
-        if tag == "style" or (tag == "script" and "json" not in kind):
-            self.hidden = True
-
-    def handle_endtag(self, tag):
-        if tag in ("script", "style"):
-            self.hidden = False
-
-    def handle_data(self, data):
-        line = " ".join(data.split())
-        if line and not self.hidden:
-            self.lines.append(line)
-
-
 def page_text(page):
-    """Return the text of an HTML page without tags, one line per piece of text."""
-    parser = _Page()
-    parser.feed(page)
-    return "\n".join(parser.lines)
+    """Return the text of an HTML page without tags, one line per piece of text, data of scripts included."""
+    root = html.document_fromstring(page, parser=html.HTMLParser(huge_tree=True))
+    lines = (" ".join(text.split()) for text in root.xpath(_TEXTS))
+    return "\n".join(filter(None, lines))

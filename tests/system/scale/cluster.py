@@ -37,7 +37,7 @@ class Cluster:
     def compute(self):
         return Compute(scheduler=self.address)
 
-    def stop(self):
+    def close(self):
         for process in reversed(self.processes):
             process.kill()
             process.wait()

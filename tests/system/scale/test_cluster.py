@@ -4,6 +4,7 @@ import os
 import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -24,11 +25,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def cluster(tmp_path, preloaded_programs):
-    directory = tmp_path / "cluster"
-    directory.mkdir()
-    started = Cluster(directory, preloaded_programs)
-    yield started
-    started.stop()
+    (directory := tmp_path / "cluster").mkdir()
+    with closing(Cluster(directory, preloaded_programs)) as started:
+        yield started
 
 
 def written(path):
@@ -68,9 +67,9 @@ def files(places):
 
 
 def test_a_pipeline_on_a_killed_worker_writes_the_same(cluster, tmp_path, monkeypatch):
-    here = trained(small_family(tmp_path / "here", models=("logistic",), trials=5))
+    here = trained(small_family(tmp_path / "here", models=("logistic",), trials=3))
     monkeypatch.setenv("PERFJUDGE_SCHEDULER", cluster.address)
-    family = small_family(tmp_path / "there", models=("logistic",), trials=5)
+    family = small_family(tmp_path / "there", models=("logistic",), trials=3)
     assert family.params.compute == cluster.compute
     killed, _ = cluster.work(), cluster.work()
     with ThreadPoolExecutor(1) as thread:
@@ -118,7 +117,8 @@ def test_unusable_schedulers_and_workers_are_refused(cluster, tmp_path, monkeypa
         worker.wait()
 
 
-def test_a_scheduler_lost_during_work_is_named(cluster, tmp_path):
+def test_a_scheduler_lost_during_work_is_named(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("data.parallel.PATIENCE", 4)
     sign = tmp_path / "sign"
     cluster.work()
     with ThreadPoolExecutor(1) as thread:

@@ -139,10 +139,7 @@ def test_trials_that_two_processes_wrote_count_once(postgres, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        (
-            "postgresql://anna:geheim@127.0.0.1:9/x",
-            "postgresql://anna:***@127.0.0.1:9/x: cannot store trials",
-        ),
+        ("postgresql://anna:geheim@127.0.0.1:9/x", "postgresql://anna:***@127.0.0.1:9/x: cannot store"),
         ("oracle://anna:geheim@127.0.0.1:9/x", "oracle://anna:***@127.0.0.1:9/x: cannot store trials"),
         ("nonsense geheim", "invalid address of the trials"),
     ],

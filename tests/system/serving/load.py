@@ -1,4 +1,4 @@
-"""Clients that ask one question after the other, and count whatever goes wrong."""
+"""Clients that send one request after the other, and count whatever goes wrong."""
 
 import json
 from collections import Counter

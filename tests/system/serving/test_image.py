@@ -16,56 +16,6 @@ import yaml
 from data.params import SCHEDULER, STORAGE
 from tests.imports import ROOT
 
-#: What Docker does with the instructions, in an overlay of this machine's files; then what `server` does.
-#: `place` is an empty directory; `binds` has a line with source and target per file that the build mounts.
-CONTAINER = """
-mkdir "$place"/{upper,work,root,volume}
-root=$place/root
-mount -t overlay overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" "$root"
-mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
-mount --rbind /dev "$root/dev"
-# the interpreter may be in there
-chmod a+x "$root/root"
-while read -r source target; do
-    if [ -d "$source" ]; then mkdir -p "$root$target"; else touch "$root$target"; fi
-    mount --bind "$source" "$root$target"
-done <<< "$binds"
-chroot "$root" env EXTRAS= sh -euc "$run" >&2
-while read -r _ target; do umount "$root$target"; done <<< "$binds"
-cp -a "$root$volume/." "$place/volume"
-mount --bind "$place/volume" "$root$volume"
-mount -o remount,ro "$root"
-unshare --net --pid --fork --kill-child bash -euo pipefail -c "$server"
-"""
-SERVER = """
-ip link set lo up
-mount -t proc proc "$root/proc"
-eval "environment=($variables)"
-inside() {
-    exec chroot "$root" \\
-        setpriv --reuid "$user" --regid "$group" --clear-groups --no-new-privs --bounding-set=-all \\
-        env -i "${environment[@]}" sh -c 'cd "$0" && exec "$@"' "$volume" "$@"
-}
-for path in /opt/perfjudge/x /etc/x; do
-    if (inside touch $path) 2>/dev/null; then echo "$path is writable" >&2; exit 1; fi
-done
-token=$(inside perfjudge token reports --tokens tokens)
-eval "inside $entry" >&2 &
-server=$!
-for _ in $(seq 300); do
-    if (eval "inside $health") 2>/dev/null; then break; fi
-    kill -0 $server
-    sleep 0.2
-done
-(eval "inside $health")
-curl -sf "http://127.0.0.1:$port/v1/comparisons/judge" -H "Authorization: Bearer $token" \\
-    -H 'Content-Type: application/json' --data-binary "@$sample"
-kill $server
-# uvicorn ends by the signal that stops it
-wait $server || test $? = 143
-if (eval "inside $health") 2>/dev/null; then echo "healthy without a server" >&2; exit 1; fi
-"""
-
 
 @pytest.fixture(scope="module")
 def instructions():
@@ -77,8 +27,8 @@ def instructions():
 
 
 @pytest.fixture(scope="module")
-def service():
-    return yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["serve"]
+def content():
+    return yaml.safe_load((ROOT / "compose.yaml").read_text())
 
 
 def health_check(instructions):
@@ -98,8 +48,8 @@ def bind_mounts(instructions, context):
             yield f"{source} {fields['target']}"
 
 
-def test_image_script_and_service_agree_on_paths_and_ports(instructions, service):
-    script = (ROOT / "deploy/install.sh").read_text()
+def test_image_script_and_service_agree_on_paths_and_ports(instructions, content):
+    script, service = (ROOT / "deploy/install.sh").read_text(), content["services"]["serve"]
     run, volume, port = instructions["RUN"], instructions["VOLUME"], instructions["EXPOSE"]
     assert run.endswith('/deploy/install.sh "$EXTRAS" /dist/perfjudge-*.whl')
     assert f"chown {instructions['USER']} {volume}\n" in script
@@ -138,14 +88,14 @@ def test_server_of_the_image_answers_without_rights_on_read_only_files(instructi
     path = f"{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     user, group = instructions["USER"].split(":")
     variables = {
-        "PATH": path, "place": str(place), "root": str(place / "root"), "user": user, "group": group,
+        "PATH": path, "place": str(place), "user": user, "group": group,
         "binds": "\n".join(bind_mounts(instructions, tmp_path)),
-        "run": re.sub(r"--mount=\S+ ", "", instructions["RUN"]), "server": SERVER,
+        "run": re.sub(r"--mount=\S+ ", "", instructions["RUN"]),
         "variables": instructions["ENV"].replace("$PATH", path), "volume": instructions["VOLUME"],
         "entry": shlex.join(entry(instructions)), "health": shlex.join(health_check(instructions)),
         "port": instructions["EXPOSE"], "sample": str(ROOT / "docs/samples/mine.json"),
     }  # fmt: skip
-    command = ["unshare", "--mount", "bash", "-euo", "pipefail", "-c", CONTAINER]
+    command = ["unshare", "--mount", "bash", "-euo", "pipefail", Path(__file__).with_name("container.sh")]
     done = subprocess.run(
         command, check=False, env=os.environ | variables, capture_output=True, text=True, timeout=600
     )
@@ -160,11 +110,6 @@ KEYS = {
     "build", "cap_drop", "command", "configs", "depends_on", "entrypoint", "environment", "healthcheck",
     "image", "ports", "profiles", "read_only", "restart", "security_opt", "tmpfs", "volumes",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def content():
-    return yaml.safe_load((ROOT / "compose.yaml").read_text())
 
 
 def test_services_name_only_existing_volumes_and_configs(content):

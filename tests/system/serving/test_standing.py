@@ -101,23 +101,17 @@ def test_an_unusable_version_is_not_promoted(store, arguments, told):
     assert borne() == ("1", None)
 
 
-@pytest.mark.parametrize("by", ["a" * 65, "a" * 100_000, "an\nna", "an\x1b[1mna", "an\u202ena", "\u200b"])
+@pytest.mark.parametrize("by", ["a" * 65, "an\x1b[1mna", "an\u202ena"])
 def test_a_decision_by_an_invalid_name_changes_nothing(store, by):
     promote(NAME, "2", "better", "anna")
     before = store.get_registered_model(NAME)
     for decide in (lambda: promote(NAME, "3", "better", by), lambda: rollback(NAME, "worse", by)):
         with pytest.raises(InputError) as caught:
             decide()
-        assert re.fullmatch(
-            r"--by='[ -~]{1,80}' is not a name of 1 to 64 visible characters", str(caught.value)
-        )
+        told = r"--by='[ -~]{1,80}' is not a name of 1 to 64 visible characters"
+        assert re.fullmatch(told, str(caught.value))
     after = store.get_registered_model(NAME)
     assert (borne(), after.tags, after.aliases) == (("2", "1"), before.tags, before.aliases)
-
-
-def test_a_printed_reason_has_no_invisible_characters(store):
-    done = perfjudge("promote", NAME, "2", "--reason", "a\u202eb")
-    assert (done.returncode, r"a\u202eb" in done.stdout) == (0, True)
 
 
 def test_only_one_of_several_decisions_at_once_is_made(store):
@@ -158,8 +152,9 @@ def test_a_manually_moved_alias_can_be_rolled_back(store):
 def test_the_command_line_promotes_and_rolls_back(store):
     done = perfjudge("promote", NAME, "2", "--reason", "better", "--by", "anna", "--json")
     assert (done.returncode, json.loads(done.stdout)["promotion"]["reason"]) == (0, "better")
-    done = perfjudge("rollback", NAME, "--reason", "worse after all")
+    done = perfjudge("rollback", NAME, "--reason", "worse\u202eafter all")
     assert (done.returncode, f"{NAME} v1 is champion in place of v2" in done.stdout) == (0, True)
+    assert r"worse\u202eafter all" in done.stdout
     refused(perfjudge("rollback", NAME, "--reason", "more"), f"perfjudge: {NAME} had no champion before v1\n")
     assert find_version(f"models:/{NAME}/1").tags["champion_way"] == "rollback"
     assert borne() == ("1", "2")

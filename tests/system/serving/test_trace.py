@@ -1,14 +1,13 @@
 """An answer leads back to the version that gave it, which says the same again."""
 
-import asyncio
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from fastapi import FastAPI
-from httpx import ASGITransport, AsyncClient
 from mlflow.entities import Dataset, DatasetInput
 from sklearn.linear_model import LogisticRegression
 
@@ -18,6 +17,7 @@ from serving.comparisons.model import load_judge
 from serving.http.schemas import RefusedError
 from serving.promotion import tracing
 from serving.promotion.tracing import GivenAnswer, replay_answer
+from tests.asking import ask
 from tests.commands import perfjudge
 from tests.system.conftest import FIGURE, MLFLOW_WARNINGS, Repository, comparison, fitted
 from tests.system.serving.registry import NAME, registry_in
@@ -48,6 +48,11 @@ def traced(*words):
     return done.returncode, done.stdout + done.stderr
 
 
+def is_repeated(answer, source):
+    status, told = traced(answer, "--input", source)
+    return (status, "values are the same" in told) == (0, True)
+
+
 @pytest.mark.parametrize("shown", ["json", "xml", "junit", "markdown", "table"])
 def test_answers_of_any_format_can_be_reproduced(source, tmp_path, shown):
     answer = tmp_path / "answer"
@@ -59,8 +64,7 @@ def test_answers_of_any_format_can_be_reproduced(source, tmp_path, shown):
     assert (status, "--better needs --input" in told) == (2, True)
     answer.write_text(answer.read_text().replace("slow", "quick", 1))
     status, told = traced(answer, "--input", source)
-    assert status == 1
-    assert "quick" in told
+    assert (status, "quick" in told) == (1, True)
 
 
 @pytest.mark.parametrize("limit", ["--max-false-negative-rate", "--max-false-positive-rate"])
@@ -73,16 +77,14 @@ def test_answers_without_the_limit_of_their_model_are_repeated(registry, source,
         assert perfjudge(*command, *options).returncode == 0
         max_review_rate = json.loads(answer.read_text())["model"]["decided"]["max_review_rate"]
         assert max_review_rate == (None if options else 0.05)
-        status, told = traced(answer, "--input", source)
-        assert (status, "values are the same" in told) == (0, True)
+        assert is_repeated(answer, source)
 
 
 def test_http_answers_are_repeated_with_their_minimum_effect_size(registry, source, tmp_path):
     answer, figure = tmp_path / "answer", tmp_path / "figure.xml"
     answer.write_bytes(answer_json(source.read_bytes(), load_judge(min_effect_size=0.3)).content)
     assert json.loads(answer.read_text())["verdicts"][1]["decided_by"] == "min_effect_size"
-    status, told = traced(answer, "--input", source)
-    assert (status, "values are the same" in told) == (0, True)
+    assert is_repeated(answer, source)
     figure.write_text(FIGURE)
     answer.write_bytes(answer_xml(FIGURE.encode(), load_judge()).content)
     status, told = traced(answer, "--input", figure, "--json")
@@ -96,8 +98,7 @@ def test_a_changed_number_or_file_is_named(source, tmp_path):
     was, content["verdicts"][1]["probability"] = content["verdicts"][1]["probability"], 0.5
     answer.write_text(json.dumps(content))
     status, told = traced(answer, "--input", source)
-    assert status == 1
-    assert f"verdicts[1].probability: was 0.5, is {was!r}" in told
+    assert (status, f"verdicts[1].probability: was 0.5, is {was!r}" in told) == (1, True)
     content["model"]["digest"] = "other"
     answer.write_text(json.dumps(content))
     status, told = traced(answer)
@@ -108,15 +109,13 @@ DAMAGED = {
     "not json": ": is neither XML nor JSON",
     '{"comparisons": [\n}': ":2: is not JSON",
     json.dumps({"comparisons": [{}]}): ": comparisons[0] lacks comparison_id",
-    json.dumps({"comparisons": [comparison("same"), comparison("slow") | {"unit": 5}]}): (
-        ": comparisons[1].unit=5 is not a string"
-    ),
+    json.dumps({"comparisons": [comparison() | {"unit": 5}]}): ": comparisons[0].unit=5 is not a string",
     "<a/>": ": is XML in no known format",
 }
 
 
 @pytest.mark.parametrize(("content", "told"), DAMAGED.items())
-@pytest.mark.parametrize("shown", ["json", "xml", "table"])
+@pytest.mark.parametrize("shown", ["json", "table"])
 def test_a_damaged_input_is_refused_as_judge_refuses_it(source, tmp_path, content, told, shown):
     answer, damaged = tmp_path / "answer", tmp_path / "damaged"
     assert perfjudge("judge", source, "--format", shown, "-o", answer).returncode == 0
@@ -126,16 +125,29 @@ def test_a_damaged_input_is_refused_as_judge_refuses_it(source, tmp_path, conten
     assert traced(answer, "--input", damaged) == (2, refused.stderr)
 
 
-def test_a_refused_request_is_named_with_file_and_endpoint(tmp_path, monkeypatch):
-    def refuse(*_arguments):
-        raise RefusedError(422, 'tasks[0].task="" is empty')
-
-    (source := tmp_path / "input").write_text("{}")
-    monkeypatch.setattr(tracing, "_replay_by_endpoint", refuse)
+def test_a_refused_request_is_named_with_file_and_endpoint(source, monkeypatch):
+    monkeypatch.setattr(tracing, "_replay_by_endpoint", Mock(side_effect=RefusedError(422, "x is empty")))
     with pytest.raises(InputError) as refused:
         replay_answer(GivenAnswer("corun-static", "1", "json", b"{}"), source, {})
-    reason = 'as a request to /v1/corun/static: tasks[0].task="" is empty'
+    reason = "as a request to /v1/corun/static: x is empty"
     assert str(refused.value) == f"{source}: cannot be judged again ({reason})"
+
+
+@pytest.mark.parametrize(
+    ("make", "shown", "told"),
+    [
+        (lambda path: None, "json", "No such file or directory"),
+        (Path.mkdir, "json", "expected a request to /v1/corun/static, a file of at most"),
+        (lambda path: path.write_bytes(bytes(2**24 + 1)), "json", "expected a request to /v1/corun/static"),
+        (Path.touch, "table", "with an answer in JSON"),
+    ],
+    ids=["missing", "directory", "too large", "text"],
+)
+def test_an_unusable_input_of_a_corun_answer_is_named(tmp_path, make, shown, told):
+    make(source := tmp_path / "input")
+    with pytest.raises(InputError, match=re.escape(told)) as refused:
+        replay_answer(GivenAnswer("corun-static", "1", shown, b"{}"), source, {})
+    assert str(refused.value).startswith(f"{source}: ")
 
 
 @pytest.fixture
@@ -170,17 +182,12 @@ def test_a_version_is_reproduced_by_checking_out_its_commit(registry, checkout):
     assert json.loads(traced(NAME, version, "--json")[1])["code"]["obstacle"] == ""
 
 
-@pytest.mark.parametrize("written", ["1", "v1", "2", "v2", "v99", "vv1", "v", "1v"])
+@pytest.mark.parametrize("written", ["1", "v2", "v99", "vv1", "v", "1v"])
 def test_a_version_may_begin_with_v_as_in_outputs(registry, written):
     number = written.removeprefix("v")
     is_version = number in {"1", "2"}
     tracing.add_origin_endpoint(app := FastAPI())
-
-    async def get():
-        async with AsyncClient(transport=ASGITransport(app), base_url="http://server") as client:
-            return await client.get(f"/v1/models/{NAME}/{written}")
-
-    answer = asyncio.run(get())
+    (answer,) = ask(app, ("GET", f"/v1/models/{NAME}/{written}"))
     status, told = traced(NAME, written)
     assert (answer.status_code, status) == ((200, 0) if is_version else (404, 2))
     if is_version:
@@ -210,33 +217,13 @@ def test_a_checkout_is_recommended_only_if_it_helps(registry, checkout, data, ta
 
 
 @pytest.mark.parametrize(
-    ("make", "shown", "told"),
-    [
-        (lambda path: None, "json", "No such file or directory"),
-        (Path.mkdir, "json", "expected a request to /v1/corun/static, a file of at most"),
-        (lambda path: path.write_bytes(bytes(2**24 + 1)), "json", "expected a request to /v1/corun/static"),
-        (Path.touch, "table", "with an answer in JSON"),
-    ],
-    ids=["missing", "directory", "too large", "text"],
-)
-def test_an_unusable_input_of_a_corun_answer_is_named(tmp_path, make, shown, told):
-    make(source := tmp_path / "input")
-    with pytest.raises(InputError, match=re.escape(told)) as refused:
-        replay_answer(GivenAnswer("corun-static", "1", shown, b"{}"), source, {})
-    assert str(refused.value).startswith(f"{source}: ")
-
-
-@pytest.mark.parametrize(
     ("content", "told"),
     [
         ('{"comparisons": []}', 'is not an answer; expected {"model": {"name", "version", "uri"}, ...}'),
         pytest.param('{"model": ' + "[" * 100_000, "is not an answer", id="deep"),
         ('{"model": {"uri": "models/comparisons/logistic"}}', "is not a registered version"),
         ("nothing of the kind", "names no model"),
-        (
-            "(model regression-comparison 999, fail",
-            'version "999" of the model "regression-comparison" does not exist',
-        ),
+        ("(model regression-comparison 999, fail", 'version "999" of the model "regression-c'),
         # as of matrices with a risk guarantee
         ("1 pair: 1 fail (model regression-matrix 999; at most 10 %", 'version "999" of the model'),
     ],
