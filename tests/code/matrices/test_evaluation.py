@@ -303,14 +303,11 @@ def test_trained_champion_is_registered_and_worse_ones_become_challengers(
 def test_the_best_model_has_the_best_rank_over_designs():
     def entries(**scores):
         """Entries of models with average precision and balanced accuracy, and of a reference method."""
-        return {
-            name: {
-                "kind": "opponent" if name == "z" else "model",
-                "average_precision": {"mean": precision},
-                "balanced_accuracy": {"mean": accuracy},
-            }
+        found = {
+            name: {"average_precision": {"mean": precision}, "balanced_accuracy": {"mean": accuracy}}
             for name, (precision, accuracy) in (scores | {"z": (None, 1)}).items()
         }
+        return {name: {"kind": "opponent" if name == "z" else "model"} | found[name] for name in found}
 
     known = entries(a=(0.9, 0.91), b=(0.95, 0.9), c=(0.95, 0.92))
     unknown = entries(a=(0.9, 0.6), b=(0.7, 0.5), c=(0.7, 0.5))
