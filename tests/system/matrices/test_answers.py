@@ -120,8 +120,8 @@ def test_a_run_that_occurs_twice_is_refused_or_skipped(model, source):
     path = source / "matrices.parquet"
     runs = pd.read_parquet(path)
     pd.concat([runs, runs.head(1)]).to_parquet(path)
-    told = f'{source} run "{ABNORMAL} baseline 0": occurs twice'
-    refused(judge(source, "--model", model), told)
+    told = f'run "{ABNORMAL} baseline 0": occurs twice'
+    refused(judge(source, "--model", model), f"{source} {told}")
     done = judge(source, "--model", model, "--json", "--keep-going")
     assert (done.returncode, told in done.stderr) == (0, True)
     found = {one["pair_id"]: one["verdict"] for one in json.loads(done.stdout)["verdicts"]}
