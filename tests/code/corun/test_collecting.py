@@ -12,13 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.corun import run
 from data.corun.collect import MeasuredCorun, PlannedCorun, build_tables, plan_coruns
-from data.corun.run import CorunSuite, CorunTask, TaskRun, interval_counts, load_suite
+from data.corun.run import CorunSuite, TaskRun, interval_counts, load_suite
 from data.corun.synonyms import EventName, IntervalCounts, canonical_counts
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
-from data.measure.kernel_counts import ProcessTree, with_descendants
 from data.measure.machine import Topology
 from data.measure.perf_stat import TIME, read_intervals
 from serving.corun import online_watch
@@ -165,25 +163,6 @@ def test_perf_intervals_are_matched_to_the_nearest_ends():
     assert found["clock"].fillna(-1).tolist() == [1.0, -1.0, 7.0]
 
 
-def test_kernel_counts_include_all_descendants_of_a_program():
-    tree, cpu = ProcessTree(os.getpid()), min(os.sched_getaffinity(0))
-    before = run.kernel_event_counts(tree, cpu, None)
-    child = os.fork()
-    if child == 0:
-        Path("/proc/self/io").read_bytes()
-        os._exit(0 if sum(range(10**6)) else 1)
-    found = list(with_descendants(os.getpid()))
-    # others may have been started before, such as a browser
-    assert (found[0], child in found) == (os.getpid(), True)
-    os.waitpid(child, 0)
-    after = run.kernel_event_counts(tree, cpu, None)
-    assert before.keys() == after.keys()
-    assert all(after[name] >= before[name] for name in before)
-    for name in ("process-minor-faults", "process-rchar", "system-ctxt"):
-        assert after[name] > before[name]
-    assert tree.resident_mebibytes > 1
-
-
 SEPARATED = "0.2,7,,instructions:u,1,100.00,,\n0.2,<not counted>,,cs,0,0.00,,\n0.4,8,,instructions:u,1,1,,\n"
 LINES = "".join(
     json.dumps({"interval": time, "counter-value": count, "unit": "", "event": event}) + "\n"
@@ -300,11 +279,6 @@ def test_counts_of_core_types_and_modes_are_summed():
         "page-faults": [3.0, 3.0],
     }  # fmt: skip
     assert privileges == {"branch-instructions": "u"}
-
-
-def test_a_directory_with_spaces_is_one_word_of_a_task():
-    task = CorunTask(name="t", group="g", workload="system writing where={scratch}")
-    assert task.command_words(Path("/a b/report.yaml"))[-1] == "where=/a b"
 
 
 @pytest.mark.skipif(not shutil.which("perf"), reason="perf is not installed")

@@ -19,7 +19,7 @@ from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import FittedImpact, ImpactRecipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, PressureRegressor
-from training.corun.estimators.smooth import SmoothRegressor, sides_of
+from training.corun.estimators.smooth import sides_of
 from training.corun.online import SampledRuns, accuracy_by_seconds, fit_online_models
 from training.corun.splits import DESIGNS, DesignPart, possible_splits
 from training.corun.stages import ModelOfPart, accuracy_without_events
@@ -383,15 +383,6 @@ def test_attributions_of_a_foreign_model_add_up(made):
     assert found.usual + found.shares.sum() == pytest.approx(found.impact, abs=1e-12)
     # nothing goes together with it, so that the order does not matter
     assert found.shares[1] == pytest.approx(0.1 * (way.row[1] - way.usual[1]))
-
-
-def test_a_smooth_function_interpolates_between_training_tasks(made):
-    last = np.char.endswith(made.named.pairs, "t9") | np.char.startswith(made.named.pairs, "t9")
-    train, test = np.flatnonzero(~last), np.flatnonzero(last)
-    logs = np.log(made.impact)
-    smooth = SmoothRegressor().fit(made.x[train], logs[train], made.named[train], sides_of(COLUMNS))
-    error = np.abs(smooth.predict(made.x[test], made.named[test]) - logs[test]).mean()
-    assert error < 0.5 * np.abs(logs[test] - np.median(logs[train])).mean()
 
 
 def test_equal_impacts_have_a_finite_share_of_explained_variance():

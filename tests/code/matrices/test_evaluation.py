@@ -258,20 +258,6 @@ def test_the_champion_in_the_metrics_beats_reference_methods(project):
     assert oof.drop_duplicates(["workload", "fold"])["workload"].is_unique
 
 
-def test_reports_hold_every_table_figure_and_step(project):
-    tables, curves, ablation = (reported(project, name) for name in ("tables", "curves", "ablation"))
-    assert tables.groupby("table").size().to_dict() == {2: 5, 4: 3, 5: 4, 6: 3, 7: 3, 8: 7}
-    assert tables["balanced_accuracy"].between(0, 1).all()
-    assert set(curves["figure"]) == {4, 5, 6}
-    # the leftmost points are table 6, but for the folds
-    leftmost = curves[curves["figure"] == 4].groupby("model")["x"].min()
-    assert leftmost.to_dict() == dict.fromkeys(schemes.FOLLOWED, 1.0)
-    assert (ablation["part"] == "added").sum() == 8 * len(schemes.FOLLOWED)
-    assert set(reported(project, "groups").columns) == {"workload", "group", "automatic"}
-    times = pd.read_parquet(project / "reports/matrices/times.parquet")
-    assert set(times.columns) == {"model", "dimensions", "seconds"}
-
-
 @pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")
 def test_trained_champion_is_registered_and_worse_ones_become_challengers(
     project, mlflow_store, tmp_path, monkeypatch, capsys
@@ -288,7 +274,6 @@ def test_trained_champion_is_registered_and_worse_ones_become_challengers(
     assert TrainedEngine.read(Path("models/matrices")).card.entry == champion
     promote_stage()
     assert "regression-matrix v1" in capsys.readouterr().out
-    promote_stage()
     assert versions() == ["1", None]
     assert TrainedEngine.read(version_of("regression-matrix", CHAMPION).directory).card.entry == champion
 

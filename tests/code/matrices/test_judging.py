@@ -80,16 +80,6 @@ def test_a_run_excluded_by_rule_or_tree_is_named(trained, unseen):
     assert ">" in run.reason
 
 
-def test_runs_without_summary_metrics_are_judged_alike(trained, unseen):
-    usual = [one.verdict for one in judge_tables(trained, unseen).verdicts]
-    bare = unseen.runs[[*unseen.runs.columns[:9], *unseen.raw_metrics]]
-    slow = [{"metric": "summary_elapsed", "unit": "ms"}, {"metric": "m0", "unit": "1/s"}]
-    for runs, metrics in ((bare, unseen.metrics), (unseen.runs, slow)):
-        found = judge_tables(trained, MatrixTables.from_rows(runs, None, metrics)).verdicts
-        assert [one.verdict for one in found] == usual
-        assert not any(one.invalid_runs for one in found)
-
-
 def test_training_tolerates_an_absurdly_large_number():
     tables = pairs(cases=3, invalid=0.1)
     huge = tables.runs["m5"].mask(tables.runs["run_id"] == "g0 c0 v1 target 1", 1e308)
