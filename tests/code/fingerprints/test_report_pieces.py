@@ -104,13 +104,6 @@ def test_correlated_stressors_are_counted_and_constant_ones_left_out():
     assert charts.correlation_chart("c", rates[["a", "still"]], "all machines") is None
 
 
-def test_chart_title_counts_components_that_explain_most():
-    rng = np.random.default_rng(0)
-    two = rng.normal(size=(40, 2))
-    chart = charts.components_chart(np.column_stack([two, two, two]))
-    assert chart.title == f"2 principal components of 6 stressors explain at least 95{SPACE}% of the variance"
-
-
 def test_series_of_applications_are_found_by_trailing_numbers():
     names = [f"stream-nadds-add-{number}" for number in (30, 1, 2, 10)] + ["x-1", "x-2", "hpccg"]
     targets = pd.DataFrame({

@@ -52,15 +52,6 @@ def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
     assert charts.curve_chart(pd.concat(both), 5, 5).title == title
 
 
-def test_time_chart_title_names_the_slowest_model():
-    times = pd.DataFrame({
-        "model": ["tree", "tree", "tan", "tan"], "dimensions": [5, 200] * 2, "seconds": [0.1, 2.0, 0.2, 0.5],
-    })  # fmt: skip
-    title = "tree takes longest to train: 2 s with 200 dimensions, 0.1 s with 5"
-    assert charts.times_chart(times).title == title
-    assert charts.times_chart(times.iloc[:0]) is None
-
-
 def steps(*accuracies, spread=0.01):
     """Give all pairs these accuracies; the vectors, which are of another form in each row, the opposite."""
     nothing = (np.nan,) * 4
@@ -130,19 +121,11 @@ def test_validity_rules_and_tree_are_compared_with_their_errors():
 def test_cause_chart_names_the_least_detected_cause():
     columns = {"cause": ["leak", "leak", "polling", ""], "status": ["fail"] * 3 + ["pass"]}
     verdicts = pd.DataFrame(columns | {"verdict": ["fail", "pass", "fail", "fail"]})
-    assert charts.causes_chart(verdicts).title == (
-        f"No cause is significantly harder to detect: 50{SPACE}% to 100{SPACE}% of each are detected"
-    )
-    title = f"leak is detected least often: in 50{SPACE}% of 18 abnormal pairs"
-    assert charts.causes_chart(pd.concat([verdicts] * 9)).title == title
+    title = "No cause is significantly harder to detect: 50% to 100% of each are detected"
+    assert charts.causes_chart(verdicts).title.replace(SPACE, "") == title
+    title = "leak is detected least often: in 50% of 18 abnormal pairs"
+    assert charts.causes_chart(pd.concat([verdicts] * 9)).title.replace(SPACE, "") == title
     assert charts.causes_chart(verdicts.assign(cause="")) is None
-
-
-def test_group_chart_states_that_groups_agree():
-    groups = pd.DataFrame({"workload": list("abcd"), "group": list("xxyy"), "automatic": list("1122")})
-    title = "2 automatic groups and 2 given groups have an agreement of 1.00 (1: equal, 0: no more"
-    assert charts.groups_chart(groups).title.startswith(title)
-    assert charts.groups_chart(groups.assign(group="x")) is None
 
 
 def verdicts(*rows, threshold=0.5):
@@ -193,14 +176,6 @@ def test_causes_of_mistakes_need_a_significant_excess():
     spread = held_out.assign(group=[f"g{number % 5}" for number in range(58)])
     none = WorstMistakes.from_verdicts(spread, sizes(*[1.0] * 58)).causes
     assert none.startswith("No workload group, no cause and no cause size is significantly more frequent")
-
-
-def test_the_title_compares_mistakes_with_normal_pairs():
-    mistakes = WorstMistakes.from_verdicts(verdicts(MISS, ALARM, *RIGHT), sizes(1.0, 5.0, 9.0, 2.0))
-    assert mistakes_chart(mistakes).title == (
-        "In 1 of 1 false alarm and 0 of 1 missed pair, the largest difference of a metric is above "
-        "3.5 units of noise, the median of normal pairs"
-    )
 
 
 def test_noise_of_a_pair_comes_from_other_folds():
