@@ -27,6 +27,10 @@ from tests.repeated_keys import objects_of, with_repeated_key
 PARAMS = Path("params.yaml").read_text()
 
 
+def load_params(path):
+    return load(Comparisons, path)
+
+
 def comparisons(path):
     return len(formats.read_tables(formats.recognise_format(path), [path]).tables.comparisons)
 
@@ -40,7 +44,7 @@ def comparisons(path):
         ("a: 1", yaml_content),
         ("machine,cpu\na,1\n", lambda path: [*typed_csv.read_machines(path).machines["stressor"]]),
         ('"machine",value\na,1\n', lambda path: [*typed_csv.read_application(path, "mine")["value"]]),
-        (PARAMS, lambda path: load(Comparisons, path)),
+        (PARAMS, load_params),
         (json.dumps(request(configuration())), comparisons),
         (document(operation()), comparisons),
     ],
@@ -53,12 +57,6 @@ def test_input_files_may_begin_with_a_byte_order_mark(tmp_path, text, read):
         found.append(read(tmp_path / "file"))
     assert found[0] == found[1]
     assert found[0]
-
-
-def test_params_that_are_not_utf_8_are_refused(tmp_path):
-    path = tmp_path / "params.yaml"
-    path.write_bytes(b"seed: \xff")
-    assert refusal(load, Comparisons, path).startswith(f"{path}: is not YAML ('utf-8' codec")
 
 
 SAMPLES = Path("docs/samples/formats")
@@ -83,24 +81,12 @@ def test_any_json_is_read_unless_a_key_is_repeated(value, data, escaped):
     assert json.dumps(key[:60], ensure_ascii=False) in refused.value.problem
 
 
-def test_the_place_and_line_of_a_repeated_key_are_named(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text('{"comparisons": [{},\n {"x": {"b\\u0065tter": 1, "y": [1, {}, 2],\n "better": 2}}]}')
-    assert refusal(content_of, path) == f'{path}:3 comparisons[1].x: the key "better" appears twice'
-
-
 def test_large_documents_are_searched_in_chunks_and_refused_alike():
     rows = [{"name": f"a:{row}", "values": [row / 7] * 40} for row in range(5_000)]
     text = json.dumps({"rows": rows, "note": "x" * (1 << 20)})
     require_unique_keys(text.encode())
     wrong = text.replace('"name": "a:4999"', '"name": "", "name": "a:4999"')
     assert 'rows[4999]: the key "name" appears twice' in refusal(require_unique_keys, wrong.encode())
-
-
-def test_the_error_for_huge_numbers_does_not_mention_python(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text('{"a": ' + "9" * 5000 + "}")
-    assert refusal(content_of, path) == f"{path}: is not JSON (a number has more than 4300 digits)"
 
 
 @given(
@@ -159,15 +145,23 @@ def test_yaml_with_merged_keys_and_anchors_is_accepted(tmp_path):
     assert yaml_content(path) == yaml.safe_load(text)
 
 
-def test_params_suites_and_acknowledgements_with_a_repeated_key_are_refused(tmp_path):
-    path = tmp_path / "file.yaml"
-    path.write_text(PARAMS + "\nseed: 3\n")
-    assert 'the key "seed" appears twice' in refusal(load, Comparisons, path)
-    path.write_text("accepted: []\naccepted: []\n")
-    assert 'the key "accepted" appears twice' in refusal(read_acknowledged, path)
+REPEATED = '{"comparisons": [{},\n {"x": {"b\\u0065tter": 1, "y": [1, {}, 2],\n "better": 2}}]}'
 
 
-def test_a_deeply_nested_file_of_a_stage_is_refused(tmp_path):
-    path = tmp_path / "metrics.json"
-    path.write_text("[" * 100_000)
-    assert "metrics.json: is not JSON" in refusal(written, path, "evaluate")
+@pytest.mark.parametrize(
+    ("text", "read", "told"),
+    [
+        (b"seed: \xff", load_params, ": is not YAML ('utf-8' codec"),
+        (f"{PARAMS}\nseed: 3\n".encode(), load_params, 'the key "seed" appears twice'),
+        (b"accepted: []\naccepted: []\n", read_acknowledged, 'the key "accepted" appears twice'),
+        (REPEATED.encode(), content_of, ':3 comparisons[1].x: the key "better" appears twice'),
+        (b'{"a": ' + b"9" * 5000 + b"}", content_of, ": is not JSON (a number has more than 4300 digits)"),
+        (b"[" * 100_000, lambda path: written(path, "evaluate"), ": is not JSON"),
+    ],
+    ids=["bytes", "parameters", "acknowledgements", "a place", "a huge number", "deeply nested"],
+)
+def test_an_unusable_text_file_is_refused_with_the_reason(tmp_path, text, read, told):
+    (tmp_path / "file").write_bytes(text)
+    line = refusal(read, tmp_path / "file")
+    assert line.startswith(f"{tmp_path}/file")
+    assert told in line

@@ -409,18 +409,14 @@ def solo():
     return Solo.from_tables(tables(("a", "b", 3.0)))
 
 
-def test_a_rate_is_the_count_over_the_solo_seconds(solo):
-    found = corun_vectors(solo, Placed(["a", "new"], [("b",), ("b",)], ["m", "m"]))
-    rates = found[["own_instructions", "others_instructions"]].to_numpy()
-    # a task without solo run has no rates
-    np.testing.assert_array_equal(rates, [[5.0, 2.0], [np.nan, 2.0]])
-
-
 def test_rates_of_several_corunners_add_up_in_any_order(solo):
-    found = corun_vectors(solo, Placed(["a", "b", "b"], [(), ("b", "c"), ("c", "b")], ["m"] * 3))
-    assert found["others_instructions"].tolist() == [0.0, 5.0, 5.0]
-    assert found["most_instructions"].tolist()[1] == 3.0
-    np.testing.assert_allclose(found.iloc[1].to_numpy(), found.iloc[2].to_numpy(), equal_nan=True)
+    corunners = [("b",), (), ("b", "c"), ("c", "b")]
+    found = corun_vectors(solo, Placed(["new", "a", "b", "b"], corunners, ["m"] * 4))
+    # counts over solo seconds; a task without solo run has no rates
+    np.testing.assert_array_equal(found["own_instructions"], [np.nan, 5.0, 2.0, 2.0])
+    assert found["others_instructions"].tolist() == [2.0, 0.0, 5.0, 5.0]
+    assert found["most_instructions"].tolist()[2] == 3.0
+    np.testing.assert_allclose(found.iloc[2].to_numpy(), found.iloc[3].to_numpy(), equal_nan=True)
 
 
 def test_repetitions_become_one_row_with_the_median_impact():
