@@ -44,7 +44,7 @@ def test_best_and_worst_placements_match_an_exhaustive_search(tasks, machines, s
     ],
 )
 @pytest.mark.parametrize("place", [best_placement, worst_placement, partial(random_totals, draws=2, seed=0)])
-def test_impossible_placements_are_refused(place, tasks, room, message):
+def test_impossible_numbers_of_tasks_or_slots_are_refused(place, tasks, room, message):
     assert refusal(place, tasks, room, pairwise_cost(np.ones((tasks, tasks)))).endswith(message)
 
 

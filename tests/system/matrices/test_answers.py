@@ -196,7 +196,7 @@ def test_an_incomplete_pair_is_invalid_beside_judged_ones(app, told, content, ru
     assert others == [one | {"probability": pytest.approx(one["probability"], rel=1e-12)} for one in alone]
 
 
-def test_pairs_with_none_of_the_metrics_of_the_model_are_invalid(app):
+def test_pairs_without_any_metric_of_the_model_are_invalid(app):
     strangers = request()
     for pair in strangers["pairs"]:
         for name in SIDES:
