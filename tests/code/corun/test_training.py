@@ -186,6 +186,8 @@ def card_of(columns, machines=("m",), widths=None):
 def trained(table):
     params = {**CATALOGUE["contention"].start, "trees": 5, "forest": 3}
     model = ImpactRecipe("contention", params, RATES, 0.03, 1).fit(table).model
+    # every part of the model counts
+    model.shares_known_ = np.array([0.2, 0.4, 0.3, 0.1])
     widths = {"pairs": 0.02, "tasks": 0.05, "machines": 0.2}
     return TrainedImpact(model, card_of(RATES, ("m1", "m2"), widths))
 
