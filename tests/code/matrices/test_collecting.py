@@ -286,6 +286,20 @@ def test_every_collected_metric_has_a_unit(unit, names):
     assert matrix_rates.may_be_negative("meminfo.Cached.change")
 
 
+def test_kernel_counters_are_monotonic_with_stable_names():
+    before = kernel_counts.machine_counts(0)
+    Path("/proc/self/stat").read_bytes()
+    after = kernel_counts.machine_counts(0)
+    assert len(before) > 150
+    growing = [name for name in before if not name.endswith((".idle", ".iowait"))]
+    assert all(after[name] >= before[name] for name in growing)
+    names = "stat.ctxt cpu.user vmstat.pgfault irq.LOC softirq.cpu.SCHED net.lo_rx_bytes"
+    assert {*names.split()} <= set(before)
+    assert not any(name.removeprefix("irq.").removeprefix("cpu.").isdecimal() for name in before)
+    assert {"vmstat.nr_free_pages", "meminfo.Cached"} <= set(kernel_counts.machine_levels())
+    assert "vmstat.nr_free_pages" not in before
+
+
 def test_times_and_counts_of_processors_have_distinct_names(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_counts, "PROC", tmp_path)
     ticks = "1 2 3 4 5 6 7 8"

@@ -50,7 +50,9 @@ def test_every_model_recognises_unknown_abnormal_pairs(model, tables):
     if model == "similarity-logistic":
         of_all, scheme = pairs(versions=9), LARGE
         learned, unseen = versions(of_all, range(6)), versions(of_all, range(6, 9))
-    judged = fitted_to(learned, scheme, model, 1).judge_pairs(unseen)
+    # trees are the slowest
+    trials = 1 if model.endswith(("forest", "tree", "trees")) else 3
+    judged = fitted_to(learned, scheme, model, trials).judge_pairs(unseen)
     assert accuracy(judged, unseen) > 0.9
     assert judged["probability"].between(0, 1).all()
     assert ((judged["probability"] >= judged["threshold"]) == judged["abnormal"]).all()

@@ -80,6 +80,13 @@ def test_a_run_excluded_by_rule_or_tree_is_named(trained, unseen):
     assert ">" in run.reason
 
 
+def test_a_lone_pair_with_too_few_runs_is_invalid(trained, unseen):
+    few = unseen.runs["run_id"].str.match("g0 c0 v0 (target|baseline 2)")
+    (verdict,) = judge_tables(trained, unseen.select_runs(few.to_numpy(bool))).verdicts
+    assert (verdict.verdict, verdict.probability, verdict.attributions) == ("invalid", None, ())
+    assert verdict.reason == "has 1 valid of 1 baseline run; expected at least 2"
+
+
 def test_training_tolerates_an_absurdly_large_number():
     tables = pairs(cases=3, invalid=0.1)
     huge = tables.runs["m5"].mask(tables.runs["run_id"] == "g0 c0 v1 target 1", 1e308)
