@@ -63,9 +63,8 @@ def test_every_model_recognises_unknown_abnormal_pairs(model, tables):
     [
         (FULL, "knn"),
         (replace(FULL, components=None), "logistic"),
-        (replace(FULL, tuned=False), "decision-tree"),
         (replace(NAIVE, form="concatenated"), "logistic"),
-        (MEDIANS, "random-forest"),
+        (MEDIANS, "decision-tree"),
         (JOINED, "xgboost-blend"),
     ],
 )
