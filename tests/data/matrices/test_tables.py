@@ -100,6 +100,8 @@ def test_too_wide_or_truncated_files_are_refused_before_reading(tmp_path):
     small().write(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
     assert "is not a readable Parquet file" in refusal(MatrixTables.read, tmp_path)
+    path.unlink()
+    assert refusal(MatrixTables.read, tmp_path).startswith(f"{path}: no such file")
 
 
 def test_flags_of_a_wrong_type_are_ignored_when_judging(tmp_path):

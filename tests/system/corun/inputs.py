@@ -109,7 +109,7 @@ def project(root: Path, given):
     given.write(root / "in")
     corun = {
         "ingest": {"path": "in"},
-        "tune": {"n_trials": 1, "n_folds": 2, "models": ["linear", "random-forest"]},
+        "tune": {"n_trials": 1, "n_folds": 2, "models": ["linear", "random-forest", "random-forest-ranges"]},
         "evaluate": {"n_folds": 2, "designs": ["random", "pairs", "tasks"]},
         "online": {"seconds": [0.4, 2.0]},
     }

@@ -342,6 +342,13 @@ def test_a_flaw_in_samples_is_noted_and_widens_the_interval(answered, solo, coru
     assert found["low"] < 1.4 < found["high"]
 
 
+def test_progress_alone_answers_where_the_model_lacks_most_events(answered):
+    few = {"uncounted": [event for event in EVENTS if event not in {"instructions", "task-clock"}]}
+    found = answered(perf_csv("task-7", **few), perf_csv("task-7", 1.4, **few))
+    drivers = {one["feature"]: one["contribution"] for one in found["attributions"]}
+    assert drivers == pytest.approx({"task-clock": 0, "instructions": 0.4}, abs=0.01)
+
+
 def test_swapped_files_are_suspected_and_right_ones_are_not(tmp_path, answered):
     alone, together = perf_csv("task-7"), perf_csv("task-7", 1.2)
     (note,) = answered(together, alone)["notes"]

@@ -1,4 +1,5 @@
 import json
+import re
 from functools import partial
 
 import pandas as pd
@@ -126,6 +127,13 @@ def test_a_run_that_occurs_twice_is_refused_or_skipped(model, source):
     assert (done.returncode, told in done.stderr) == (0, True)
     found = {one["pair_id"]: one["verdict"] for one in json.loads(done.stdout)["verdicts"]}
     assert (found["g1 c0 v0"], len(found)) == ("fail", 4)
+
+
+def test_tables_with_none_of_the_known_metrics_are_refused(model, source):
+    path = source / "matrices.parquet"
+    pd.read_parquet(path).rename(columns=lambda name: re.sub(r"^m(\d+)$", r"other \1", name)).to_parquet(path)
+    told = '12 of the 12 raw metrics of the model are missing, such as "m0"'
+    refused(judge(source, "--model", model), f"{source} runs: {told}")
 
 
 def test_the_server_answers_as_the_command_line_does(in_both, app):
