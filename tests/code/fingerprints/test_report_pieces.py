@@ -67,21 +67,21 @@ def test_an_untrusted_ranking_has_a_banner_and_no_colours():
 @pytest.mark.parametrize(
     ("moved", "reasons", "title"),
     [
-        ((True, True), (), "before against after: cache, zero differ significantly"),
-        ((False, False), (), "before against after: no stressor differs significantly"),
-        ((True, True), (REASON,), "before against after: these machines do not show what changed"),
+        (True, (), "before against after: cache, zero differ significantly"),
+        (False, (), "before against after: no stressor differs significantly"),
+        (True, (REASON,), "before against after: these machines do not show what changed"),
     ],
 )
 def test_title_of_a_difference_names_the_changed_stressors(moved, reasons, title):
     columns = ["stressor", "importance_a", "importance_b", "p_value", "moved", "change"]
-    rows = [("cache", 100, 3, 0.01, moved[0], -97), ("zero", 10, 100, 0.02, moved[1], 90)]
+    rows = [("cache", 100, 3, 0.01, moved, -97), ("zero", 10, 100, 0.02, moved, 90)]
     features = pd.DataFrame(rows, columns=columns)
     found = ProfileDifference(
         "before", "after", True, 20, features, features.iloc[:0], "cache", 10.0, tuple(reasons)
     )
     assert DifferenceBars("d", found).title == title
     text = drawn("difference", DifferenceBars("d", found))
-    assert (">significant</td>" in text) == (moved[0] and not reasons)
+    assert (">significant</td>" in text) == (moved and not reasons)
     assert ("Not enough diversity" in text) == bool(reasons)
     assert "stops at the first change of more than 10 points, that of cache, and calls the" in text
 
@@ -102,13 +102,6 @@ def test_correlated_stressors_are_counted_and_constant_ones_left_out():
     assert chart.title.startswith(f"33{SPACE}% of the pairs of stressors are strongly correlated")
     assert "between 3 stressors" in chart.alt_text
     assert charts.correlation_chart("c", rates[["a", "still"]], "all machines") is None
-
-
-def test_chart_title_counts_components_that_explain_most():
-    rng = np.random.default_rng(0)
-    two = rng.normal(size=(40, 2))
-    chart = charts.components_chart(np.column_stack([two, two, two]))
-    assert chart.title == f"2 principal components of 6 stressors explain at least 95{SPACE}% of the variance"
 
 
 def test_series_of_applications_are_found_by_trailing_numbers():
@@ -181,10 +174,8 @@ def test_a_range_of_other_applications_does_not_count():
 
 def test_causes_of_large_factors_need_a_significant_excess():
     applications, values = np.repeat([*"abcdefghij"], 20), np.ones(200)
-    by_application = worst_predictions(values, 1 + (applications == "c"), applications=applications)
-    assert by_application.causes == (
-        "Significantly more frequent among these 20 predictions than among all 200 (one-sided hypergeometric "
-        f'test at 5{SPACE}%, corrected for 410 tests): application "c" (20 of 20; 10.0{SPACE}% of all).'
-    )
-    evenly = worst_predictions(values, 1 + (np.arange(200) % 10 == 0), applications=applications)
-    assert evenly.causes.startswith("No application, no machine and no CPU model is significantly more")
+    for is_wrong, told in (
+        (applications == "c", f'corrected for 410 tests): application "c" (20 of 20; 10.0{SPACE}% of all).'),
+        (np.arange(200) % 10 == 0, "No application, no machine and no CPU model is significantly more"),
+    ):
+        assert told in worst_predictions(values, 1 + is_wrong, applications=applications).causes

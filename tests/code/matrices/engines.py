@@ -8,7 +8,7 @@ from training.matrices.schemes import BLENDS, JOINED, LARGE, Cell
 SEED = 1
 
 
-def trained_on(tables, model="extra-trees"):
+def trained_on(tables, model="logistic", trials=2):
     examples = MatrixExamples.from_tables(tables, decide_validity(tables, 0.5), "digest")
     cell = Cell(model, JOINED if model in BLENDS else LARGE)
-    return EngineRecipe(cell, 2, SEED, examples.has_invalid_flags, 0.5, "digest").train(examples.tables)
+    return EngineRecipe(cell, trials, SEED, examples.has_invalid_flags, 0.5, "digest").train(examples.tables)

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.errors import InputError
 from data.matrices import collect, validity
 from data.matrices import run as matrix_rates
 from data.matrices.collect import PlannedRun, build_order, plan_runs
@@ -20,6 +19,7 @@ from data.matrices.workloads import DEFECTS, STANDING, WORKLOADS
 from data.measure import kernel_counts
 from data.measure.session import Journal, Session
 from tests.code.suites import CASES, MATRIX
+from tests.data.refusals import refusal
 from tests.seen import Seen
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/matrices.yaml"
@@ -28,17 +28,16 @@ SOME = ("extra-work", "leak", "polling", "leak at equal time", "kept-memory")
 COSTS = dict.fromkeys([*WORKLOADS, *DEFECTS], 1e-3)
 
 
+PACED_CASE = {
+    "name": "paced", "group": "cpu", "workload": "json", "second": "heap", "share": 0.25,
+    "transactions": 50, "pace": "polling", "load": 0.5, "length": 2.0,
+}  # fmt: skip
+PACED = MatrixSuite.model_validate(MATRIX | {"cases": [PACED_CASE]})
+
+
 @pytest.fixture
 def suite():
     return MatrixSuite.model_validate(MATRIX)
-
-
-def paced_suite():
-    case = {
-        "name": "paced", "group": "cpu", "workload": "json", "second": "heap", "share": 0.25,
-        "transactions": 50, "pace": "polling", "load": 0.5, "length": 2.0,
-    }  # fmt: skip
-    return MatrixSuite.model_validate(MATRIX | {"cases": [case]})
 
 
 def made(order):
@@ -102,7 +101,7 @@ def test_one_session_runs_each_pair_together_in_random_order(suite):
     assert 0.3 < np.mean([first != second for first, second in pairwise(sides)]) < 0.8
     assert len({planned.pair_id for planned in everything if planned.cause}) == 4
     assert not any(planned.invalid for planned in plan_runs(suite, CAUSES, ()))
-    assert not any(planned.cause for planned in plan_runs(paced_suite(), [QUOTA], ()))
+    assert not any(planned.cause for planned in plan_runs(PACED, [QUOTA], ()))
 
 
 def test_defects_cost_the_planned_share_of_time(suite):
@@ -134,16 +133,15 @@ def test_defects_cost_the_planned_share_of_time(suite):
 
 
 def test_paced_workloads_leave_idle_time_for_a_defect():
-    suite = paced_suite()
     plain, leak = (
-        build_order(suite, PlannedRun("paced", 1, *planned), COSTS).work
+        build_order(PACED, PlannedRun("paced", 1, *planned), COSTS).work
         for planned in (("baseline", 1), ("target", 1, "leak", 0.4))
     )
     assert (plain.polling, leak.period) == (True, plain.period)
-    assert plain.period * plain.transactions == pytest.approx(2 * suite.seconds)
+    assert plain.period * plain.transactions == pytest.approx(2 * PACED.seconds)
     busy = {name: units * plain.transactions * COSTS[name] for name, units in plain.units.items()}
-    assert busy == pytest.approx({"json": 0.75 * suite.seconds, "heap": 0.25 * suite.seconds})
-    assert leak.amount * leak.transactions * COSTS["leak"] == pytest.approx(0.4 * suite.seconds)
+    assert busy == pytest.approx({"json": 0.75 * PACED.seconds, "heap": 0.25 * PACED.seconds})
+    assert leak.amount * leak.transactions * COSTS["leak"] == pytest.approx(0.4 * PACED.seconds)
 
 
 def test_trial_runs_correct_unit_costs_for_counting_overhead(suite):
@@ -215,11 +213,8 @@ def test_resuming_requires_the_same_causes_and_events(suite, tmp_path, what, cha
     for journal, before in ((path.with_name("old"), None), (path, able)):
         opened(journal, begun, before)
         assert opened(journal, begun, able).entries == []
-    with pytest.raises(InputError) as error:
-        opened(path, begun, able | {what: changed})
-    assert str(error.value) == (
-        f"{path}: was begun with other {what} ({told}); go on as then, or name another directory"
-    )
+    told = f"{path}: was begun with other {what} ({told}); go on as then, or name another directory"
+    assert refusal(opened, path, begun, able | {what: changed}) == told
 
 
 def test_tables_separate_causes_and_drop_constant_metrics(suite, tmp_path):
@@ -318,14 +313,12 @@ def test_times_and_counts_of_processors_have_distinct_names(tmp_path, monkeypatc
 
 def test_all_summary_metrics_match_their_formulas():
     kinds = {kind: 1.0 + number for number, kind in enumerate(validity.PROCESSOR_TIMES)}
-    raw = {f"{place}.{kind}": float(value) for place in ("cpu", "stat") for kind, value in kinds.items()}
+    raw = {f"{place}.{kind}": value for place in ("cpu", "stat") for kind, value in kinds.items()}
     raw |= {"process.busy": 6.0, "process.read_calls": 2.0, "process.write_calls": 3.0, "disk.reads": 1.0}
     run = pd.DataFrame([raw | {validity.ELAPSED: 2.0, validity.TRANSACTIONS: 50.0}])
     found = validity.with_summary_metrics(run).iloc[0]
-    assert found["summary_throughput"] == 25
-    assert found["summary_cpu"] == pytest.approx(100 * 15 / 36)
-    assert found["summary_cpu_others"] == pytest.approx(100 * 9 / 36)
-    assert found["summary_io_calls"] == 5
+    expected = {"throughput": 25, "cpu": 100 * 15 / 36, "cpu_others": 100 * 9 / 36, "io_calls": 5}
+    assert {name: found[f"summary_{name}"] for name in expected} == pytest.approx(expected)
     assert math.isnan(found["summary_disk_requests"])
     assert set(validity.UNITS) == {name for name in found.index if name.startswith("summary_")}
     assert 15 <= len(validity.UNITS) <= 18

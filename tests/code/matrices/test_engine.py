@@ -8,16 +8,13 @@ from scipy.special import logit
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import of_groups, pairs
-from training.matrices.engine import validity_tree
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Cases, resample_rows
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.search import PARTS, split_in_thirds
 from training.matrices.engine.shape import make_test_rows
-from training.matrices.engine.stored import EngineRecipe
 from training.matrices.engine.validity_tree import ValidityTree, run_deviations
-from training.matrices.judging import judge_tables
 from training.matrices.schemes import BLENDS, FULL, JOINED, LARGE, NAIVE, Cell, Scheme
 from training.matrices.schemes import PLAIN as MEDIANS
 
@@ -53,7 +50,9 @@ def test_every_model_recognises_unknown_abnormal_pairs(model, tables):
     if model == "similarity-logistic":
         of_all, scheme = pairs(versions=9), LARGE
         learned, unseen = versions(of_all, range(6)), versions(of_all, range(6, 9))
-    judged = fitted_to(learned, scheme, model, 3).judge_pairs(unseen)
+    # trees are the slowest
+    trials = 1 if model.endswith(("forest", "tree", "trees")) else 3
+    judged = fitted_to(learned, scheme, model, trials).judge_pairs(unseen)
     assert accuracy(judged, unseen) > 0.9
     assert judged["probability"].between(0, 1).all()
     assert ((judged["probability"] >= judged["threshold"]) == judged["abnormal"]).all()
@@ -64,14 +63,13 @@ def test_every_model_recognises_unknown_abnormal_pairs(model, tables):
     [
         (FULL, "knn"),
         (replace(FULL, components=None), "logistic"),
-        (replace(FULL, tuned=False), "decision-tree"),
         (replace(NAIVE, form="concatenated"), "logistic"),
-        (MEDIANS, "random-forest"),
+        (MEDIANS, "decision-tree"),
         (JOINED, "xgboost-blend"),
     ],
 )
 def test_shared_prepared_cases_give_the_same_answers(scheme, model, tables):
-    engine, unseen = Engine(Cell(model, scheme), 2, SEED), pairs(seed=2)
+    engine, unseen = Engine(Cell(model, scheme), 1, SEED), pairs(seed=2)
     shaped = engine.row_settings.make_rows(tables)
     fitted = engine.fit_prepared(shaped, *engine.prepare_cases(shaped))
     rows = make_test_rows(shaped.form, shaped.scales, shaped.grouping, unseen)
@@ -82,7 +80,7 @@ def test_shared_prepared_cases_give_the_same_answers(scheme, model, tables):
 
 
 def test_engines_fitted_twice_give_the_same_answers(tables):
-    judged, again = (fitted_to(tables, FULL, "extra-trees", 3).judge_pairs(tables) for _ in range(2))
+    judged, again = (fitted_to(tables, FULL, "extra-trees", 1).judge_pairs(tables) for _ in range(2))
     assert judged.equals(again)
 
 
@@ -133,12 +131,13 @@ def test_the_naive_engine_uses_summary_metrics_without_groups(tables):
 
 def test_tables_without_enough_to_learn_are_refused(tables):
     normal = tables.select_runs((~tables.runs["abnormal"].astype(bool)).to_numpy())
-    with pytest.raises(InputError, match="all training rows are normal; expected normal and abnormal ones"):
-        fitted_to(normal, FULL, "knn")
-    with pytest.raises(InputError, match='model="trees"'):
-        fitted_to(tables, FULL, "trees")
-    with pytest.raises(InputError, match='"xgboost-blend" needs the form "joined" and no principal comp'):
-        fitted_to(tables, FULL, "xgboost-blend")
+    for learned, model, told in (
+        (normal, "knn", "all training rows are normal; expected normal and abnormal ones"),
+        (tables, "trees", 'model="trees"'),
+        (tables, "xgboost-blend", '"xgboost-blend" needs the form "joined" and no principal comp'),
+    ):
+        with pytest.raises(InputError, match=told):
+            fitted_to(learned, FULL, model)
 
 
 def test_thirds_keep_test_cases_whole_and_share_abnormal_ones():
@@ -183,7 +182,7 @@ def log_odds(fitted, tables):
 @pytest.mark.parametrize(
     ("scheme", "model"),
     [
-        *((FULL, model) for model in ("logistic", "knn", "random-forest")),
+        *((FULL, model) for model in ("logistic", "knn", "decision-tree")),
         (PLAIN, "logistic"),
         (replace(PLAIN, form="concatenated", grouping="none"), "logistic"),
         (MEDIANS, "random-forest"),
@@ -191,22 +190,23 @@ def log_odds(fitted, tables):
     ],
 )
 def test_contributions_equal_the_change_without_the_differences(scheme, model, tables):
-    fitted, asked = fitted_to(tables, scheme, model, 3), pairs(cases=2, versions=3, seed=2)
+    fitted, asked = fitted_to(tables, scheme, model), pairs(cases=2, versions=3, seed=2)
     before = log_odds(fitted, asked)
     for told in fitted.explain_pairs(asked, 3):
         one = asked.select_runs((asked.runs["pair_id"] == told.pair_id).to_numpy(bool))
         without = moved_back(fitted, one, [driver.metric for driver in told.attributions])
-        fallen = before[told.pair_id] - log_odds(fitted, without)[told.pair_id]
-        assert fallen == pytest.approx(sum(driver.contribution for driver in told.attributions), abs=1e-6)
+        after = log_odds(fitted, without)[told.pair_id]
+        changed = sum(driver.contribution for driver in told.attributions)
+        assert before[told.pair_id] - after == pytest.approx(changed, abs=1e-6)
         if told.abnormal and scheme == FULL:
-            assert fitted.judge_pairs(without)["probability"][0] < told.threshold
+            assert after < logit(told.threshold)
 
 
 @pytest.mark.parametrize(
     ("scheme", "model"),
     [(JOINED, "xgboost-blend"), *((MEDIANS, model) for model in ("logistic", "random-forest", "xgboost"))],
 )
-@pytest.mark.parametrize("value", [1e40, -1e100, 1e300])
+@pytest.mark.parametrize("value", [-1e100, 1e300])
 def test_any_finite_value_gets_a_finite_answer(value, scheme, model, tables):
     fitted, asked = fitted_to(tables, scheme, model), pairs(cases=2, versions=3, seed=2)
     for side in ("baseline", "target"):
@@ -214,17 +214,6 @@ def test_any_finite_value_gets_a_finite_answer(value, scheme, model, tables):
         for told in fitted.explain_pairs(asked.with_runs(asked.runs.assign(m1=values)), 3):
             assert 0 <= told.probability <= 1
             assert np.isfinite([driver.contribution for driver in told.attributions]).all()
-
-
-def test_a_pair_gets_the_same_answer_in_any_batch():
-    recipe = EngineRecipe(Cell("knn", FULL), 3, SEED, validity=True, missing=0.5, digest="d")
-    trained, asked = recipe.train(pairs(invalid=0.1)), pairs(cases=2, versions=3, invalid=0.2, seed=3)
-    for together in judge_tables(trained, asked).verdicts:
-        chosen = asked.select_runs((asked.runs["pair_id"] == together.pair_id).to_numpy())
-        # what is usual of a workload is known of its runs only
-        alone = judge_tables(trained, chosen).verdicts[0]
-        assert alone.attributions == together.attributions or together.verdict == "invalid"
-        assert pd.Series(vars(alone)).drop("notes").equals(pd.Series(vars(together)).drop("notes"))
 
 
 def test_invalid_runs_of_unknown_test_cases_have_a_tree_path():
@@ -270,14 +259,13 @@ def test_every_run_of_small_matrices_is_compared():
         assert (usual == np.nan_to_num(scaled[part] - deviation)).all()
 
 
-def test_large_matrices_are_represented_by_some_runs(monkeypatch):
-    runs = pairs(groups=1, cases=1, versions=1, runs=1000).runs
-    scaled = np.random.default_rng(1).normal(0, 0.1, (len(runs), 50))
-    scaled[700] += 5
+def test_large_matrices_are_represented_by_some_runs():
+    runs = pairs(groups=1, cases=1, versions=1, runs=500).runs
+    scaled = np.random.default_rng(1).normal(0, 0.1, (len(runs), 20))
+    scaled[350] += 5
     deviation, usual = run_deviations(runs, scaled)
-    assert np.abs(usual[700]).max() < 1
-    assert deviation[700].min() > 4
-    assert (deviation == run_deviations(runs, scaled)[0]).all()
-    monkeypatch.setattr(validity_tree, "MAX_OTHERS", 5000)
-    whole = run_deviations(runs, scaled[:, :5])[0]
-    assert np.abs(np.abs(deviation[:, :5]) - np.abs(whole)).mean() < 0.02
+    assert np.abs(usual[350]).max() < 1
+    assert deviation[350].min() > 4
+    # of so many runs, nearly every one is near the median
+    middle = pd.DataFrame(scaled).groupby(runs["side"].to_numpy()).transform("median").to_numpy()
+    assert np.abs(np.abs(deviation) - np.abs(scaled - middle)).mean() < 0.05

@@ -8,6 +8,8 @@ from features.matrices.projection import Projection
 from tests.data.matrices.rows import run
 from tests.matrix_pairs import METRICS, MOVED, pairs
 
+MOST = forms.MOST_PER_CENT
+
 
 def rows_of(form, baseline, target, **further):
     """Return the rows that a form makes of a pair with these counts of one metric."""
@@ -17,21 +19,21 @@ def rows_of(form, baseline, target, **further):
     return form(tables, training_statistics(tables, ["faults"]))
 
 
-def test_flattened_rows_are_runs_with_filled_gaps():
-    rows = rows_of(forms.flatten_runs, [1.0, np.nan, 3.0], [9.0], abnormal=None)
-    assert rows.x[:, 0].tolist() == [1.0, 3.0, 3.0, 9.0]
-    assert rows.y.tolist() == [0, 0, 0, 1]
-
-
-def test_target_runs_are_joined_cyclically_with_baseline_runs():
-    rows = rows_of(forms.concatenate_runs, [1.0, 2.0], [7.0, 8.0, 9.0])
-    assert rows.x.tolist() == [[1, 7], [2, 8], [1, 9]]
-    assert (rows.columns, rows.blocks) == (("baseline faults", "target faults"), 2)
-
-
-def test_subtraction_gives_percentages_even_for_zeros_and_gaps():
-    rows = rows_of(forms.subtract_baselines, [2.0, 0.0, 4.0, 0.0], [3.0, 0.0, np.nan, 1e300])
-    assert rows.x[:, 0].tolist() == [50, 0, 0, forms.MOST_PER_CENT]
+@pytest.mark.parametrize(
+    ("form", "baseline", "target", "expected"),
+    [
+        (forms.flatten_runs, [1.0, np.nan, 3.0], [9.0], [[1.0], [3.0], [3.0], [9.0]]),
+        # target runs take the baseline runs in turn
+        (forms.concatenate_runs, [1.0, 2.0], [7.0, 8.0, 9.0], [[1, 7], [2, 8], [1, 9]]),
+        (forms.subtract_baselines, [2.0, 0, 4, 0], [3.0, 0, np.nan, 1e300], [[50], [0], [0], [MOST]]),
+    ],
+)
+def test_forms_of_a_pair_fill_gaps(form, baseline, target, expected):
+    rows = rows_of(form, baseline, target, abnormal=None)
+    assert rows.x.tolist() == expected
+    assert rows.y.tolist() == [0] * (len(expected) - len(target)) + [1] * len(target)
+    if form is forms.concatenate_runs:
+        assert (rows.columns, rows.blocks) == (("baseline faults", "target faults"), 2)
 
 
 def test_contrasts_are_large_only_for_moved_metrics_in_any_unit():

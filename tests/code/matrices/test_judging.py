@@ -1,18 +1,19 @@
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from lxml import etree
 
-from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from serving.matrices.command import as_xml
 from serving.matrices.request import answer_matrices, answer_matrices_batch, tables_of
 from serving.matrices.schemas import MatricesAnswer, MatricesRequest
 from serving.models import ModelRef, Served
 from tests.code.matrices.engines import SEED, trained_on
+from tests.data.refusals import refusal
 from tests.matrix_pairs import MOVED, pairs
 from tests.system.matrices.inputs import request
 from training.matrices.engine.models import CATALOGUE
@@ -65,15 +66,11 @@ def test_flags_and_column_order_do_not_affect_verdicts(trained, unseen):
 
 
 def test_a_run_excluded_by_rule_or_tree_is_named(trained, unseen):
-    names, draw = unseen.runs["run_id"], np.random.default_rng(SEED)
-    wild = {
-        name: unseen.runs[name].mask(
-            names == "g1 c0 v1 baseline 2", unseen.runs[name] * np.exp(draw.normal(0, 2))
-        )
-        for name in unseen.raw_metrics
-    }
-    broken = wild["m5"].mask(names == "g0 c0 v0 target 1", -1.0)
-    first, *_, last = judge_tables(trained, with_runs(unseen, **wild | {"m5": broken})).verdicts
+    runs, metrics = unseen.runs.copy(), unseen.raw_metrics
+    wild = np.exp(np.random.default_rng(SEED).normal(0, 2, len(metrics)))
+    runs.loc[runs["run_id"] == "g1 c0 v1 baseline 2", metrics] *= wild
+    runs.loc[runs["run_id"] == "g0 c0 v0 target 1", "m5"] = -1.0
+    first, *_, last = judge_tables(trained, unseen.with_runs(runs)).verdicts
     assert (first.verdict, first.target_runs, last.verdict, last.baseline_runs) == ("fail", 2, "pass", 2)
     (run,) = first.invalid_runs
     assert (run.run_id, run.side, run.by, run.rule) == ("g0 c0 v0 target 1", "target", "rule", "0 or more")
@@ -83,51 +80,42 @@ def test_a_run_excluded_by_rule_or_tree_is_named(trained, unseen):
     assert ">" in run.reason
 
 
-def test_a_pair_with_too_few_runs_is_invalid(trained, unseen):
-    few = unseen.runs["run_id"].isin(["g0 c0 v0 baseline 0", "g0 c0 v0 baseline 1"])
-    short = unseen.select_runs(~few.to_numpy(bool))
-    first, *others = judge_tables(trained, short).verdicts
-    assert (first.verdict, first.probability, first.attributions) == ("invalid", None, ())
-    assert first.reason == "has 1 valid of 1 baseline run; expected at least 2"
-    assert "invalid" not in {one.verdict for one in others}
-    alone = short.select_runs(rows_of(short, "g0 c0 v0").to_numpy(bool))
-    assert judge_tables(trained, alone).verdicts == (first,)
-
-
-def test_runs_without_summary_metrics_are_judged_alike(trained, unseen):
-    usual = [one.verdict for one in judge_tables(trained, unseen).verdicts]
-    bare = unseen.runs[[*unseen.runs.columns[:9], *unseen.raw_metrics]]
-    slow = [{"metric": "summary_elapsed", "unit": "ms"}, {"metric": "m0", "unit": "1/s"}]
-    for runs, metrics in ((bare, unseen.metrics), (unseen.runs, slow)):
-        found = judge_tables(trained, MatrixTables.from_rows(runs, None, metrics)).verdicts
-        assert [one.verdict for one in found] == usual
-        assert not any(one.invalid_runs for one in found)
+def test_a_lone_pair_with_too_few_runs_is_invalid(trained, unseen):
+    few = unseen.runs["run_id"].str.match("g0 c0 v0 (target|baseline 2)")
+    (verdict,) = judge_tables(trained, unseen.select_runs(few.to_numpy(bool))).verdicts
+    assert (verdict.verdict, verdict.probability, verdict.attributions) == ("invalid", None, ())
+    assert verdict.reason == "has 1 valid of 1 baseline run; expected at least 2"
 
 
 def test_training_tolerates_an_absurdly_large_number():
     tables = pairs(cases=3, invalid=0.1)
     huge = tables.runs["m5"].mask(tables.runs["run_id"] == "g0 c0 v1 target 1", 1e308)
-    found = judge_tables(trained_on(with_runs(tables, m5=huge), "logistic"), pairs(cases=1, seed=5))
+    found = judge_tables(trained_on(with_runs(tables, m5=huge)), pairs(cases=1, seed=5))
     assert "invalid" not in {one.verdict for one in found.verdicts}
 
 
-def test_an_incomparable_pair_is_invalid_without_affecting_others(trained, unseen):
-    target = rows_of(unseen, "g0 c0 v0", "target")
-    last = unseen.runs["run_id"] == "g0 c0 v0 target 2"
-    spoilt = {
-        "has no run of the target": unseen.select_runs(~target.to_numpy(bool)),
-        "baseline and target differ in version, machine; expected one field to compare by": with_runs(
-            unseen, machine=unseen.runs["machine"].mask(target, "n")
+@pytest.mark.parametrize(
+    ("column", "runs", "reason"),
+    [
+        (None, "target", "has no run of the target"),
+        (
+            "machine",
+            "target",
+            "baseline and target differ in version, machine; expected one field to compare",
         ),
-        'the target mixes version "target 0" and "other"; expected one': with_runs(
-            unseen, version=unseen.runs["version"].mask(last, "other")
-        ),
-    }
-    usual = judge_tables(trained, unseen).verdicts[1:]
-    for reason, asked in spoilt.items():
-        verdict, *others = judge_tables(trained, asked).verdicts
-        assert (verdict.pair_id, verdict.verdict, verdict.reason) == ("g0 c0 v0", "invalid", reason)
-        assert tuple(others) == usual
+        ("version", "target 2", 'the target mixes version "target 0" and "other"; expected one'),
+    ],
+)
+def test_an_incomparable_pair_is_invalid_without_affecting_others(trained, unseen, column, runs, reason):
+    chosen = unseen.runs["run_id"].str.startswith(f"g0 c0 v0 {runs}")
+    if column:
+        asked = with_runs(unseen, **{column: unseen.runs[column].mask(chosen, "other")})
+    else:
+        asked = unseen.select_runs(~chosen.to_numpy(bool))
+    verdict, *others = judge_tables(trained, asked).verdicts
+    assert (verdict.pair_id, verdict.verdict) == ("g0 c0 v0", "invalid")
+    assert verdict.reason.startswith(reason)
+    assert tuple(others) == judge_tables(trained, unseen).verdicts[1:]
 
 
 def test_a_pair_without_comparable_metrics_has_a_reason(trained, unseen):
@@ -152,13 +140,13 @@ def test_a_metric_in_another_unit_is_noted(trained, unseen):
 
 
 def test_tables_without_any_run_are_refused(trained, unseen):
-    with pytest.raises(InputError, match="runs: none; expected at least one pair"):
-        judge_tables(trained, unseen.select_runs(np.zeros(len(unseen.runs), bool)))
+    nothing = unseen.select_runs(np.zeros(len(unseen.runs), bool))
+    assert refusal(judge_tables, trained, nothing).startswith("runs: none; expected at least one pair")
 
 
 @pytest.mark.parametrize("model", CATALOGUE)
 def test_a_stored_engine_answers_as_before(model, unseen, tmp_path):
-    trained = trained_on(pairs(versions=3, invalid=0.1), model)
+    trained = trained_on(pairs(versions=3, invalid=0.1), model, trials=0)
     trained.write(tmp_path)
     read = TrainedEngine.read(tmp_path)
     assert replace(read.card, params={}) == replace(trained.card, params={})
@@ -166,56 +154,57 @@ def test_a_stored_engine_answers_as_before(model, unseen, tmp_path):
     assert judge_tables(read, unseen) == judge_tables(trained, unseen)
 
 
-def test_requests_of_a_batch_get_the_answers_of_each_alone(trained, unseen):
-    def body(*names):
-        return request(unseen.select_runs(unseen.runs["pair_id"].isin(names).to_numpy()))
-
+def answered_in_a_batch_and_alone(trained, *contents):
+    """Return the answers to requests of one batch, which has a broken one too, after those to each alone."""
     served = Served(trained, ModelRef("regression-matrix", "1", "models:/regression-matrix/1"))
+    bodies = [json.dumps(content).encode() for content in contents]
+    *answers, bad = answer_matrices_batch([*bodies, b"{"], served)
+    assert "the body is not JSON" in str(bad)
+    return [answer_matrices(body, served).content for body in bodies], [one.content for one in answers]
+
+
+def request_for(tables, *names):
+    return request(tables.select_runs(tables.runs["pair_id"].isin(names).to_numpy()))
+
+
+def test_requests_of_a_batch_get_the_answers_of_each_alone(trained, unseen):
+    body = partial(request_for, unseen)
     first, second, other = map(body, ("g0 c0 v0", "g1 c0 v1", "g1 c0 v0"))
     other["pairs"][0]["group"] = "unknown to the model"
     few, one_sided = body("g0 c0 v1"), body("g0 c0 v1", "g0 c0 v0")
     for side in ("baseline", "target"):
         few["pairs"][0][side]["metrics"] = {"m0": few["pairs"][0][side]["metrics"]["m0"]}
     one_sided["pairs"][0]["target"]["metrics"] = {"m0": []}
-    bodies = [json.dumps(entry).encode() for entry in (first, second, first, other, few, one_sided)]
-    *answers, bad = answer_matrices_batch([*bodies, b"{"], served)
-    alone = [answer_matrices(body, served).content for body in bodies]
-    assert [one.content for one in answers] == alone
-    assert len({*alone}) == len(bodies) - 1
-    assert "the body is not JSON" in str(bad)
+    alone, together = answered_in_a_batch_and_alone(trained, first, second, first, other, few, one_sided)
+    assert together == alone
+    assert len({*alone}) == 5
 
 
-@pytest.mark.parametrize("values", [[], [1.0], [1.0] * 4], ids=len)
-@pytest.mark.parametrize("place", [0, 1, -1])
+@pytest.mark.parametrize(("values", "place"), [([], 0), ([1.0], 1), ([1.0] * 4, -1)])
 def test_a_metric_of_another_length_than_most_is_named(unseen, place, values):
     sent = request(unseen)
     for side in ("target", "baseline"):
         metrics = sent["pairs"][0][side]["metrics"]
         name = list(metrics)[place]
         metrics[name] = values
-        told = rf'{side}.metrics\["{name}"\]: has {len(values)} values, where others have 3'
-        with pytest.raises(InputError, match=told):
-            tables_of(MatricesRequest.model_validate(sent))
+        told = f'{side}.metrics["{name}"]: has {len(values)} values, where others have 3'
+        assert told in refusal(tables_of, MatricesRequest.model_validate(sent))
 
 
 def test_rules_on_all_runs_see_those_of_one_request_alone(trained, unseen):
     def body(name="g0 c0 v0", **columns):
-        chosen = unseen.runs[unseen.runs["pair_id"] == name]
-        sent = request(unseen.select_runs((unseen.runs["pair_id"] == name).to_numpy()))
+        sent = request_for(unseen, name)
         for side in ("baseline", "target"):
-            runs = int((chosen["side"] == side).sum())
-            metrics = sent["pairs"][0][side]["metrics"]
-            metrics |= {column: values[:runs] for column, values in columns.items()}
-        return json.dumps(sent).encode()
+            sent["pairs"][0][side]["metrics"] |= columns
+        return sent
 
-    served = Served(trained, ModelRef("regression-matrix", "1", "models:/regression-matrix/1"))
     counts, odd = [[40.0] * 3, [20.0] * 3], [20.0, 20.0, 40.0]
     bodies = [body(summary_transactions=values) for values in (*counts, odd, counts[0])]
     bodies += [body("g0 c0 v1", summary_transactions=values) for values in counts]
     # negative values are common in the last request, and rare in all
     bodies += [body(summary_work=values) for values in (*[[1.0, 2.0, 3.0]] * 9, [-1.0, 2.0, 3.0])]
-    alone = [answer_matrices(one, served).content for one in bodies]
-    assert [one.content for one in answer_matrices_batch(bodies, served)] == alone
+    alone, together = answered_in_a_batch_and_alone(trained, *bodies)
+    assert together == alone
     assert [b'"run_id"' in one for one in alone] == [one is bodies[2] for one in bodies]
 
 

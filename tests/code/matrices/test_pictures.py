@@ -24,6 +24,7 @@ def curves(figure, lines, grouping="none"):
 
 COSTS = {"logistic": {1: 0.55, 10: 0.72, 50: 0.6}, "tan": {1: 0.8, 10: 0.81, 50: 0.7}}
 DIMENSIONS = {"tree": {5: 0.7, 25: 0.895, 200: 0.9}, "tan": {5: 0.6, 25: 0.6, 200: 0.6}}
+LARGEST = "200 dimensions (0.90)"
 EQUAL = "if a miss costs as much as a false alarm"
 GAIN = "Largest gain in balanced accuracy"
 
@@ -31,20 +32,11 @@ GAIN = "Largest gain in balanced accuracy"
 @pytest.mark.parametrize(
     ("figure", "lines", "title"),
     [
-        (
-            4, COSTS,
-            f"{GAIN} (logistic): from 0.55 {EQUAL} to 0.72 if a miss costs 10 times as much",
-        ),
-        (
-            4, {"tan": {1: 0.8, 10: 0.805, 50: 0.7}},
-            f"No line rises by more than 0.01 above its value {EQUAL}",
-        ),
-        (
-            6, DIMENSIONS,
-            "tree is best with 200 dimensions (0.90), not significantly better than with 25 (0.90)",
-        ),
+        (4, COSTS, f"{GAIN} (logistic): from 0.55 {EQUAL} to 0.72 if a miss costs 10 times as much"),
+        (4, {"tan": {1: 0.8, 10: 0.805}}, f"No line rises by more than 0.01 above its value {EQUAL}"),
+        (6, DIMENSIONS, f"tree is best with {LARGEST}, not significantly better than with 25 (0.90)"),
     ],
-)  # fmt: skip
+)
 def test_titles_of_curves_name_a_model_with_significant_gain(figure, lines, title):
     assert charts.curve_chart(curves(figure, lines), figure, 5).title == title
     assert charts.curve_chart(curves(5, lines), figure, 5) is None
@@ -55,20 +47,9 @@ def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
         curves(5, {"logistic": {28: 0.5, 5: 0.6, 1: 0.7}}),
         curves(5, {"logistic": {28: 0.6, 5: 0.85, 1: 0.8}}, "given"),
     ]
-    assert charts.curve_chart(pd.concat(both), 5, 5).title == (
-        f"{GAIN} (logistic, a model per group): from 0.60 if all normal vectors are kept "
-        "to 0.85 at a ratio of 5 "
-        "normal to 1 abnormal vector"
-    )
-
-
-def test_time_chart_title_names_the_slowest_model():
-    times = pd.DataFrame({
-        "model": ["tree", "tree", "tan", "tan"], "dimensions": [5, 200] * 2, "seconds": [0.1, 2.0, 0.2, 0.5],
-    })  # fmt: skip
-    title = "tree takes longest to train: 2 s with 200 dimensions, 0.1 s with 5"
-    assert charts.times_chart(times).title == title
-    assert charts.times_chart(times.iloc[:0]) is None
+    kept = "from 0.60 if all normal vectors are kept to 0.85 at a ratio of 5 normal to 1 abnormal vector"
+    title = f"{GAIN} (logistic, a model per group): {kept}"
+    assert charts.curve_chart(pd.concat(both), 5, 5).title == title
 
 
 def steps(*accuracies, spread=0.01):
@@ -85,30 +66,19 @@ REMEDIES, NO_STEP = "without remedies", "no single step is a significant gain"
 
 
 @pytest.mark.parametrize(
-    ("part", "rows", "title"),
+    ("part", "rows", "titles"),
     [
-        (
-            "added", steps(0.5, 0.7, 0.75),
-            f'rises from 0.50 {REMEDIES} to 0.75 with all; the largest significant step (+0.20) is "raw"',
-        ),
-        (
-            "added", steps(0.7, 0.74, 0.66, spread=0.2),
-            f"is 0.70 {REMEDIES} and 0.66 with all, no significant difference; {NO_STEP}",
-        ),
-        ("added", steps(0.8, 0.6), f"falls from 0.80 {REMEDIES} to 0.60 with all; {NO_STEP}"),
-        (
-            "left-out", steps(0.9, 0.6, 0.9),
-            'is 0.90 with all remedies; the largest significant loss (to 0.60) comes from omitting "raw"',
-        ),
-        (
-            "left-out", steps(0.9, 0.895),
-            "is 0.90 with all remedies; omitting a single remedy makes no significant difference",
-        ),
+        ("added", steps(0.5, 0.7, 0.75), (f"rises from 0.50 {REMEDIES} to 0.75", 'step (+0.20) is "raw"')),
+        ("added", steps(0.7, 0.74, 0.66, spread=0.2), (f"is 0.70 {REMEDIES} and 0.66 with all", NO_STEP)),
+        ("added", steps(0.8, 0.6), (f"falls from 0.80 {REMEDIES} to 0.60 with all", NO_STEP)),
+        ("left-out", steps(0.9, 0.6, 0.9), ("is 0.90 with all remedies", 'comes from omitting "raw"')),
+        ("left-out", steps(0.9, 0.895), ("is 0.90 with all", "remedy makes no significant difference")),
     ],
-)  # fmt: skip
-def test_the_ablation_names_the_largest_significant_step_or_loss(part, rows, title):
+)
+def test_the_ablation_names_the_largest_significant_step_or_loss(part, rows, titles):
     chart = charts.ablation_chart(part, [rows], alone=part == "left-out")
-    assert chart.title == f"Balanced accuracy of tree {title}"
+    assert chart.title.startswith(f"Balanced accuracy of tree {titles[0]}")
+    assert chart.title.endswith(titles[1])
     assert charts.ablation_chart(part, [], alone=False) is None
 
 
@@ -124,14 +94,12 @@ def test_ablation_effects_need_two_standard_errors_to_be_stated():
         assert [step.worth.effect for step in ablation_rows(rows, part)[1:]] == [effect, effect]
 
 
+REJECTED = {("", 90): (0, 9, 9), ("killed", 8): (8, 4, 8), ("disturbed", 2): (0, 1, 1)}
 VALIDITY = pd.DataFrame(
-    [
-        ("rules", "", 90, 0), ("tree", "", 90, 9), ("both", "", 90, 9), ("rules", "killed", 8, 8),
-        ("tree", "killed", 8, 4), ("both", "killed", 8, 8), ("rules", "disturbed", 2, 0),
-        ("tree", "disturbed", 2, 1), ("both", "disturbed", 2, 1),
-    ],
-    columns=["judge", "kind", "runs", "rejected"],
-).assign(fold=0)  # fmt: skip
+    {"judge": judge, "kind": kind, "runs": runs, "rejected": count, "fold": 0}
+    for (kind, runs), counts in REJECTED.items()
+    for judge, count in zip(("rules", "tree", "both"), counts, strict=True)
+)
 
 
 def test_validity_rules_and_tree_are_compared_with_their_errors():
@@ -140,15 +108,11 @@ def test_validity_rules_and_tree_are_compared_with_their_errors():
         "both together 90.0%. Of the valid runs, they wrongly reject 0.0%, 10.0% and 10.0%, in the same "
         "order."
     )
-    assert charts.validity_chart(VALIDITY).title == (
-        "No kind of invalid run is significantly harder to detect: "
-        f"rules and tree reject 50{SPACE}% to 100{SPACE}% of each"
-    )
+    title = "No kind of invalid run is significantly harder to detect: rules and tree reject 50% to 100%"
+    assert charts.validity_chart(VALIDITY).title.replace(SPACE, "") == f"{title} of each"
     more = VALIDITY.assign(runs=VALIDITY["runs"] * 10, rejected=VALIDITY["rejected"] * 10)
-    assert charts.validity_chart(more).title == (
-        'Invalid runs of the kind "disturbed" are hardest to detect: '
-        f"rules and tree reject 50{SPACE}% of them"
-    )
+    title = 'Invalid runs of the kind "disturbed" are hardest to detect: rules and tree reject 50% of them'
+    assert charts.validity_chart(more).title.replace(SPACE, "") == title
     for unflagged in (VALIDITY.iloc[:0], VALIDITY[VALIDITY["kind"] == ""]):
         assert charts.validity_sentence(unflagged).startswith("No run is flagged")
         assert charts.validity_chart(unflagged) is None
@@ -157,22 +121,11 @@ def test_validity_rules_and_tree_are_compared_with_their_errors():
 def test_cause_chart_names_the_least_detected_cause():
     columns = {"cause": ["leak", "leak", "polling", ""], "status": ["fail"] * 3 + ["pass"]}
     verdicts = pd.DataFrame(columns | {"verdict": ["fail", "pass", "fail", "fail"]})
-    assert charts.causes_chart(verdicts).title == (
-        f"No cause is significantly harder to detect: 50{SPACE}% to 100{SPACE}% of each are detected"
-    )
-    title = f"leak is detected least often: in 50{SPACE}% of 18 abnormal pairs"
-    assert charts.causes_chart(pd.concat([verdicts] * 9)).title == title
+    title = "No cause is significantly harder to detect: 50% to 100% of each are detected"
+    assert charts.causes_chart(verdicts).title.replace(SPACE, "") == title
+    title = "leak is detected least often: in 50% of 18 abnormal pairs"
+    assert charts.causes_chart(pd.concat([verdicts] * 9)).title.replace(SPACE, "") == title
     assert charts.causes_chart(verdicts.assign(cause="")) is None
-
-
-def test_group_chart_states_that_groups_agree():
-    groups = pd.DataFrame({"workload": list("abcd"), "group": list("xxyy"), "automatic": list("1122")})
-    title = (
-        "2 automatic groups and 2 given groups have an agreement of 1.00 "
-        "(1: equal, 0: no more than by chance)"
-    )
-    assert charts.groups_chart(groups).title == title
-    assert charts.groups_chart(groups.assign(group="x")) is None
 
 
 def verdicts(*rows, threshold=0.5):
@@ -223,14 +176,6 @@ def test_causes_of_mistakes_need_a_significant_excess():
     spread = held_out.assign(group=[f"g{number % 5}" for number in range(58)])
     none = WorstMistakes.from_verdicts(spread, sizes(*[1.0] * 58)).causes
     assert none.startswith("No workload group, no cause and no cause size is significantly more frequent")
-
-
-def test_the_title_compares_mistakes_with_normal_pairs():
-    mistakes = WorstMistakes.from_verdicts(verdicts(MISS, ALARM, *RIGHT), sizes(1.0, 5.0, 9.0, 2.0))
-    assert mistakes_chart(mistakes).title == (
-        "In 1 of 1 false alarm and 0 of 1 missed pair, the largest difference of a metric is above "
-        "3.5 units of noise, the median of normal pairs"
-    )
 
 
 def test_noise_of_a_pair_comes_from_other_folds():

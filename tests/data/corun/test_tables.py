@@ -17,27 +17,20 @@ from tests.data.refusals import expect_only_flaw, refusal
 
 NAMES = ("tasks", "pairs", "samples", "hosts")
 COPY, COPY_2 = (f'machine "m" task "copy" repetition {number}' for number in (1, 2))
+LATE, BESIDE = f"{COPY} t_seconds 0.8", 'machine "m" task "copy" beside "sort" repetition'
 #: Messages and the rows that give them.
 FLAWS = {
     "tasks row 3: has no task": {"tasks": [solo(None)]},
     f"{COPY_2}: solo_seconds=0 must be above 0 and finite": {"tasks": [solo("copy", 0.0, 2)]},
     f"{COPY_2}: has no solo_seconds": {"tasks": [solo("copy", np.nan, 2)]},
-    'machine "m" task "copy" beside "sort" repetition 2: corun_seconds=-1 must be above 0 and finite': {
-        "pairs": [beside("copy", "sort", -1.0, 2)]
-    },
+    f"{BESIDE} 2: corun_seconds=-1 must be above 0 and finite": {"pairs": [beside("copy", "sort", -1.0, 2)]},
     f"{COPY_2}: faults=-3 must be 0 or more and finite": {"tasks": [solo("copy", 2.0, 2, faults=-3.0)]},
-    f"{COPY} t_seconds 0.8: switches=inf must be 0 or more and finite": {
-        "samples": [sample("copy", 0.8, switches=np.inf)]
-    },
+    f"{LATE}: switches=inf must be 0 or more and finite": {"samples": [sample("copy", 0.8, switches=np.inf)]},
     f"{COPY}: occurs twice": {"tasks": [solo("copy")]},
-    'machine "m" task "copy" beside "sort" repetition 1: occurs twice': {
-        "pairs": [beside("copy", "sort", 9.0)]
-    },
+    f"{BESIDE} 1: occurs twice": {"pairs": [beside("copy", "sort", 9.0)]},
     f"{COPY} t_seconds 0.4: occurs twice": {"samples": [sample("copy", 0.4)]},
     "pairs row 9: has no corunner_1": {"pairs": [beside("copy", None)]},
-    f'{COPY} t_seconds 0.8: phase="warm" must be "solo" or "corun"': {
-        "samples": [sample("copy", 0.8, phase="warm")]
-    },
+    f'{LATE}: phase="warm" must be "solo" or "corun"': {"samples": [sample("copy", 0.8, phase="warm")]},
     'machine "m" task "a+b" repetition 1 t_seconds 0.2: '
     'task="a+b" must be without "+", which joins the names in samples': {"samples": [sample("a+b", 0.2)]},
     'machine "m": occurs twice': {"hosts": [{"machine": "m"}]},
@@ -139,11 +132,8 @@ def test_a_co_run_faster_than_solo_is_flagged():
     assert decisions.pairs["kept"].all()
     assert decisions.pairs["flag"].tolist()[-2:] == ["0.90 of its solo time", ""]
     (warning,) = decisions.warnings["warning"]
-    assert warning == (
-        "in 1 of 11 measurements, a task was faster beside others than alone, by more than 3.0%;"
-        " they are kept."
-        ' The largest difference is that of "pipe" with "sort" on "m": 0.90 of its solo time'
-    )
+    assert warning.startswith("in 1 of 11 measurements, a task was faster beside others than alone, by more")
+    assert warning.endswith('largest difference is that of "pipe" with "sort" on "m": 0.90 of its solo time')
     # repeated solo runs define the limit
     shaky = [solo("copy", 2.0 * (1 + change), number) for number, change in ((2, 0.1), (3, -0.1))]
     assert decide_validity(small(shaky, fast), 0.2).warnings.empty
@@ -168,18 +158,19 @@ def test_samples_with_gaps_or_without_a_run_are_excluded():
         assert decide_validity(small(pairs=three, samples=either_way), 0.2).samples["kept"].all()
 
 
-TOO_LITTLE = {
-    "tasks: no event was counted that differs between solo runs; "
-    '"faults" has the same count 443 in all solo runs': [],
-    "pairs: 0 of 1 can be learned from; expected at least 5; the first left out: "
-    'the co-runner "pipe" has no solo run on this machine to learn from': [solo("sort", 3.0)],
-}
-
-
-@pytest.mark.parametrize(("message", "further"), TOO_LITTLE.items())
-def test_too_little_training_data_is_refused(message, further):
+@pytest.mark.parametrize(
+    ("further", "message"),
+    [
+        ([], 'tasks: no event was counted that differs between solo runs; "faults" has the same count 443'),
+        (
+            [solo("sort", 3.0)],
+            "pairs: 0 of 1 can be learned from; expected at least 5; the first left out: the",
+        ),
+    ],
+)
+def test_too_little_training_data_is_refused(further, message):
     tables = CorunTables.from_rows([solo("copy"), *further], [beside("copy", "pipe")])
-    assert refusal(decide_validity, tables, 0.2) == message
+    assert refusal(decide_validity, tables, 0.2).startswith(message)
 
 
 def test_pitot_becomes_solo_runs_and_co_runs(tmp_path):
@@ -208,15 +199,13 @@ PLATFORM = "expected <engine>:<device>"
     ("array", "values", "message"),
     [
         ("if2.t", None, 'if2.npz: has no array "t"; found'),
-        ("if2.i_interference0", [0, 5, 0], "if2.npz row 1: i_interference0=5 names none of the 2"),
-        ("data.n_platform", ["iwasm-a:hc-10", "hc-10"], f'data.npz row 1: n_platform="hc-10"; {PLATFORM}'),
-        ("data.n_platform", ["hc-10", "hc-11"], f'data.npz row 0: n_platform="hc-10"; {PLATFORM}'),
-        ("data.n_workload", [{}, []], "data.npz: is not a readable NumPy archive"),
+        ("if2.i_interference0", np.array([0, 5, 0]), "if2.npz row 1: i_interference0=5 names none of the 2"),
+        ("data.n_platform", np.array(["a:hc", "hc"]), f'data.npz row 1: n_platform="hc"; {PLATFORM}'),
+        ("data.n_workload", np.array([{}, []], object), "data.npz: is not a readable NumPy archive"),
     ],
 )
 def test_a_wrong_archive_gives_a_one_line_error(tmp_path, array, values, message):
-    array_type = object if "workload" in array else None
-    pitot_archives(tmp_path, **{array: None if values is None else np.array(values, array_type)})
+    pitot_archives(tmp_path, **{array: values})
     assert refusal(pitot.read_tables, tmp_path).startswith(f"{tmp_path}/{message}")
 
 
@@ -248,22 +237,22 @@ def test_spec_corun_campaigns_become_machines_of_one_device(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("part", "text", "message"),
+    ("change", "message"),
     [
-        ("pairs", "600.a_s 605.b_s 1 1 0.5 x\n", 'validated.csv:2: actual2="x" is not a number'),
+        ({"pairs": "600.a_s 605.b_s 1 1 0.5 x\n"}, 'validated.csv:2: actual2="x" is not a number'),
         (
-            "pairs", "600.a_s 605.b_s 1 1 1 1\n\n600.a_s 9.z 1 1 1 1\n",
-            'validated.csv:4: the program "9.z" has no curve in sensitivity',
+            {"pairs": "\n600.a_s 9.z 1 1 1 1\n"},
+            'validated.csv:3: the program "9.z" has no curve in sensitivity',
         ),
         (
-            "curve", "4 12.0\n",
-            "sensitivity/600_a_s_data.csv: has no row footprint_mb=0, which holds the solo seconds",
+            {"curve": "4 12.0\n"},
+            "sensitivity/600_a_s_data.csv: has no row footprint_mb=0, which holds the solo",
         ),
     ],
-)  # fmt: skip
-def test_a_wrong_campaign_gives_a_one_line_error(tmp_path, part, text, message):
-    campaign(tmp_path / "c", **{part: text})
-    assert refusal(spec_corun.read_tables, tmp_path / "c") == f"{tmp_path}/c/{message}"
+)
+def test_a_wrong_campaign_gives_a_one_line_error(tmp_path, change, message):
+    campaign(tmp_path / "c", **change)
+    assert refusal(spec_corun.read_tables, tmp_path / "c").startswith(f"{tmp_path}/c/{message}")
 
 
 @pytest.mark.parametrize(("name", "least"), [("pitot", 20_000), ("spec-corun", 100)])
@@ -302,17 +291,14 @@ def test_importing_co_runs_prints_the_imported_counts(tmp_path, capsys):
         pd.testing.assert_frame_equal(first, second)
 
 
-@pytest.mark.parametrize("engine", ["jit", ""])
-def test_two_machines_of_one_device_and_engine_are_refused(engine):
-    described = {"device": "d", "engine": engine}
-    tables = small(
-        [solo("copy", machine=name) for name in "ab"], hosts=[{"machine": n, **described} for n in "ab"]
-    )
-    if not engine:
-        assert decide_validity(tables, 0.2).tasks["kept"].all()
-        return
-    told = refusal(decide_validity, tables, 0.2)
+def test_two_machines_of_one_device_and_engine_are_refused():
+    def on_device(engine):
+        hosts = [{"machine": machine, "device": "d", "engine": engine} for machine in "ab"]
+        return small([solo("copy", machine=machine) for machine in "ab"], hosts=hosts)
+
+    told = refusal(decide_validity, on_device("jit"), 0.2)
     assert told.startswith('hosts: "a" and "b" have the device "d" and the engine "jit"')
+    assert decide_validity(on_device(""), 0.2).tasks["kept"].all()
 
 
 def test_only_co_runs_of_the_selected_engine_are_kept():

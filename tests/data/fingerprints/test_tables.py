@@ -21,14 +21,13 @@ ROOT = Path(__file__).parents[3]
 SHIPPED, SUITES = ROOT / "data/raw/fingerprints", ROOT / "data/suites"
 CPU, ZLOG = 'machine "a" stressor "cpu" threads', 'machine "a" application "zlog" repetition'
 CELL = (
-    'machine "a" stressor "qsort" threads {} repetition 1: bogo_ops_per_second={} must be above 0 and finite'
+    'machine "a" stressor "qsort" threads 0 repetition 1: bogo_ops_per_second={} must be above 0 and finite'
 )
 #: Messages and the rows that give them.
 FLAWS = {
     f"{CPU} 1 repetition 1: occurs twice": {"machines": [rate("a", "cpu", 5.0)]},
-    CELL.format(1, "0"): {"machines": [rate("a", "qsort", 0.0)]},
-    CELL.format(0, "-2"): {"machines": [rate("a", "qsort", -2.0, threads=0)]},
-    CELL.format(1, "inf"): {"machines": [rate("a", "qsort", float("inf"))]},
+    CELL.format("0"): {"machines": [rate("a", "qsort", 0.0, threads=0)]},
+    CELL.format("inf"): {"machines": [rate("a", "qsort", float("inf"), threads=0)]},
     'machine "e": has no CPU model in the table of hosts; expected one, by which it is held out': {
         "machines": [rate("e", "cpu", 5.0)]
     },
@@ -108,35 +107,32 @@ def test_a_machine_measured_often_counts_once():
     assert reasons(decisions) == {"stressors": seldom}
 
 
-def test_flawless_tables_are_kept_and_small_gaps_imputed():
-    for without, imputed in (
-        ((), []),
-        ([("a", "nop")], [{"machine": "a", "repetition": 1, "stressor": "nop", "threads": 1}]),
-    ):
-        decisions = decide_validity(small(without=without), 0.4)
-        assert reasons(decisions) == {}
-        assert decisions.imputed.to_dict("records") == imputed
-        assert decisions.warnings.empty
+@pytest.mark.parametrize("gaps", [[], [{"machine": "a", "repetition": 1, "stressor": "nop", "threads": 1}]])
+def test_flawless_tables_are_kept_and_small_gaps_imputed(gaps):
+    without = [(gap["machine"], gap["stressor"]) for gap in gaps]
+    decisions = decide_validity(small(without=without), 0.4)
+    assert reasons(decisions) == {}
+    assert decisions.imputed.to_dict("records") == gaps
+    assert decisions.warnings.empty
 
 
-SAME = [rate(machine, "cpu", 1.0) for machine in MACHINES]
-TWO = [rate(machine, "cpu", len(machine) + number) for number, machine in enumerate("ab")]
-TOO_LITTLE = {
-    "two machines": ((TWO, []), "machines: 2 of 2 machines have a fingerprint to learn from"),
-    "constant stressors": ((SAME, []), "no stressor has rates on enough machines that differ"),
-    "no application": ((small().machines, []), "applications: none is measured"),
-}
-
-
-@pytest.mark.parametrize(("rows", "message"), TOO_LITTLE.values(), ids=TOO_LITTLE)
-def test_tables_with_too_little_to_learn_are_refused(rows, message):
-    tables = FingerprintTables.from_rows(*rows, [*map(host, MACHINES)])
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ([rate("a", "cpu", 1.0), rate("b", "cpu", 2.0)], "machines: 2 of 2 machines have a fingerprint to"),
+        ([rate(machine, "cpu", 1.0) for machine in MACHINES], "no stressor has rates on enough machines"),
+        (small().machines, "applications: none is measured"),
+    ],
+    ids=["two machines", "constant stressors", "no application"],
+)
+def test_tables_with_too_little_to_learn_are_refused(rates, message):
+    tables = FingerprintTables.from_rows(rates, [], [*map(host, MACHINES)])
     assert message in refusal(decide_validity, tables, 0.2)
 
 
 def test_mixed_versions_or_probably_mixed_units_give_a_warning():
-    newer, fifth = [rate("e", stressor, 5.0) for stressor in STRESSORS], host("e", stress_ng="0.18.04")
-    tables = small(newer, [measured("e", 90_000.0)], [fifth])
+    newer = [rate("e", stressor, 5.0) for stressor in STRESSORS]
+    tables = small(newer, [measured("e", 90_000.0)], [host("e", stress_ng="0.18.04")])
     versions, unit = decide_validity(tables, 0.2).warnings["warning"]
     assert versions == (
         "the rates come from several versions of stress-ng, which need not be comparable:"
@@ -196,7 +192,6 @@ MISSPELT = ':1: the column "{}" is {} (an application is written "{} (seconds, l
 COLUMNS = {
     "repitition": 'unknown; did you mean "repetition"?',
     "cpu-model": 'unknown; did you mean "cpu_model"?',
-    "cahce@all": "no stressor of stress-ng",
     "cahce@ALL": "no stressor of stress-ng",
     "streem": 'unknown; did you mean "stream"?',
     "Vm_rw": 'unknown; did you mean "vm-rw"?',
@@ -207,7 +202,6 @@ WRONG_CSV = {
     "machine,cpu\n": ": holds no machine",
     "machine,cpu\nm1,fast\n": ':2: cpu="fast" is not a number',
     "machine,cpu,repetition\nm1,5,1.5\n": ':2: repetition="1.5" is not a whole number',
-    "machine,cpu,cpu\nm1,5,5\n": ':1: has the column "cpu" twice',
     "machine,cpu,Cpu\nm1,5,5\n": ':1: has the column "cpu" twice',
     "machine,zlog\nm1,5\n": ":1: has no column that is a stressor of stress-ng",
     "machine,cpu\nm1,5\n,5\n": ":3: names no machine",
@@ -226,16 +220,12 @@ def test_a_wrong_csv_table_is_refused_with_its_line(typed_in, text, message):
     assert refusal(fingerprint_formats.read, "tables", [path]).removeprefix(str(path)) == message
 
 
-@pytest.mark.parametrize("stressor", sorted(known_stressors() - {"cpu"})[::7])
-def test_case_is_ignored_and_a_missing_letter_refused_in_stressors(typed_in, stressor):
-    for name in (stressor.upper(), f"{stressor.title()}@All"):
-        tables = fingerprint_formats.read("tables", [typed_in(f"machine,cpu,{name}\nm1,5,7\n")]).tables
-        assert tables.machines["stressor"].tolist() == ["cpu", stressor]
-        assert tables.applications.empty
-    typo = stressor[:-1]
-    if len(typo) > 2 and typo not in known_stressors():
-        path = typed_in(f"machine,cpu,{typo}\nm1,5,7\n")
-        assert f'the column "{typo}" is unknown; did' in refusal(fingerprint_formats.read, "tables", [path])
+@pytest.mark.parametrize("stressor", sorted(known_stressors() - {"cpu"})[::40])
+def test_case_is_ignored_in_names_of_stressors(typed_in, stressor):
+    path = typed_in(f"machine,cpu,{stressor.upper()},{stressor.title()}@All\nm1,5,7,9\n")
+    tables = fingerprint_formats.read("tables", [path]).tables
+    assert tables.machines["stressor"].tolist() == ["cpu", stressor, stressor]
+    assert tables.applications.empty
 
 
 @pytest.mark.parametrize(("columns", "application"), [("cache,cached", "cached"), ("fifo@all,fio", "fio")])
@@ -281,9 +271,7 @@ def test_repetitions_of_the_paper_are_numbered_across_campaigns(paper):
         ("stream-nadds-add-30", 1): "higher",
     }  # fmt: skip
     assert values["value"].isna().sum() == 1
-    assert tables.hosts[["cpu", "cores"]].to_numpy().tolist() == [
-        ["Intel(R) Core(TM) i5-2400 CPU @ 3.10GHz", 4]
-    ]
+    assert tables.hosts[["cpu", "cores"]].to_numpy().tolist() == [[quiho.processor_name("dwill"), 4]]
 
 
 @pytest.mark.parametrize(
@@ -375,6 +363,7 @@ def test_a_csv_table_of_values_is_an_application(typed_in, text, metric, rows):
 WRONG_VALUES = {
     "": "is empty; expected CSV",
     "machine,value\n": "holds no measurement",
+    "machine,value\na,1,7\n": "has rows that are longer than its header",
     "machine,seconds\na,1\n": ':1: has no column "value"; found machine, seconds',
     "machine,value\na,1\nb,fast\n": ':3: value="fast" is not a number above 0',
     "machine,value\na,0\n": ':2: value="0" is not a number above 0',
@@ -404,8 +393,8 @@ METRICS = [(metric, better) for better, metrics in DIRECTIONS.items() for metric
 
 
 @pytest.mark.parametrize(("metric", "direction"), METRICS)
-@pytest.mark.parametrize("better", [None, "lower", "higher"])
-@pytest.mark.parametrize("column", [None, "unit", "metric"])
+@pytest.mark.parametrize("better", [None, "higher"])
+@pytest.mark.parametrize("column", [None, "unit"])
 def test_the_direction_follows_the_metric_of_file_or_option(typed_in, metric, direction, better, column):
     text = f"machine,value,{column}\na,1,{metric}\n" if column else "machine,value\na,1\n"
     path, stated = typed_in(text), None if column else metric

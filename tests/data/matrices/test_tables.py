@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import synthetic_matrices
-from data.errors import InputError
 from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.limits import MOST_METRICS
@@ -60,16 +59,26 @@ def test_a_flawed_run_is_refused_or_left_out(message, change, tmp_path):
     assert len(kept.tables.runs) == (6 if "mixes" in message else 11)
 
 
-def test_repeated_runs_and_incomparable_sides_are_refused(tmp_path):
-    tables = small()
-    twice = pd.concat([tables.runs, tables.runs.tail(1)], ignore_index=True)
-    told = refusal(read, tables.with_runs(twice), tmp_path)
-    assert told == f'run "{tables.runs["run_id"].iloc[-1]}": occurs twice'
-    other = [row for row in every("sort 1", machine="n") if row["side"] == "target"]
-    differing = "differ in version, machine; expected one field to compare by"
-    assert refusal(read, small(*other), tmp_path) == f'pair "sort 1": baseline and target {differing}'
-    one = [row | {"version": "v0"} for row in other]
-    assert len(read(small(*one), tmp_path).tables.runs) == 12
+BASELINE = [f"sort 1 baseline {number}" for number in (1, 2, 3)]
+ELSEWHERE = [row | {"machine": "n"} for row in pair("sort 1") if row["side"] == "target"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        (small().with_runs(pd.concat([small().runs] * 2)), 'run "sort 1 baseline 1": occurs twice'),
+        (small(*ELSEWHERE), "target differ in version, machine; expected one field to compare by"),
+        (small(without=BASELINE), 'pair "sort 1": has no run of the baseline'),
+        (small().with_runs(small().runs.head(0)), ": holds no run"),
+    ],
+)
+def test_repeated_runs_and_incomparable_sides_are_refused(tables, message, tmp_path):
+    assert refusal(read, tables, tmp_path).endswith(message)
+
+
+def test_sides_may_differ_in_the_machine_only(tmp_path):
+    same_version = [row | {"version": "v0"} for row in ELSEWHERE]
+    assert len(read(small(*same_version), tmp_path).tables.runs) == 12
 
 
 def test_runs_of_pairs_are_counted_by_side_and_mask():
@@ -82,13 +91,6 @@ def test_runs_of_pairs_are_counted_by_side_and_mask():
     assert sides.first_rows.tolist() == [2, 1]
 
 
-def test_missing_sides_and_tables_without_runs_are_refused(tmp_path):
-    alone = small(without=[f"sort 1 baseline {number}" for number in (1, 2, 3)])
-    assert refusal(read, alone, tmp_path) == 'pair "sort 1": has no run of the baseline'
-    nothing = MatrixTables(small().runs.head(0), small().causes, small().metrics)
-    assert refusal(read, nothing, tmp_path).endswith(": holds no run")
-
-
 def test_too_wide_or_truncated_files_are_refused_before_reading(tmp_path):
     path = tmp_path / "matrices.parquet"
     columns = {f"m{number}": pa.array([0.0]) for number in range(MOST_METRICS + 1)}
@@ -98,6 +100,8 @@ def test_too_wide_or_truncated_files_are_refused_before_reading(tmp_path):
     small().write(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
     assert "is not a readable Parquet file" in refusal(MatrixTables.read, tmp_path)
+    path.unlink()
+    assert refusal(MatrixTables.read, tmp_path).startswith(f"{path}: no such file")
 
 
 def test_flags_of_a_wrong_type_are_ignored_when_judging(tmp_path):
@@ -117,8 +121,7 @@ def test_flags_of_a_wrong_type_are_ignored_when_judging(tmp_path):
 def test_an_error_names_only_a_few_of_thousands(tmp_path):
     path = tmp_path / "runs.parquet"
     pd.DataFrame({f"m{number}": [1.0] for number in range(3000)}).to_parquet(path)
-    with pytest.raises(InputError, match=r"has no column 'run_id'; found m0, .*, m7 and 2992 more$"):
-        MatrixTables.read(path)
+    assert refusal(MatrixTables.read, path).endswith("m6, m7 and 2992 more")
     groups = [row for number in range(30) for row in every(f"new {number}", group=f"g{number}")]
     notes = match_metrics(small(*groups), small().metrics, {"sorting", "pipes"}, 0.5)[1]
     assert (len(notes), notes[-1]) == (6, "... and 25 more are unknown groups")
@@ -279,14 +282,10 @@ def test_any_order_of_descriptions_gives_equal_metrics(order, tmp_path):
         pd.testing.assert_frame_equal(tables.metrics, whole)
 
 
-CHOICES = {
-    "one workload": ({"include": ["sort"]}, ["sort 1"]),
-    "all but one": ({"exclude": ["s*"]}, ["pipe 1"]),
-    "both": ({"include": ["*"], "exclude": ["pipe"]}, ["sort 1"]),
-}
-
-
-@pytest.mark.parametrize(("how", "pairs"), CHOICES.values(), ids=CHOICES)
+@pytest.mark.parametrize(
+    ("how", "pairs"),
+    [({"exclude": ["s*"]}, ["pipe 1"]), ({"include": ["*"], "exclude": ["pipe"]}, ["sort 1"])],
+)
 def test_patterns_select_the_workloads_to_use(how, pairs):
     assert select_workloads(small(), **how).runs["pair_id"].unique().tolist() == pairs
 
@@ -301,29 +300,30 @@ def test_excluding_either_workload_excludes_a_mixed_pair():
     assert refusal(select_workloads, small(), ["sort"], ["sort"]).startswith("no workload is left")
 
 
+OPTIONS = {"keep_going": False, "as_json": False, "options": {}}
+
+
 def test_importing_matrices_prints_the_imported_counts(tmp_path, capsys):
     small().write(tmp_path / "in")
-    given = {"keep_going": False, "as_json": False, "options": {}}
-    assert import_sources("tables", [tmp_path / "in"], tmp_path / "out", **given) == 0
+    assert import_sources("tables", [tmp_path / "in"], tmp_path / "out", **OPTIONS) == 0
     counts = "2 groups, 2 workloads, 2 pairs, 12 runs, 2 raw_metrics, 2 summary_metrics, 0 skipped"
     assert capsys.readouterr().out == f"{counts} -> {tmp_path / 'out'}\n"
     assert MatrixTables.read(tmp_path / "out").runs.equals(small().runs)
 
 
-@pytest.mark.parametrize("kind", ["tables", "dbsherlock", "jmh", "comparison-xml", "spec-corun", "quiho"])
-@pytest.mark.parametrize("source", ["in", "in/matrices.parquet", "link", "linked"])
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [("tables", "in"), ("jmh", "in/matrices.parquet"), ("spec-corun", "link"), ("quiho", "linked")],
+)
 def test_an_import_over_its_own_source_is_refused(tmp_path, kind, source):
     small().write(tmp_path / "in")
     (tmp_path / "link").symlink_to("in")
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked/matrices.parquet").symlink_to("../in/matrices.parquet")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    given = {"keep_going": True, "as_json": False, "options": {}}
-    told = refusal(import_sources, kind, [tmp_path / source], tmp_path / "in", **given)
-    assert (
-        told
-        == f"{tmp_path / 'in'}: is the input {tmp_path / source}; expected another directory for the tables"
-    )
+    told = refusal(import_sources, kind, [tmp_path / source], tmp_path / "in", **OPTIONS)
+    where = f"{tmp_path / 'in'}: is the input {tmp_path / source}"
+    assert told == f"{where}; expected another directory for the tables"
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -336,8 +336,7 @@ def test_descriptions_of_metrics_of_no_run_are_noted(tmp_path, capsys):
     note = f"{file}: unused, as no run has the metric: m0, m1, m2, m3 and 2 more"
     for source in (tmp_path, tmp_path / "matrices.parquet"):
         assert matrix_formats.read_for_judging("tables", source).notes == (note,)
-        given = {"keep_going": False, "as_json": False, "options": {}}
-        import_sources("tables", [source], tmp_path / "out", **given)
+        import_sources("tables", [source], tmp_path / "out", **OPTIONS)
         assert capsys.readouterr().err == f"note: {note}\n"
     assert matrix_formats.read("tables", [tmp_path / "out"]).notes == ()
 
@@ -354,7 +353,7 @@ def test_synthetic_matrices_have_the_shape_of_the_thesis_data():
     assert not (caught & runs["valid"]).any()
     assert 0.5 < (caught & ~runs["valid"]).sum() / 2_044 < 0.8
     assert decided.pairs["kept"].mean() > 0.95
-    words = [name for name in tables.all_metrics if name not in {"summary_elapsed", "summary_transactions"}]
+    words = set(tables.all_metrics) - {"summary_elapsed", "summary_transactions"}
     assert all("synthetic" in name for name in [*words, *runs["run_id"].head()])
     assert synthetic_matrices.generate(3_000).runs.equals(synthetic_matrices.generate(3_000).runs)
 
@@ -439,12 +438,8 @@ def test_petshop_keeps_gaps_and_no_row_is_in_two_pairs():
 
 
 def test_missing_files_of_public_formats_are_named(tmp_path):
-    for make, message in (
-        (petshop.read_tables, r": holds no traffic pattern; expected \*/noissue/metrics.csv$"),
-        (dbsherlock.read_tables, r": holds no \.parquet file$"),
-    ):
-        with pytest.raises(InputError, match=message):
-            make(tmp_path)
+    pattern = "holds no traffic pattern; expected */noissue/metrics.csv"
+    assert refusal(petshop.read_tables, tmp_path) == f"{tmp_path}: {pattern}"
+    assert refusal(dbsherlock.read_tables, tmp_path) == f"{tmp_path}: holds no .parquet file"
     pd.DataFrame({"run": [1]}).to_parquet(tmp_path / "x.parquet")
-    with pytest.raises(InputError, match=r"has no column 'cause'; found run$"):
-        dbsherlock.read_tables(tmp_path / "x.parquet")
+    assert refusal(dbsherlock.read_tables, tmp_path / "x.parquet").endswith("no column 'cause'; found run")

@@ -36,7 +36,7 @@ COSTS = 4
 needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def bench():
     with Bench(max(os.sched_getaffinity(0)), 0.05, ["task-clock", "page-faults"]) as bench:
         yield bench
@@ -87,9 +87,8 @@ def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_matrices(tmp_
     assert set(left_out) == set(causes.index[causes["invalid_kind"] != ""]), left_out
     # the defect is in the counts of the kernel
     spoiled = runs[runs["abnormal"].fillna(value=False).to_numpy(bool)]
-    sound = runs[
-        (runs["pair_id"] == spoiled["pair_id"].iloc[0]) & (runs["side"] == "baseline") & runs["valid"]
-    ]
+    baseline = runs[runs["valid"] & (runs["side"] == "baseline")]
+    sound = baseline[baseline["pair_id"] == spoiled["pair_id"].iloc[0]]
     assert spoiled["summary_io_calls"].min() > sound["summary_io_calls"].max() + 10
 
 
@@ -114,21 +113,20 @@ def test_a_run_that_ends_before_it_is_made_invalid_is_repeated(sort, bench):
 
 @needs_perf
 @pytest.mark.parametrize(
-    ("defect", "words", "metric", "least"),
+    ("defect", "how", "words", "metric", "least"),
     [
-        ("extra-syscalls", 60.0, "process.read_calls", 18),
-        ("extra-memory", 60.0, "perf.page-faults", 28.8),
-        ("extra-switches", 60.0, "process.voluntary_switches", 0.9),
-        ("lock-contention", 60.0, "process.voluntary_switches", 0.9),
-        ("extra-fsync", 60.0, "process.disk_written", 3.6),
-        # these run from the start, and have a size
-        ("wakeups", 200.0, "process.voluntary_switches", 0.1),
-        ("idle-processes", 200.0, "process.level_Threads", 8),
+        ("extra-syscalls", "amount", 60.0, "process.read_calls", 18),
+        ("extra-memory", "amount", 60.0, "perf.page-faults", 28.8),
+        ("extra-switches", "amount", 60.0, "process.voluntary_switches", 0.9),
+        ("lock-contention", "amount", 60.0, "process.voluntary_switches", 0.9),
+        ("extra-fsync", "amount", 60.0, "process.disk_written", 3.6),
+        # these run from the start
+        ("wakeups", "defect_size", 200.0, "process.voluntary_switches", 0.1),
+        ("idle-processes", "defect_size", 200.0, "process.level_Threads", 8),
     ],
 )
-def test_a_defect_changes_the_expected_metrics(sort, defect, words, metric, least):
-    how = {"defect_size": 1.0} if words > 60 else {"amount": 1.0}
-    spoiled, plain = sort(words=words, defect=defect, **how), sort(words=words)
+def test_a_defect_changes_the_expected_metrics(sort, defect, how, words, metric, least):
+    spoiled, plain = sort(words=words, defect=defect, **{how: 1.0}), sort(words=words)
     assert spoiled.metrics[metric] - plain.metrics[metric] >= least
 
 
@@ -194,10 +192,8 @@ def test_measuring_runs_on_another_processor_than_the_measured(tmp_path, monkeyp
 
     def look(*_, **__):
         found.append(os.sched_getaffinity(0))
-        options = [
-            json.loads(words[4]) for words in commands(os.getpid()) if "data.matrices.programs" in words
-        ]
-        found.append({option["compete"][0] for option in options})
+        programs = [words for words in commands(os.getpid()) if "data.matrices.programs" in words]
+        found.append({json.loads(words[4])["compete"][0] for words in programs})
 
     monkeypatch.setattr("data.matrices.collect.measure", look)
     # nothing is measured instead
