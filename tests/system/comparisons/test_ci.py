@@ -56,19 +56,16 @@ class Runner:
     def __init__(self, directory, model=""):
         self.directory, programs = directory, directory / "programs"
         programs.mkdir()
-        self.variables = {
-            **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "GITHUB_REPOSITORY": "anna/editor",
-            "GITHUB_SHA": "ab" * 20,
-            "ACTION": str(directory),
-        }
-        files = {"OUTPUT": "output.txt", "PATH": "path.txt", "STEP_SUMMARY": "page.md"}
-        self.variables |= {f"GITHUB_{name}": str(directory / file) for name, file in files.items()}
-        self.variables |= {"UV_TOOL_DIR": f"{directory}/tools", "UV_TOOL_BIN_DIR": f"{directory}/tools/bin"}
-        self.variables |= {"TARGET": "results.json", "BASELINE": "", "MODEL": str(model), "CONFIRM": ""}
-        self.variables |= {"ARGUMENTS": "--fail-on-regression", "COMMIT": "ab" * 20, "BASE_COMMIT": ""}
-        self.variables |= {"NAME": "benchmarks", "NUMBER": "9", "GH_TOKEN": "", "WHEEL": "", "RELEASES": ""}
+        self.variables = os.environ | {
+            "PATH": f"{programs}:{os.environ['PATH']}", "ACTION": str(directory),
+            "GITHUB_REPOSITORY": "anna/editor", "GITHUB_SHA": "ab" * 20,
+            "GITHUB_OUTPUT": f"{directory}/output.txt", "GITHUB_PATH": f"{directory}/path.txt",
+            "GITHUB_STEP_SUMMARY": f"{directory}/page.md",
+            "UV_TOOL_DIR": f"{directory}/tools", "UV_TOOL_BIN_DIR": f"{directory}/tools/bin",
+            "TARGET": "results.json", "BASELINE": "", "MODEL": str(model), "CONFIRM": "",
+            "ARGUMENTS": "--fail-on-regression", "COMMIT": "ab" * 20, "BASE_COMMIT": "",
+            "NAME": "benchmarks", "NUMBER": "9", "GH_TOKEN": "", "WHEEL": "", "RELEASES": "",
+        }  # fmt: skip
         if model:
             self.program("perfjudge", f'exec {Path(sys.executable).with_name("perfjudge")} "$@"')
 
@@ -84,8 +81,9 @@ class Runner:
         if added.exists():
             variables["PATH"] = ":".join([*added.read_text().split(), variables["PATH"]])
         bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        where = {"cwd": self.directory, "env": variables}
-        return subprocess.run(bash, capture_output=True, text=True, check=False, **where)
+        return subprocess.run(
+            bash, cwd=self.directory, env=variables, capture_output=True, text=True, check=False
+        )
 
 
 def test_the_action_compares_with_its_cache_comments_and_fails(steps, tmp_path, model_directory):

@@ -105,7 +105,7 @@ def test_files_of_every_format_get_the_answer_of_compare(uploaded, commanded, na
     left_out=st.sets(st.sampled_from("abcdef"), max_size=2),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=12, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_several_runs_get_the_answer_of_compare(
     uploaded, commanded, tmp_path_factory, runs, factor, left_out, seed
 ):
