@@ -30,10 +30,7 @@ def test_versions_are_ordered_by_appearance_or_time(tmp_path, month):
 @pytest.mark.parametrize("time", ["2026-9-30", "yesterday", "30.09.2026"])
 @pytest.mark.parametrize(
     ("header", "row"),
-    [
-        ("time,commit,ms", "{0},{1},5"),
-        ("operation,better,version,measured_at,value", "join,lower,{1},{0},5"),
-    ],
+    [("time,commit,ms", "{0},{1},5"), ("operation,better,version,measured_at,value", "join,lower,{1},{0},5")],
 )
 def test_a_note_names_a_time_that_cannot_be_read(tmp_path, header, row, time):
     rows = [row.format(day, version) for version, day in (("new", "2026-10-01"), ("old", time))]
