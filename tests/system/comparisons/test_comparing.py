@@ -563,22 +563,6 @@ def test_two_commands_of_one_hyperfine_file_are_both_sides(compared, tmp_path):
     assert f"{quick} -> {slow}" in compared(bench, form="table")[1]
 
 
-@pytest.mark.parametrize("modes", [("avgt", "thrpt avgt"), ("thrpt avgt", "avgt")])
-def test_modes_of_jmh_are_confirmed_under_their_names(compared, tmp_path, modes):
-    for side, named, slower in zip("bn", modes, (1.0, 1.2), strict=True):
-        entries = []
-        for mode in named.split():
-            raw = [[slower * sample for sample in (1.0, 1.01, 0.99, 1.02, 0.98)]]
-            metric = {"scoreUnit": "ops/ms" if mode == "thrpt" else "ms/op", "rawData": raw}
-            entries.append({"benchmark": "a.Words.join", "mode": mode, "primaryMetric": metric})
-        (tmp_path / f"{side}.json").write_text(json.dumps(entries))
-    confirming = ("--confirm", "1", "--fail-on-regression", "--", "cp", "n.json", "{output}")
-    code, answer, said = compared("b.json", "n.json", *confirming)
-    assert (code, said.count("confirming: ")) == (1, 1), said
-    assert outcomes(answer) == {"join" if modes[0] == "avgt" else "join avgt": "regression"}
-    assert [one["operation"] for one in answer["missing"]] == ["join thrpt"]
-
-
 @pytest.mark.parametrize(("levels", "outcome"), [((0.0, 3.0), "regression"), ((3.0, 0.0), "improvement")])
 def test_a_metric_that_appears_or_vanishes_is_reported(compared, tmp_path, levels, outcome):
     for side, level in zip("bn", levels, strict=True):
