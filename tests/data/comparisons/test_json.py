@@ -59,40 +59,6 @@ def test_notes_cover_all_settings_and_name_options_of_judge():
     assert {*OPTIONS.values()} <= options
 
 
-def test_configurations_of_a_comparison_share_the_baseline_order():
-    two, four = configuration(2, history=[[7], [8, 9]]), configuration(4, history=[[6]], later=[[5], [4]])
-    tables = tables_of(request(two, four))
-    comparison = tables.comparisons.iloc[0]
-    assert comparison[["baseline_from", "target_to", "later_to"]].tolist() == [2, 3, 5]
-    rows = tables.results[["threads", "order", "value"]]
-    assert rows.query("order > 3").to_numpy().tolist() == [[4, 4, 5], [4, 5, 4]]
-    history = [[2, 0, 7], [2, 1, 8], [2, 1, 9], [4, 1, 6]]
-    assert rows.query("order < 2").to_numpy().tolist() == history
-
-
-def test_a_summary_may_replace_samples_on_either_side():
-    configurations = [
-        {"threads": threads, "baseline": baseline, "target": target}
-        for threads, baseline, target in ((2, FIVE, [2.0, 4.0]), (4, [5.0], FIVE))
-    ]
-    sides = Sides.from_tables(tables_of(request(*configurations)))
-    assert (sides.threads.tolist(), sides.sign.tolist()) == ([2, 4], [-1, -1])
-    assert sides.baseline_five.tolist() == [[1, 2, 3, 4, 5], [5] * 5]
-    assert sides.target_five.tolist() == [[2, 2.5, 3, 3.5, 4], [1, 2, 3, 4, 5]]
-
-
-def test_comparisons_of_one_operation_keep_samples_separate():
-    one = request(configuration(history=[[9.0]]))["comparisons"][0]
-    other = {**one, "comparison_id": "b", "configurations": [configuration(2, [5.0], [6.0])]}
-    third = {**one, "comparison_id": "c", "machine": "unknown #2"}
-    tables = tables_of({"comparisons": [one, other, third]})
-    sides = Sides.from_tables(tables)
-    assert sides.comparison.tolist() == [0, 1, 2]
-    assert sides.baseline_five[:, 2].tolist() == [1.5, 5.0, 1.5]
-    assert sides.history.lengths.tolist() == [1, 0, 1]
-    assert tables.comparisons["operation"].tolist() == ["sort"] * 3
-
-
 def test_samples_of_different_files_are_kept_separate(tmp_path):
     for name, value in (("a", 1.0), ("b", 5.0)):
         content = request(configuration(2, [value] * 2, [value] * 2), comparison_id=name)
