@@ -158,17 +158,31 @@ def test_a_bad_result_file_is_refused_or_skipped(root):
     assert places == ['b.xml:2 operation "mg" threads="2"', "c.xml:1"]
 
 
-def test_user_and_system_of_every_core_are_added(tmp_path):
-    path = tmp_path / "result.mpstat.json"
-    loads = [[("all", 10, 5), ("0", 20.5, 4.5), ("1", 0, 1)], [("0", 50, 50), ("1", 1, 2)]]
-    loads = [[{"cpu": cpu, "usr": usr, "nice": 0, "sys": sys} for cpu, usr, sys in own] for own in loads]
-    moments = zip(("23:59:59", "00:00:00"), loads, strict=True)
-    statistics = [{"timestamp": time, "cpu-load": own} for time, own in moments]
+def mpstat(path, *moments):
+    """Write what mpstat says at some moments: time, and processor, user and system time."""
+    statistics = [
+        {"timestamp": time, "cpu-load": [{"cpu": cpu, "usr": usr, "sys": sys} for cpu, usr, sys in loads]}
+        for time, *loads in moments
+    ]
     path.write_text(json.dumps({"sysstat": {"hosts": [{"nodename": "m1", "statistics": statistics}]}}))
-    found = heats.read_heats(path)
+    return path
+
+
+def test_user_and_system_of_every_core_are_added(tmp_path):
+    before = ("23:59:59", ("all", 10, 5), ("0", 20.5, 4.5), ("1", 0, 1))
+    after = ("12:00:00 AM", ("0", 50, 50), ("1", 1, 2))
+    found = heats.read_heats(mpstat(tmp_path / "result.mpstat.json", before, after))
     assert found.rows == ("0", "1")
     assert found.seconds.tolist() == [0, 1]
     assert found.values.tolist() == [[25, 100], [1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("time", "cpu", "told"),
+    [("later", "0", 'timestamp="later" is not a time'), ("00:00:01", "all", 'holds only the core "all"')],
+)
+def test_mpstat_without_times_or_cores_is_refused(tmp_path, time, cpu, told):
+    assert told in refusal(heats.read_heats, mpstat(tmp_path / "a.mpstat.json", (time, (cpu, 1, 2))))
 
 
 def test_csv_of_nodes_keeps_gaps_and_is_thinned(tmp_path):
@@ -243,6 +257,7 @@ NOT_RE2 = 'rules.xml:2 rules "rules" target <Kernel>: value="{}" is not a regula
             (f'<r>{BASELINE}<targets>\n<Kernel value="{pattern}"/></targets></r>', NOT_RE2.format(pattern))
             for pattern in ("(4", "a)|(b", "(?=a)")
         ),
+        ('<r><baseline><a value="x"/><a value="y"/></baseline></r>', "baseline: <a> appears twice"),
         (f'<r>{BASELINE}<targets><Kernel value="{"a" * 1001}"/></targets></r>', "has 1001 characters"),
         ('<!DOCTYPE r [<!ENTITY a "b">]><r/>', "rules.xml:1: declares a document type"),
         ("", "rules.xml: is empty; expected XML"),

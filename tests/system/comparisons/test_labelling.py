@@ -389,7 +389,7 @@ def test_a_refused_label_is_shown_and_not_kept(served, opened):
 
 def test_comparisons_are_queued_once_in_the_learned_order(served, one_by_one):
     expected, said, name = served.expected(), {}, None
-    for _ in range(12):
+    for _ in range(8):
         name = shown(one_by_one, name)
         said[name] = "fail" if name.startswith(("mg", "lu")) else "pass"
         press(one_by_one, said[name][0])
