@@ -270,17 +270,6 @@ def test_a_wrong_address_is_refused_and_not_quoted(address):
     assert "geheim" not in told
 
 
-@pytest.mark.parametrize(
-    "address", ["postgresql://me:geheim@127.0.0.1:1/x?password=geheim", "sqlite:///{}/no/x.db"]
-)
-def test_an_unreachable_store_is_named_without_its_password(address, tmp_path):
-    store = LabelStore(address.format(tmp_path))
-    with pytest.raises(UnreachableError, match="cannot be reached") as away:
-        store.add_label(given())
-    assert "geheim" not in f"{away.value}{store.address}"
-    assert store.is_unreachable
-
-
 def test_sqlite_waits_for_the_disk_and_lets_others_read(tmp_path):
     url = f"sqlite:///{tmp_path}/labels.db"
     LabelStore.open(url).close()

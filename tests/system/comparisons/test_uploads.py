@@ -137,7 +137,6 @@ def test_refusals_have_the_message_of_compare(uploaded, commanded, tmp_path, con
 @pytest.mark.parametrize("name", ["../x.json", "a/b", "..", "", "x\0.json", "x" * 256, "\ud800", 5])
 def test_names_that_are_no_file_names_are_refused(uploaded, tmp_path, name):
     run = named_run(tmp_path / "run.json", ["one"])
-    assert uploaded([run], [run]).status_code == 200
     answer = uploaded(baseline=[file(run) | {"name": name}])
     assert (answer.status_code, "name" in answer.json()["detail"]) in {(422, True), (400, False)}
 
