@@ -67,6 +67,7 @@ def test_samples_of_different_files_are_kept_separate(tmp_path):
     assert sides.baseline_five[:, 2].tolist() == [1, 5]
 
 
+NO_SHARE = 'is not a share between 0 and 1 or "estimate"'
 #: What is told of a request, of its only comparison, and of its only configuration.
 REQUESTS = {
     "the request=3 is not an object": 3,
@@ -77,6 +78,7 @@ REQUESTS = {
     "comparisons[0] lacks comparison_id": {"comparisons": [{}]},
     "comparisons[0] lacks better": {"comparisons": [{"comparison_id": "a", "operation": "b"}]},
     'comparisons[1].comparison_id "a" appears twice': {"comparisons": GOOD["comparisons"] * 2},
+    **{f"base_rate={n} {NO_SHARE}": GOOD | {"base_rate": n} for n in (0, 1, -0.5, 99.0)},
     'explain="x" is not true or false': GOOD | {"explain": "x"},
     "colour is unknown; there are " + ", ".join(["comparisons", *SETTINGS]): GOOD | {"colour": 1},
     'comparison is unknown; did you mean "comparisons"?': {"comparison": []},
@@ -130,13 +132,6 @@ def test_a_wrong_comparison_is_refused_with_its_place(wrong, message):
 def test_a_wrong_configuration_is_refused_with_its_place(key, value, message):
     told = problem(request(configuration() | {key: value}))
     assert told.startswith(f"r.json: comparisons[0].configurations[0].{key}{message}")
-
-
-@pytest.mark.parametrize("value", [0, 1, -0.5, 99.0, math.nan, 10**99, True, "2 %", [0.5]])
-def test_a_wrong_base_rate_is_refused_with_its_own_name(value):
-    refused = problem(GOOD | {"base_rate": value})
-    assert refused.startswith("r.json: base_rate=")
-    assert refused.endswith(' is not a share between 0 and 1 or "estimate"')
 
 
 def test_finite_numbers_with_an_overflowing_sum_are_accepted():

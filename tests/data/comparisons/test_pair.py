@@ -8,7 +8,7 @@ import pytest
 from data.comparisons.pair import Missing, paired_runs
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables, version_ranges
-from data.comparisons.units import conversion_factor, is_known_unit
+from data.comparisons.units import conversion_factor
 from tests.comparison_rows import result
 from tests.data.refusals import refusal
 
@@ -227,8 +227,3 @@ def test_units_of_one_kind_convert_in_both_directions(given, wanted, expected):
 )
 def test_incompatible_and_ambiguous_units_have_no_conversion_factor(given, wanted):
     assert conversion_factor(given, wanted) is conversion_factor(wanted, given) is None
-
-
-@pytest.mark.parametrize(("text", "expected"), [("ms", True), ("", False), ("unknown", False), (None, False)])
-def test_only_stated_units_are_recognised_as_known(text, expected):
-    assert is_known_unit(text) is expected

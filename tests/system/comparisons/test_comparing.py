@@ -354,6 +354,10 @@ def test_a_wrong_file_of_acknowledgements_is_named(tmp_path, text, named):
     assert named in told
 
 
+def test_a_missing_file_of_acknowledgements_is_named(tmp_path):
+    assert "none.yaml: No such file" in refusal(read_acknowledged, tmp_path / "none.yaml")
+
+
 DAYS = [
     *("%Y-%-m-%-d", "%Y/%m/%d", "%Y-%m", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d 00:00", "%d.%m.%Y", "%-m/%-d/%Y"),
     *("%d-%m-%Y", "%b %-d %Y", "%-d %B %Y", "%d-%b-%Y", "%Y%m%d", "%G-W%V-%u", "%GW%V"),
@@ -470,9 +474,16 @@ def test_history_before_an_accepted_change_is_left_out(compared, tmp_path):
     assert any("earlier build" in word for word in answer["verdicts"][1]["words"])
 
 
-def test_the_name_of_a_comment_cannot_end_its_marker(compared, sides):
-    comment = compared(*sides(), "--name", "fast -->", form="markdown")[1]
-    assert comment.startswith("<!-- perfjudge compare fast > -->\n")
+def test_a_comment_has_a_marker_and_names_several_machines(compared, tmp_path):
+    for side, scale, seed in (("b", None, 0), ("t", {"a": 1.5, "b": 0.5}, 1)):
+        runs = [run_file(tmp_path / "m", scale, seed=seed), run_file(tmp_path / "n", machine="n", seed=seed)]
+        results = [one for run in runs for one in json.loads(run.read_text())["results"]]
+        (tmp_path / f"{side}.json").write_text(json.dumps({"results": results}))
+    comment = compared("b.json", "t.json", "--name", "fast -->", form="markdown")[1].splitlines()
+    assert comment[0] == "<!-- perfjudge compare fast > -->"
+    first, second = (line for line in comment if line.startswith("| **"))
+    assert first.startswith("| **regression** | bench/a | m | ")
+    assert second.startswith("| **improvement** | bench/b | m | ")
 
 
 def test_annotations_are_escaped_and_the_summary_is_written(compared, refused, tmp_path, monkeypatch):
