@@ -59,6 +59,17 @@ def test_notes_cover_all_settings_and_name_options_of_judge():
     assert {*OPTIONS.values()} <= options
 
 
+def test_configurations_of_a_comparison_share_the_baseline_order():
+    two, four = configuration(2, history=[[7], [8, 9]]), configuration(4, history=[[6]], later=[[5], [4]])
+    tables = tables_of(request(two, four))
+    comparison = tables.comparisons.iloc[0]
+    assert comparison[["baseline_from", "target_to", "later_to"]].tolist() == [2, 3, 5]
+    rows = tables.results[["threads", "order", "value"]]
+    assert rows.query("order > 3").to_numpy().tolist() == [[4, 4, 5], [4, 5, 4]]
+    history = [[2, 0, 7], [2, 1, 8], [2, 1, 9], [4, 1, 6]]
+    assert rows.query("order < 2").to_numpy().tolist() == history
+
+
 def test_samples_of_different_files_are_kept_separate(tmp_path):
     for name, value in (("a", 1.0), ("b", 5.0)):
         content = request(configuration(2, [value] * 2, [value] * 2), comparison_id=name)
