@@ -23,13 +23,6 @@ def problem(content):
     return refusal(tables_of, content, "r.json")
 
 
-def test_samples_keep_their_threads_sides_and_values():
-    sides = Sides.from_tables(tables_of(request(configuration(2), configuration(4, [5], [6]))))
-    assert sides.threads.tolist() == [2, 4]
-    assert sides.sign.tolist() == [-1, -1]
-    assert [sides.baseline_five[:, 2].tolist(), sides.target_five[:, 2].tolist()] == [[1.5, 5], [3.5, 6]]
-
-
 def test_omitted_threads_are_one_and_other_fields_unknown():
     left_out = {"baseline": [1.0, 2.0], "target": [3.0, 4.0]}
     omitted = tables_of(request(left_out)).results[["threads", "benchmark", "machine", "unit"]]
@@ -40,6 +33,7 @@ def test_omitted_threads_are_one_and_other_fields_unknown():
     assert problem(request(left_out, left_out)) == twice
 
 
+GOOD = request(configuration())
 SETTINGS = {
     "max_false_negative_rate": 0.1,
     "max_false_positive_rate": 0.1,
@@ -51,9 +45,9 @@ SETTINGS = {
 
 @pytest.mark.parametrize("keys", [[], *([key] for key in SETTINGS), SETTINGS])
 def test_settings_of_a_request_in_a_file_are_noted_with_the_options(keys):
-    problems, content = Problems(), request(configuration())
+    problems = Problems()
     unset = {key: JudgeRequest.model_fields[key].default for key in SETTINGS}
-    tables_of(content | unset | {key: SETTINGS[key] for key in keys}, "r.json", problems)
+    tables_of(GOOD | unset | {key: SETTINGS[key] for key in keys}, "r.json", problems)
     options = ", ".join(OPTIONS[key] for key in keys)
     note = f"r.json: {', '.join(keys)} apply over HTTP only; `perfjudge judge` has {options}"
     assert problems.notes == [note] * bool(keys)
@@ -76,25 +70,6 @@ def test_configurations_of_a_comparison_share_the_baseline_order():
     assert rows.query("order < 2").to_numpy().tolist() == history
 
 
-def test_a_summary_may_replace_samples_on_either_side():
-    tables = tables_of(request({"threads": 2, "baseline": FIVE, "target": [2.0, 4.0]}))
-    sides = Sides.from_tables(tables)
-    assert sides.baseline_five.tolist() == [[1, 2, 3, 4, 5]]
-    assert sides.target_five.tolist() == [[2, 2.5, 3, 3.5, 4]]
-
-
-def test_comparisons_of_one_operation_keep_samples_separate():
-    one = request(configuration(history=[[9.0]]))["comparisons"][0]
-    other = {**one, "comparison_id": "b", "configurations": [configuration(2, [5.0], [6.0])]}
-    third = {**one, "comparison_id": "c", "machine": "unknown #2"}
-    tables = tables_of({"comparisons": [one, other, third]})
-    sides = Sides.from_tables(tables)
-    assert sides.comparison.tolist() == [0, 1, 2]
-    assert sides.baseline_five[:, 2].tolist() == [1.5, 5.0, 1.5]
-    assert sides.history.lengths.tolist() == [1, 0, 1]
-    assert tables.comparisons["operation"].tolist() == ["sort"] * 3
-
-
 def test_samples_of_different_files_are_kept_separate(tmp_path):
     for name, value in (("a", 1.0), ("b", 5.0)):
         content = request(configuration(2, [value] * 2, [value] * 2), comparison_id=name)
@@ -103,91 +78,71 @@ def test_samples_of_different_files_are_kept_separate(tmp_path):
     assert sides.baseline_five[:, 2].tolist() == [1, 5]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (3, "r.json: the request=3 is not an object"),
-        ({}, "r.json: lacks comparisons"),
-        ({"comparisons": {}}, "r.json: comparisons={...} is not a list"),
-        ({"comparisons": []}, "r.json: comparisons is empty; expected at least one"),
-        ({"comparisons": [None]}, "r.json: comparisons[0]=null is not an object"),
-        ({"comparisons": [{}]}, "r.json: comparisons[0] lacks comparison_id"),
-        (request(comparison_id=7), "r.json: comparisons[0].comparison_id=7 is not a string"),
-        ({**request(configuration()), "explain": "x"}, 'r.json: explain="x" is not true or false'),
-        (request(operation=" "), "r.json: comparisons[0].operation is empty"),
-        (request(unit="\ud800"), "r.json: comparisons[0].unit holds half a surrogate pair"),
-        (request(better="up"), 'r.json: comparisons[0].better="up" is not "lower" or "higher"'),
-        (
-            {**request(configuration()), "colour": 1},
-            (
-                "r.json: colour is unknown; there are comparisons, max_false_negative_rate, "
-                "max_false_positive_rate, costs, base_rate, explain"
-            ),
-        ),
-        ({"comparison": []}, 'r.json: comparison is unknown; did you mean "comparisons"?'),
-        (
-            {**request(configuration()), "costs": {"false_negatve": 1}},
-            'r.json: costs.false_negatve is unknown; did you mean "false_negative"?',
-        ),
-        (request(machina="m"), 'r.json: comparisons[0].machina is unknown; did you mean "machine"?'),
-        ({"comparisons": [{"comparison_id": "a", "operation": "b"}]}, "r.json: comparisons[0] lacks better"),
-        (
-            {"comparisons": request(configuration())["comparisons"] * 2},
-            'r.json: comparisons[1].comparison_id "a" appears twice',
-        ),
-        (
-            request(configuration(), configuration()),
-            "r.json: comparisons[0].configurations[1].threads 2 appears twice",
-        ),
-    ],
-)
+NO_SHARE = 'is not a share between 0 and 1 or "estimate"'
+#: What is told of a request, of its only comparison, and of its only configuration.
+REQUESTS = {
+    "the request=3 is not an object": 3,
+    "lacks comparisons": {},
+    "comparisons={...} is not a list": {"comparisons": {}},
+    "comparisons is empty; expected at least one": {"comparisons": []},
+    "comparisons[0]=null is not an object": {"comparisons": [None]},
+    "comparisons[0] lacks comparison_id": {"comparisons": [{}]},
+    "comparisons[0] lacks better": {"comparisons": [{"comparison_id": "a", "operation": "b"}]},
+    'comparisons[1].comparison_id "a" appears twice': {"comparisons": GOOD["comparisons"] * 2},
+    **{f"base_rate={n} {NO_SHARE}": GOOD | {"base_rate": n} for n in (0, 1, -0.5, 99.0)},
+    'explain="x" is not true or false': GOOD | {"explain": "x"},
+    "colour is unknown; there are " + ", ".join(["comparisons", *SETTINGS]): GOOD | {"colour": 1},
+    'comparison is unknown; did you mean "comparisons"?': {"comparison": []},
+    'costs.false_negatve is unknown; did you mean "false_negative"?': GOOD | {"costs": {"false_negatve": 1}},
+}
+COMPARISONS = {
+    ".comparison_id=7 is not a string": {"comparison_id": 7},
+    ".operation is empty": {"operation": " "},
+    ".unit holds half a surrogate pair": {"unit": "\ud800"},
+    '.better="up" is not "lower" or "higher"': {"better": "up"},
+    '.machina is unknown; did you mean "machine"?': {"machina": "m"},
+    **{f".siblings_worse={v} is not a share from 0 to 1": {"siblings_worse": v} for v in (-0.1, -1, 1.5, 2)},
+}
+#: A value is named by its place, which begins with the key.
+CONFIGURATIONS = [
+    *(("threads", value, f"={value} is not a whole number from 1 to 999999") for value in (0, 2.5)),
+    ("threads", True, "=true is not a whole number from 1 to 999999"),
+    ("baseline", [1, 2, "x"], '[2]="x" is not a number'),
+    ("baseline", [1, True], "[1]=true is not a number"),
+    ("baseline", [[1.0], 2.0], "[1]=2.0 is not a list"),
+    ("baseline", [[1.0], ["x"]], '[1][0]="x" is not a number'),
+    ("target", [None], "[0]=null is not a number"),
+    ("target", [1.0, math.inf], "[1]=Infinity is not a finite number"),
+    ("target", [math.nan], "[0]=NaN is not a finite number"),
+    ("target", [10**400], "[0]=a huge number is not a finite number"),
+    ("target", 3, "=3 is not a list of numbers or a five-number summary"),
+    ("target", {"min": 1}, " lacks q1"),
+    ("target", FIVE | {"q3": "4"}, '.q3="4" is not a number'),
+    ("target", FIVE | {"stdv": 1}, '.stdv is unknown; did you mean "stdev"?'),
+    ("history", [1], "[0]=1 is not a list of numbers or a five-number summary"),
+    ("history", [[1], ["x"]], '[1][0]="x" is not a number'),
+    ("history", None, "=null is not a list"),
+    ("history", True, "=true is not a list"),
+    ("history", [FIVE | {"p99": 6}], "[0].p99 is unknown; there are min, q1, median"),
+    ("histroy", [[1.0]], ' is unknown; did you mean "history"?'),
+    ("Baseline", [1.0], ' is unknown; did you mean "baseline"?'),
+]
+
+
+@pytest.mark.parametrize(("message", "content"), REQUESTS.items())
 def test_a_wrong_request_gives_a_one_line_error(content, message):
-    assert problem(content) == message
+    assert problem(content) == f"r.json: {message}"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"threads": True}, ".threads=true is not a whole number from 1 to 999999"),
-        ({"threads": 0}, ".threads=0 is not a whole number from 1 to 999999"),
-        ({"threads": 2.5}, ".threads=2.5 is not a whole number from 1 to 999999"),
-        ({"baseline": [1, 2, "x"]}, '.baseline[2]="x" is not a number'),
-        ({"baseline": [1, True]}, ".baseline[1]=true is not a number"),
-        ({"baseline": [[1.0], 2.0]}, ".baseline[1]=2.0 is not a list"),
-        ({"baseline": [[1.0], ["x"]]}, '.baseline[1][0]="x" is not a number'),
-        ({"target": [None]}, ".target[0]=null is not a number"),
-        ({"target": [1.0, math.inf]}, ".target[1]=Infinity is not a finite number"),
-        ({"target": [math.nan]}, ".target[0]=NaN is not a finite number"),
-        ({"target": [10**400]}, ".target[0]=a huge number is not a finite number"),
-        ({"target": 3}, ".target=3 is not a list of numbers or a five-number summary"),
-        ({"target": {"min": 1}}, ".target lacks q1"),
-        ({"target": {**FIVE, "q3": "4"}}, '.target.q3="4" is not a number'),
-        ({"history": [1]}, ".history[0]=1 is not a list of numbers or a five-number summary"),
-        ({"history": [[1], ["x"]]}, '.history[1][0]="x" is not a number'),
-        ({"history": None}, ".history=null is not a list"),
-        ({"histroy": [[1.0]]}, '.histroy is unknown; did you mean "history"?'),
-        ({"Baseline": [1.0]}, '.Baseline is unknown; did you mean "baseline"?'),
-        ({"target": {**FIVE, "stdv": 1}}, '.target.stdv is unknown; did you mean "stdev"?'),
-        ({"history": [{**FIVE, "p99": 6}]}, ".history[0].p99 is unknown; there are min, q1, median"),
-        ({"history": True}, ".history=true is not a list"),
-    ],
-)
-def test_a_wrong_configuration_is_refused_with_its_place(wrong, message):
-    content = request({**configuration(), **wrong})
-    assert problem(content).startswith(f"r.json: comparisons[0].configurations[0]{message}")
+@pytest.mark.parametrize(("message", "wrong"), COMPARISONS.items())
+def test_a_wrong_comparison_is_refused_with_its_place(wrong, message):
+    assert problem(request(configuration(), **wrong)) == f"r.json: comparisons[0]{message}"
 
 
-@pytest.mark.parametrize("value", [-0.1, -1, 1.5, 2])
-def test_a_share_of_siblings_must_be_from_zero_to_one(value):
-    place = f"r.json: comparisons[0].siblings_worse={value}"
-    assert problem(request(configuration(), siblings_worse=value)) == f"{place} is not a share from 0 to 1"
-
-
-@pytest.mark.parametrize("value", [0, 1, -0.5, 99.0, math.nan, 10**99, True, "2 %", [0.5]])
-def test_a_wrong_base_rate_is_refused_with_its_own_name(value):
-    refused = problem({**request(configuration()), "base_rate": value})
-    assert refused.startswith("r.json: base_rate=")
-    assert refused.endswith(' is not a share between 0 and 1 or "estimate"')
+@pytest.mark.parametrize(("key", "value", "message"), CONFIGURATIONS)
+def test_a_wrong_configuration_is_refused_with_its_place(key, value, message):
+    told = problem(request(configuration() | {key: value}))
+    assert told.startswith(f"r.json: comparisons[0].configurations[0].{key}{message}")
 
 
 def test_finite_numbers_with_an_overflowing_sum_are_accepted():
@@ -196,14 +151,12 @@ def test_finite_numbers_with_an_overflowing_sum_are_accepted():
 
 
 def test_keep_going_skips_the_wrong_comparison_alone():
-    good = request(configuration())["comparisons"][0]
-    problems = Problems(keep_going=True)
+    good, problems = GOOD["comparisons"][0], Problems(keep_going=True)
     bad = {**good, "comparison_id": "b", "better": None}
     tables = tables_of({"comparisons": [bad, good]}, "r.json", problems)
     assert tables.comparisons["comparison_id"].tolist() == ["a"]
-    assert list(map(str, problems.skipped)) == [
-        'r.json: comparisons[0].better=null is not "lower" or "higher"'
-    ]
+    (told,) = map(str, problems.skipped)
+    assert told == 'r.json: comparisons[0].better=null is not "lower" or "higher"'
 
 
 ORDERED = "must satisfy baseline_from <= baseline_to < target_from <= target_to <= later_to"
@@ -212,7 +165,7 @@ ORDERED = "must satisfy baseline_from <= baseline_to < target_from <= target_to 
 @pytest.fixture
 def tables():
     labels = ComparisonTables.from_rows([], [], [{"comparison_id": "a", "status": "pass"}]).labels
-    return replace(tables_of(request(configuration())), labels=labels)
+    return replace(tables_of(GOOD), labels=labels)
 
 
 @pytest.mark.parametrize(

@@ -104,62 +104,43 @@ def test_a_single_file_is_too_few(files):
     assert problem(files(run_xml(operation()))) == message
 
 
+#: What is said of a file behind its name, and what it holds.
+BAD = {
+    ":1: <report> is not a benchmark run; expected <beaker_run_result>": "<report/>",
+    ": <beaker_run_result> holds no result of an operation": run_xml(),
+    ":1: <nas_result> has no attribute benchmark_name": run_xml("<nas_result/>"),
+    ":1 settings: <Kernel> has no attribute value": run_xml(
+        operation(), settings="<settings><Kernel/></settings>"
+    ),
+}
+#: What is said of the operation, which stands in the file like this.
+ONE = ("mops='1'",)
+BAD_OPERATIONS = {
+    ": has no <threads>": "<nas_result benchmark_name='mg'/>",
+    ': number="four" is not a whole number': operation(threads="four"),
+    ': <threads number="2"> holds no measurement': operation(results=()),
+    ': <threads number="2"> holds no measurement; <reslut> is unknown; did you mean "result"?': (
+        operation(results=ONE).replace("<result ", "<reslut ")
+    ),
+    ': has no <threads>; <treads> is unknown; did you mean "threads"?': (
+        operation(results=ONE * 3).replace("threads", "treads")
+    ),
+    ": threads 2: the target has one repetition only": operation(results=ONE),
+    ' threads="2": mops="x" is not a number': operation(results=(*ONE, "mops='x'")),
+    ' threads="2": <result> has no attribute mops': operation(results=(*ONE, "bops='2'")),
+    ' threads="2": real_time="nan" is not a finite number': operation(results=("mops='1' real_time='nan'",)),
+    ": <nas_result> appears twice": operation() * 2,
+    ': benchmark "spec" is not that of v0.xml, "nas"': operation(suite="spec"),
+    ': metric "bops" is not that of v0.xml, "mops"': operation(results=("bops='1'", "bops='2'")),
+}
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("message", "content"),
     [
-        ("<report/>", "v1.xml:1: <report> is not a benchmark run; expected <beaker_run_result>"),
-        (run_xml(), "v1.xml: <beaker_run_result> holds no result of an operation"),
-        (run_xml("<nas_result/>"), "v1.xml:1: <nas_result> has no attribute benchmark_name"),
-        (run_xml("<nas_result benchmark_name='mg'/>"), 'v1.xml:1 operation "mg": has no <threads>'),
-        (run_xml(operation(threads="four")), 'v1.xml:1 operation "mg": number="four" is not a whole number'),
-        (
-            run_xml(operation(results=())),
-            'v1.xml:1 operation "mg": <threads number="2"> holds no measurement',
-        ),
-        *(
-            (
-                run_xml(operation(results=["mops='1'"] * 3).replace(right, wrong)),
-                f'v1.xml:1 operation "mg": {told}',
-            )
-            for right, wrong, told in (
-                (
-                    "<result ",
-                    "<reslut ",
-                    '<threads number="2"> holds no measurement; <reslut> is unknown; did you mean "result"?',
-                ),
-                ("threads", "treads", 'has no <threads>; <treads> is unknown; did you mean "threads"?'),
-            )
-        ),
-        (
-            run_xml(operation(results=("mops='1'",))),
-            'v1.xml:1 operation "mg": threads 2: the target has one repetition only',
-        ),
-        (
-            run_xml(operation(results=("mops='1'", "mops='x'"))),
-            'v1.xml:1 operation "mg" threads="2": mops="x" is not a number',
-        ),
-        (
-            run_xml(operation(results=("mops='1'", "bops='2'"))),
-            'v1.xml:1 operation "mg" threads="2": <result> has no attribute mops',
-        ),
-        (
-            run_xml(operation(results=("mops='1' real_time='nan'",))),
-            'v1.xml:1 operation "mg" threads="2": real_time="nan" is not a finite number',
-        ),
-        (run_xml(operation(), operation()), 'v1.xml:1 operation "mg": <nas_result> appears twice'),
-        (run_xml(operation("ft")), 'v0.xml:1 operation "mg": is not in v1.xml'),
-        (
-            run_xml(operation(suite="spec")),
-            'v1.xml:1 operation "mg": benchmark "spec" is not that of v0.xml, "nas"',
-        ),
-        (
-            run_xml(operation(results=("bops='1'", "bops='2'"))),
-            'v1.xml:1 operation "mg": metric "bops" is not that of v0.xml, "mops"',
-        ),
-        (
-            run_xml(operation(), settings="<settings><Kernel/></settings>"),
-            "v1.xml:1 settings: <Kernel> has no attribute value",
-        ),
+        *((f"v1.xml{told}", content) for told, content in BAD.items()),
+        *((f'v1.xml:1 operation "mg"{told}', run_xml(one)) for told, one in BAD_OPERATIONS.items()),
+        ('v0.xml:1 operation "mg": is not in v1.xml', run_xml(operation("ft"))),
     ],
 )
 def test_bad_result_xml_gives_a_one_line_error(files, content, message):
@@ -175,19 +156,15 @@ def test_keep_going_skips_only_the_wrong_operation(files):
     assert 'mops="x" is not a number' in str(reading.skipped[0])
 
 
-def test_higher_is_assumed_better_with_one_note_per_file(files):
+@pytest.mark.parametrize("better", [None, "lower"])
+def test_higher_is_assumed_better_with_one_note_per_file(files, better):
     content = run_xml(operation(), operation("cg"), operation("ep", ["total_time='1'", "total_time='2'"]))
     paths = files(content, content)
-    silent, said = (read(paths, measure=Measure(better=better)) for better in (None, "lower"))
-    assert silent.notes == tuple(
-        f"{path} does not say which values are better; higher is assumed (--better says otherwise)"
-        for path in paths
-    )
-    assert said.notes == ()
-    directions = [reading.tables.results.groupby("operation")["better"].first() for reading in (silent, said)]
-    assert [direction.to_dict() for direction in directions] == [
-        {"cg": "higher", "ep": "lower", "mg": "higher"}, {"cg": "lower", "ep": "lower", "mg": "lower"}
-    ]  # fmt: skip
+    reading = read(paths, measure=Measure(better=better))
+    assumed = "does not say which values are better; higher is assumed (--better says otherwise)"
+    assert reading.notes == (() if better else tuple(f"{path} {assumed}" for path in paths))
+    found = reading.tables.results.groupby("operation")["better"].first().to_dict()
+    assert found == {"cg": better or "higher", "ep": "lower", "mg": better or "higher"}
 
 
 @pytest.mark.parametrize("place", range(3))

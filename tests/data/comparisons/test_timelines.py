@@ -1,12 +1,12 @@
 """Timelines as they come in: results, the rules that choose them, and samples over time."""
 
 import json
-import os
 import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.params import Measure
@@ -16,6 +16,7 @@ from data.comparisons.timelines.runs import read_folder
 from data.comparisons.timelines.selection import choose_runs, gather_measurements
 from data.errors import InputError
 from data.tables.problems import Problems
+from tests.comparison_rows import result
 from tests.data.comparisons.documents import ELEMENTS
 from tests.data.refusals import refusal
 
@@ -78,19 +79,18 @@ def test_every_machine_has_a_separate_timeline(root):
     assert found == {"m1": ("k-1", "k-2"), "m2": ("k-1",)}
 
 
-@pytest.mark.parametrize(("baseline", "role"), [("k-9", "baseline"), ("k-1", "target")])
-def test_a_role_without_a_match_is_named_with_available_values(root, baseline, role):
-    told = f'^rules "t" {role} <Kernel>: no result matches "k-9"; found k-1$'
-    with pytest.raises(InputError, match=told):
-        timelines(root(a=run("k-1", 1)), baseline, "k-9", "k-9")
-
-
-def test_an_error_names_the_start_if_no_target_matches_it(root):
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        (("k-9", "k-9", "k-9"), 'rules "t" baseline <Kernel>: no result matches "k-9"; found k-1, k-2, k-3'),
+        (("k-1", "k-9", "k-9"), 'rules "t" target <Kernel>: no result matches "k-9"; found k-1, k-2, k-3'),
+        (("k-1", "k-1", "k-2"), "baseline and of a target that is a start"),
+        (("k-1", "k-3"), "baseline and of a target"),
+    ],
+)
+def test_a_role_without_a_match_on_one_machine_is_named(root, chosen, told):
     folder = root(a=run("k-1", 1), b=run("k-2", 1), c=run("k-3", 1, Hostname="m2"))
-    with pytest.raises(InputError, match=r"baseline and of a target that is a start$"):
-        timelines(folder, "k-1", "k-1", "k-2")
-    with pytest.raises(InputError, match=r"baseline and of a target$"):
-        timelines(folder, "k-1", "k-3")
+    assert refusal(timelines, folder, *chosen).endswith(told)
 
 
 def test_samples_are_placed_by_operation_threads_and_version(root):
@@ -107,14 +107,13 @@ def test_samples_are_placed_by_operation_threads_and_version(root):
 
 
 @pytest.mark.parametrize("keep_going", [False, True])
-@pytest.mark.parametrize("name", ["pom.xml", "package.json"])
-def test_files_of_other_programs_are_passed_over_with_a_note(name, keep_going, root):
-    folder = root(a=run("k-1", 1))
-    (folder / name).write_text("{}" if name.endswith("json") else '<project xmlns="x"><version/></project>')
+def test_files_of_other_programs_are_passed_over_with_a_note(keep_going, root):
+    folder = root(a=run("k-1", 1), pom='<project xmlns="x"><version/></project>')
+    (folder / "package.json").write_text("{}")
     found = read(folder, keep_going=keep_going)
     assert [one.source for one in found.runs] == ["a.xml"]
     assert found.skipped == ()
-    assert found.notes == (f"1 files hold no run, and are passed over, such as {name}",)
+    assert found.notes == ("2 files hold no run, and are passed over, such as package.json",)
 
 
 def test_repeated_runs_of_a_version_replace_earlier_ones(root):
@@ -125,31 +124,24 @@ def test_repeated_runs_of_a_version_replace_earlier_ones(root):
     assert "measured again" in found.notes[0]
 
 
-RESULT = {"benchmark": "nas", "operation": "mg", "machine": "m1", "unit": "mops", "better": "higher"}
-
-
-def run_json(samples):
-    return json.dumps({"results": [RESULT | {"configurations": [{"threads": 2, "samples": samples}]}]})
-
-
-def test_timelines_also_read_json_and_tables(root, tmp_path):
+def test_timelines_also_read_json_and_tables(root):
     folder = root(a=run("k-1", 10, 11))
+    about = {"benchmark": "nas", "operation": "mg", "machine": "m1", "unit": "mops", "better": "higher"}
     # what is only 0 stays in timelines
     for version, samples in (("k-0", [0, 0]), ("k-2", [20, 21])):
-        (folder / f"{version}.json").write_text(run_json(samples))
-    row = RESULT | {"series_id": "s", "group": "g", "threads": 2, "order": 0, "version": "k-3", "value": 30.0}
-    ComparisonTables.from_rows([row, row | {"value": 31.0}]).write(folder / "tables")
+        content = about | {"configurations": [{"threads": 2, "samples": samples}]}
+        (folder / f"{version}.json").write_text(json.dumps({"results": [content]}))
+    rows = [result(value=value, **about, threads=2, version="k-3") for value in (30.0, 31.0)]
+    ComparisonTables.from_rows(rows).write(folder / "tables")
     (one,) = timelines(folder)
-    found = gather_measurements(one, Problems())
     assert one.versions == ("k-0", "k-1", "k-2", "k-3")
-    assert found.values.tolist() == [0, 0, 10, 11, 20, 21, 30, 31]
+    assert gather_measurements(one, Problems()).values.tolist() == [0, 0, 10, 11, 20, 21, 30, 31]
 
 
 def test_symbolic_links_to_results_are_ignored(root, tmp_path):
     folder = root(a=run("k-1", 1))
-    outside = tmp_path / "outside.xml"
-    outside.write_text(run("k-2", 1))
-    (folder / "out.xml").symlink_to(outside)
+    (tmp_path / "outside.xml").write_text(run("k-2", 1))
+    (folder / "out.xml").symlink_to(tmp_path / "outside.xml")
     (folder / "round").symlink_to(folder)
     found = read(folder)
     assert [one.version for one in found.runs] == ["k-1"]
@@ -166,22 +158,31 @@ def test_a_bad_result_file_is_refused_or_skipped(root):
     assert places == ['b.xml:2 operation "mg" threads="2"', "c.xml:1"]
 
 
-def test_many_files_are_read_by_several_processes_in_their_order(root):
-    folder = root(**{f"v{number:02}": run(f"k-{number}", number) for number in range(1, 10)})
-    assert [one.version for one in read(folder, jobs=2).runs] == [f"k-{number}" for number in range(1, 10)]
+def mpstat(path, *moments):
+    """Write what mpstat says at some moments: time, and processor, user and system time."""
+    statistics = [
+        {"timestamp": time, "cpu-load": [{"cpu": cpu, "usr": usr, "sys": sys} for cpu, usr, sys in loads]}
+        for time, *loads in moments
+    ]
+    path.write_text(json.dumps({"sysstat": {"hosts": [{"nodename": "m1", "statistics": statistics}]}}))
+    return path
 
 
 def test_user_and_system_of_every_core_are_added(tmp_path):
-    path = tmp_path / "result.mpstat.json"
-    loads = [[("all", 10, 5), ("0", 20.5, 4.5), ("1", 0, 1)], [("0", 50, 50), ("1", 1, 2)]]
-    loads = [[{"cpu": cpu, "usr": usr, "nice": 0, "sys": sys} for cpu, usr, sys in own] for own in loads]
-    moments = zip(("23:59:59", "00:00:00"), loads, strict=True)
-    statistics = [{"timestamp": time, "cpu-load": own} for time, own in moments]
-    path.write_text(json.dumps({"sysstat": {"hosts": [{"nodename": "m1", "statistics": statistics}]}}))
-    found = heats.read_heats(path)
+    before = ("23:59:59", ("all", 10, 5), ("0", 20.5, 4.5), ("1", 0, 1))
+    after = ("12:00:00 AM", ("0", 50, 50), ("1", 1, 2))
+    found = heats.read_heats(mpstat(tmp_path / "result.mpstat.json", before, after))
     assert found.rows == ("0", "1")
     assert found.seconds.tolist() == [0, 1]
     assert found.values.tolist() == [[25, 100], [1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("time", "cpu", "told"),
+    [("later", "0", 'timestamp="later" is not a time'), ("00:00:01", "all", 'holds only the core "all"')],
+)
+def test_mpstat_without_times_or_cores_is_refused(tmp_path, time, cpu, told):
+    assert told in refusal(heats.read_heats, mpstat(tmp_path / "a.mpstat.json", (time, (cpu, 1, 2))))
 
 
 def test_csv_of_nodes_keeps_gaps_and_is_thinned(tmp_path):
@@ -203,15 +204,6 @@ def test_heat_map_files_share_the_name_of_their_result(tmp_path):
     assert found == ["r.1.cores.csv", "r.mpstat.json"]
 
 
-#: Numbers as they stand in files, the greatest and the wrong ones, too.
-CELLS = st.floats().map(str) | st.integers().map(str) | st.sampled_from(["", "x", '"', "1e308", "-1e308"])
-LOADS = st.fixed_dictionaries(
-    {"cpu": st.sampled_from(["all", "0", "1"]), "usr": st.floats() | st.none(), "sys": st.floats(0, 1e308)}
-)
-TIMES = st.sampled_from(["00:00:01", "11:59:59 PM", "later"])
-MOMENTS = st.fixed_dictionaries({"timestamp": TIMES, "cpu-load": st.lists(LOADS, max_size=3)})
-
-
 BASELINE = '<baseline><Kernel value="kernel-4\\.18\\..*"/></baseline>'
 TARGETS = '<targets><Kernel value="kernel-.*"/><Hostname value="m1|m2"/></targets>'
 
@@ -219,9 +211,8 @@ TARGETS = '<targets><Kernel value="kernel-.*"/><Hostname value="m1|m2"/></target
 @pytest.fixture
 def rule_sets(tmp_path):
     def of(text):
-        path = tmp_path / "rules.xml"
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return rules.read_rule_sets(path)
+        (tmp_path / "rules.xml").write_text(text)
+        return rules.read_rule_sets(tmp_path / "rules.xml")
 
     return of
 
@@ -251,6 +242,9 @@ def test_a_pattern_of_exponential_backtracking_takes_no_time(rule_sets):
     assert one.accepts_runs("target", [{"kernel": "a" * 900}]) == [False]
 
 
+NOT_RE2 = 'rules.xml:2 rules "rules" target <Kernel>: value="{}" is not a regular expression of RE2'
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -259,17 +253,13 @@ def test_a_pattern_of_exponential_backtracking_takes_no_time(rule_sets):
         (f"<r>{BASELINE}\n{BASELINE}{TARGETS}</r>", 'rules.xml:2 rules "rules": <baseline> appears twice'),
         (f"<r>{BASELINE}\n<targets/></r>", 'rules.xml:2 rules "rules": <targets> holds no rule'),
         (f"<r>{BASELINE}<targets>\n<Kernel/></targets></r>", "<Kernel> has no attribute value"),
-        (
-            f'<r>{BASELINE}<targets>\n<Kernel value="(4"/></targets></r>',
-            'rules.xml:2 rules "rules" target <Kernel>: value="(4" is not a regular expression of RE2',
+        *(
+            (f'<r>{BASELINE}<targets>\n<Kernel value="{pattern}"/></targets></r>', NOT_RE2.format(pattern))
+            for pattern in ("(4", "a)|(b", "(?=a)")
         ),
-        (f'<r>{BASELINE}<targets><Kernel value="a)|(b"/></targets></r>', "not a regular expression of RE2"),
-        (f'<r>{BASELINE}<targets><Kernel value="(?=a)"/></targets></r>', "not a regular expression of RE2"),
+        ('<r><baseline><a value="x"/><a value="y"/></baseline></r>', "baseline: <a> appears twice"),
         (f'<r>{BASELINE}<targets><Kernel value="{"a" * 1001}"/></targets></r>', "has 1001 characters"),
-        (
-            f'<!DOCTYPE r [<!ENTITY a "b">]><r>{BASELINE}{TARGETS}</r>',
-            "rules.xml:1: declares a document type",
-        ),
+        ('<!DOCTYPE r [<!ENTITY a "b">]><r/>', "rules.xml:1: declares a document type"),
         ("", "rules.xml: is empty; expected XML"),
     ],
 )
@@ -277,60 +267,58 @@ def test_bad_rules_give_a_one_line_error(rule_sets, text, told):
     assert told in re.sub(r"\S*/rules.xml", "rules.xml", refusal(rule_sets, text))
 
 
-@given(
-    st.one_of(
-        st.binary(max_size=120),
-        ELEMENTS.map(lambda inside: f"<beaker_run_result>{inside}</beaker_run_result>".encode()),
-        st.recursive(st.none() | st.floats() | st.text(max_size=5), st.lists).map(
-            lambda content: json.dumps({"results": content}).encode()
-        ),
-    ),
-    st.sampled_from(["a.xml", "a.json", "a.settings.xml"]),
-)
-def test_any_bytes_are_results_or_one_error(tmp_path_factory, content, name):
-    folder = tmp_path_factory.getbasetemp() / f"any {os.getpid()}"
-    folder.mkdir(exist_ok=True)
-    for file in ("a.xml", "a.json", "a.settings.xml"):
-        (folder / file).unlink(missing_ok=True)
-    (folder / "a.xml").write_text(run("k-1", 1).replace("settings>", "other>"))
-    (folder / name).write_bytes(content)
-    try:
-        found = read(folder)
-    except InputError:
-        return
-    assert all(np.isfinite(one.values).all() for one in found.runs)
+def expect_runs(path):
+    # beside which the file may hold settings
+    path.with_name("a.xml").write_text(run("k-1", 1).replace("settings>", "other>"))
+    assert all(np.isfinite(one.values).all() for one in read(path.parent).runs)
 
 
-@given(
-    st.one_of(
-        st.binary(max_size=120),
-        st.lists(st.lists(CELLS, min_size=1, max_size=3), max_size=5).map(
-            lambda rows: "\n".join(["seconds,core0,core1", *(",".join(row) for row in rows)]).encode()
-        ),
-        st.lists(MOMENTS, max_size=4).map(
-            lambda moments: json.dumps({"sysstat": {"hosts": [{"statistics": moments}]}}).encode()
-        ),
-    ),
-    st.sampled_from(heats.BESIDE),
-)
-def test_any_bytes_are_samples_over_time_or_one_error(tmp_path_factory, content, ending):
-    path = tmp_path_factory.getbasetemp() / f"any {os.getpid()}{ending}"
-    path.write_bytes(content)
-    try:
-        found = heats.read_heats(path)
-    except InputError:
-        return
+def expect_samples(path):
+    found = heats.read_heats(path)
     assert found.values.shape == (len(found.rows), len(found.seconds))
     assert (np.diff(found.seconds) >= 0).all()
     assert not np.isinf(found.values).any()
 
 
-@given(st.one_of(st.binary(max_size=200), ELEMENTS.map(str.encode)))
-def test_any_bytes_are_rules_or_one_error(tmp_path_factory, content):
-    path = tmp_path_factory.getbasetemp() / "any.xml"
-    path.write_bytes(content)
-    try:
-        found = rules.read_rule_sets(path)
-    except InputError:
-        return
-    assert all({"baseline", "target"} <= one.roles for one in found)
+def expect_rules(path):
+    assert all({"baseline", "target"} <= one.roles for one in rules.read_rule_sets(path))
+
+
+def in_json(strategy, around):
+    return strategy.map(lambda content: json.dumps(around(content)).encode())
+
+
+#: Numbers as they stand in files, the greatest and the wrong ones, too.
+CELLS = st.floats().map(str) | st.integers().map(str) | st.sampled_from(["", "x", '"', "1e308", "-1e308"])
+ROWS = st.lists(st.lists(CELLS, min_size=1, max_size=3).map(",".join), max_size=5)
+LOADS = st.fixed_dictionaries(
+    {"cpu": st.sampled_from(["all", "0", "1"]), "usr": st.floats() | st.none(), "sys": st.floats(0, 1e308)}
+)
+TIMES = st.sampled_from(["00:00:01", "11:59:59 PM", "later"])
+MOMENTS = st.fixed_dictionaries({"timestamp": TIMES, "cpu-load": st.lists(LOADS, max_size=3)})
+RESULTS = st.recursive(st.none() | st.floats() | st.text(max_size=5), st.lists)
+#: What reads files of these names, and what they may hold beside any bytes.
+READERS = {
+    expect_runs: (
+        ("b.xml", "b.json", "a.settings.xml"),
+        ELEMENTS.map(lambda inside: f"<beaker_run_result>{inside}</beaker_run_result>".encode())
+        | in_json(RESULTS, lambda results: {"results": results}),
+    ),
+    expect_samples: (
+        tuple(f"a{ending}" for ending in heats.BESIDE),
+        ROWS.map(lambda rows: "\n".join(["seconds,core0,core1", *rows]).encode())
+        | in_json(st.lists(MOMENTS, max_size=4), lambda own: {"sysstat": {"hosts": [{"statistics": own}]}}),
+    ),
+    expect_rules: (("rules.xml",), ELEMENTS.map(str.encode)),
+}
+
+
+@pytest.mark.parametrize("expect", READERS)
+@given(data=st.data())
+@settings(max_examples=60)
+def test_any_bytes_are_read_or_give_one_error(tmp_path_factory, expect, data):
+    names, content = READERS[expect]
+    path = tmp_path_factory.mktemp("any") / data.draw(st.sampled_from(names))
+    path.write_bytes(data.draw(st.binary(max_size=120) | content))
+    with suppress(InputError):
+        expect(path)

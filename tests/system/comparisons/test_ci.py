@@ -56,19 +56,16 @@ class Runner:
     def __init__(self, directory, model=""):
         self.directory, programs = directory, directory / "programs"
         programs.mkdir()
-        self.variables = {
-            **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "GITHUB_REPOSITORY": "anna/editor",
-            "GITHUB_SHA": "ab" * 20,
-            "ACTION": str(directory),
-        }
-        files = {"OUTPUT": "output.txt", "PATH": "path.txt", "STEP_SUMMARY": "page.md"}
-        self.variables |= {f"GITHUB_{name}": str(directory / file) for name, file in files.items()}
-        self.variables |= {"UV_TOOL_DIR": f"{directory}/tools", "UV_TOOL_BIN_DIR": f"{directory}/tools/bin"}
-        self.variables |= {"TARGET": "results.json", "BASELINE": "", "MODEL": str(model), "CONFIRM": ""}
-        self.variables |= {"ARGUMENTS": "--fail-on-regression", "COMMIT": "ab" * 20, "BASE_COMMIT": ""}
-        self.variables |= {"NAME": "benchmarks", "NUMBER": "9", "GH_TOKEN": "", "WHEEL": "", "RELEASES": ""}
+        self.variables = os.environ | {
+            "PATH": f"{programs}:{os.environ['PATH']}", "ACTION": str(directory),
+            "GITHUB_REPOSITORY": "anna/editor", "GITHUB_SHA": "ab" * 20,
+            "GITHUB_OUTPUT": f"{directory}/output.txt", "GITHUB_PATH": f"{directory}/path.txt",
+            "GITHUB_STEP_SUMMARY": f"{directory}/page.md",
+            "UV_TOOL_DIR": f"{directory}/tools", "UV_TOOL_BIN_DIR": f"{directory}/tools/bin",
+            "TARGET": "results.json", "BASELINE": "", "MODEL": str(model), "CONFIRM": "",
+            "ARGUMENTS": "--fail-on-regression", "COMMIT": "ab" * 20, "BASE_COMMIT": "",
+            "NAME": "benchmarks", "NUMBER": "9", "GH_TOKEN": "", "WHEEL": "", "RELEASES": "",
+        }  # fmt: skip
         if model:
             self.program("perfjudge", f'exec {Path(sys.executable).with_name("perfjudge")} "$@"')
 
@@ -84,8 +81,9 @@ class Runner:
         if added.exists():
             variables["PATH"] = ":".join([*added.read_text().split(), variables["PATH"]])
         bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        where = {"cwd": self.directory, "env": variables}
-        return subprocess.run(bash, capture_output=True, text=True, check=False, **where)
+        return subprocess.run(
+            bash, cwd=self.directory, env=variables, capture_output=True, text=True, check=False
+        )
 
 
 def test_the_action_compares_with_its_cache_comments_and_fails(steps, tmp_path, model_directory):
@@ -236,7 +234,7 @@ def test_the_gitlab_job_compares_with_the_wheel_in_30_seconds(tmp_path, wheel, s
     runner.program("pip", '[ "$*" = "install uv" ]')
     main = {"CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main", "CI_COMMIT_SHA": "ab" * 20}
     begun = seconds_of_processes()
-    for number, (slower, status) in enumerate([({}, 0), ({}, 0), ({"a": 1.5}, 1)]):
+    for number, (slower, status) in enumerate([({}, 0), ({"a": 1.5}, 1)]):
         run_file(tmp_path / "measured.json", slower, seed=number)
         (tmp_path / "benchmarks.sh").write_text('#!/bin/sh\ncp measured.json "$1"\n')
         (tmp_path / "benchmarks.sh").chmod(0o755)
@@ -246,7 +244,7 @@ def test_the_gitlab_job_compares_with_the_wheel_in_30_seconds(tmp_path, wheel, s
         after = {"run": "\n".join(job["after_script"])}
         assert runner.run(after, CI_PIPELINE_IID=str(number), **main).returncode == 0
     assert seconds_of_processes() - begun < 30
-    assert len(list((tmp_path / ".perfjudge/runs").iterdir())) == 3
+    assert len(list((tmp_path / ".perfjudge/runs").iterdir())) == 2
     assert job["artifacts"]["paths"] == ["comment.md"]
     assert "**regression** | bench/a" in (tmp_path / "comment.md").read_text()
     assert "<failure" in (tmp_path / job["artifacts"]["reports"]["junit"]).read_text()

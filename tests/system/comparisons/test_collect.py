@@ -2,7 +2,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 
 import pandas as pd
 import yaml
@@ -50,33 +49,33 @@ def test_an_interrupted_and_killed_measurement_resumes_and_ends_as_tables(tmp_pa
     ]
 
 
-def test_a_measurement_of_nothing_is_an_error_in_one_line(tmp_path):
-    suite, out = tmp_path / "suite.yaml", tmp_path / "out"
-    suite.write_text(yaml.safe_dump(SUITE | {"operations": [SUITE["operations"][1]]}))
+def refused(directory, **changes):
+    """Measure a suite in vain; return the line in which that is said, and the settings."""
+    suite, out = directory / "suite.yaml", directory / "out"
+    suite.write_text(yaml.safe_dump(SUITE | changes))
     process = subprocess.run(collecting(suite, out), cwd=ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 2
-    *_, last = process.stderr.splitlines()
-    assert last.endswith("needs the program 'no-such-compiler', which is not installed")
-    assert f'{suite}: nothing could be measured; operation "text"' in last
-    assert json.loads((out / "settings.json").read_text())["left_out"]
+    last = process.stderr.splitlines()[-1]
+    assert f'{suite}: nothing could be measured; operation "' in last
+    return last, json.loads((out / "settings.json").read_text())
+
+
+def test_a_measurement_of_nothing_is_an_error_in_one_line(tmp_path):
+    told, settings = refused(tmp_path, operations=[SUITE["operations"][1]])
+    assert told.endswith("needs the program 'no-such-compiler', which is not installed")
+    assert settings["left_out"]
 
 
 def test_an_operation_without_complete_runs_is_no_measurement(tmp_path):
-    suite, out = tmp_path / "suite.yaml", tmp_path / "out"
     command = "sh -c 'test {threads} = 2 && sleep 9; echo 0.01'"
     slow = {"name": "slow", "group": "c", "command": command, "threads": [1, 2], "work": 1}
-    suite.write_text(yaml.safe_dump(SUITE | {"passes": 2, "timeout": 0.5, "operations": [slow]}))
-    process = subprocess.run(collecting(suite, out), cwd=ROOT, capture_output=True, text=True, check=False)
-    assert kept(out) > len(json.loads((out / "settings.json").read_text())["invalid"]) > 0
-    assert process.returncode == 2
-    told = f'{suite}: nothing could be measured; operation "slow": ran for longer than 0.5 seconds'
-    assert told in process.stderr.splitlines()[-1]
+    told, settings = refused(tmp_path, passes=2, timeout=0.5, operations=[slow])
+    assert 'operation "slow": ran for longer than 0.5 seconds' in told
+    assert kept(tmp_path / "out") > len(settings["invalid"]) > 0
 
 
 def test_a_missing_suite_gives_a_one_line_error():
-    process = subprocess.run(
-        [sys.executable, "-m", "data.collect", "nowhere.yaml", "-o", "x"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = collecting("nowhere.yaml", "x")
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert process.returncode != 0
     assert "nowhere.yaml: No such file or directory" in process.stderr

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from datetime import date
 from pathlib import Path
@@ -17,10 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.pair import Missing
-from data.errors import InputError
 from serving.cli import run_command
 from serving.comparisons.compare.acknowledging import Acknowledgements, Revision, read_acknowledged
 from serving.comparisons.compare.rows import github_annotations
+from tests.data.refusals import refusal
 from tests.system.comparisons.run_files import LEVELS, named_run, run_file
 from tests.system.conftest import Repository
 
@@ -35,6 +34,19 @@ def compared(tmp_path, model_directory, monkeypatch, capfd):
         code = run_command(["compare", *options, *map(str, arguments)])
         told = capfd.readouterr()
         return code, json.loads(told.out) if form == "json" and code < 2 else told.out, told.err
+
+    return call
+
+
+@pytest.fixture
+def refused(compared):
+    """Return what compares; it has to be refused, in the line that is returned."""
+
+    def call(*arguments, **further):
+        code, _, said = compared(*arguments, **further)
+        lines = [line for line in said.splitlines() if not line.startswith("confirming")]
+        assert (code, len(lines)) == (2, 1), said
+        return lines[0]
 
     return call
 
@@ -62,14 +74,10 @@ def earlier_runs(directory, levels, scale=None):
     return directory
 
 
-#: Levels of runs that differ by little.
-STEADY = [1 + 0.002 * (number % 3) for number in range(1, 11)]
-
-
 def test_a_fail_within_between_run_variation_is_unsure(compared, sides):
     few = sides({"a": 1.08}, left_out=("c", "d", "e", "f"))
     code, bare, _ = compared(*few, "--between-run-variation", "none", "--fail-on-regression")
-    _, held, _ = compared(*few, "--between-run-variation", "3")
+    held = compared(*few, "--between-run-variation", "3")[1]
     assert (code, outcomes(bare)["a"], outcomes(held)["a"]) == (1, "regression", "unsure")
     one, other = (answer["verdicts"][0] for answer in (held, bare))
     assert (one["model_verdict"], one["verdict"]) == ("fail", "unsure")
@@ -78,20 +86,16 @@ def test_a_fail_within_between_run_variation_is_unsure(compared, sides):
     assert "reliable only from 1" in one["reason"]
 
 
-@pytest.mark.parametrize(
-    "levels",
-    [STEADY, [*STEADY[:3], 10.0, *STEADY[4:8]], [*STEADY[:7], 0.1]],
-    ids=["all alike", "one slow", "one fast"],
-)
-def test_earlier_runs_let_a_change_fail_despite_an_outlier(compared, sides, tmp_path, levels):
-    history = earlier_runs(tmp_path / "earlier", levels)
+@pytest.mark.parametrize("outlier", [1.0, 10.0, 0.1])
+def test_earlier_runs_let_a_change_fail_despite_an_outlier(compared, sides, tmp_path, outlier):
+    # runs that differ by little
+    history = earlier_runs(tmp_path / "earlier", [1, 1.002, 1.004, outlier, 1.002, 1.004, 1, 1.002])
     code, answer, said = compared(*sides({"a": 1.08}), "--history", history, "--fail-on-regression")
     found = outcomes(answer)
     assert (code, found.pop("a")) == (1, "regression"), said
     assert set(found.values()) <= {"unchanged", "within_noise"}
-    assert answer["verdicts"][0]["versions"] == "b -> t"
     left_out = [told for one in answer["verdicts"] for told in one["remarks"] if "left out" in told]
-    assert len(left_out) == (0 if levels is STEADY else len(LEVELS))
+    assert len(left_out) == (0 if outlier == 1 else len(LEVELS))
     assert all(told.startswith("one run of 9 before the target is left out: ") for told in left_out)
 
 
@@ -106,18 +110,12 @@ def asv_run(path, commit, level):
     return path
 
 
-def criterion_run(path, number, level, form):
+def criterion_run(path, number, level):
     """Write the directory of a run of criterion, whose benchmarks have one, two and three names."""
     for names in ("a", "b/c", "d_d/e/f"):
         new = path / names / "new"
         new.mkdir(parents=True)
         times = [level * (1 + 0.002 * (at % 5)) for at in range(number, number + 9)]
-        if form == "csv":
-            group, function, value, *_ = [*names.split("/"), "", ""]
-            rows = "".join(f"{group},{function},{value},{time},ns,1\n" for time in times)
-            header = "group,function,value,sample_measured_value,unit,iteration_count"
-            (new / "raw.csv").write_text(f"{header}\n{rows}")
-            continue
         (new / "sample.json").write_text(json.dumps({"iters": [1.0] * 9, "times": times}))
         # a name may have more slashes than its directory
         benchmark = {"full_id": names.replace("_", "/"), "directory_name": names}
@@ -125,60 +123,46 @@ def criterion_run(path, number, level, form):
     return path
 
 
-@pytest.mark.parametrize(("base", "target"), [(10, 11), (6, 7), (6, 9), (9, 6), (0, 1), (1, 0)])
+def one_run(path, number, level):
+    path.parent.mkdir(exist_ok=True)
+    return run_file(path, whole=level, seed=number)
+
+
+#: What writes a run, and how its name ends.
+FORMS = {"asv": (asv_run, ".json"), "criterion": (criterion_run, ""), "run-json": (one_run, ".json")}
+
+
+@pytest.mark.parametrize(("base", "target"), [(10, 11), (6, 9), (9, 6), (0, 1)])
 def test_versions_from_the_sides_on_are_no_history(compared, tmp_path, base, target):
-    levels = [1 + 0.03 * (number % 3) + 0.2 * (number > 6) for number in range(12)]
-    rows = [
-        f"{name},{at},{level + 0.002 * k}"
-        for at, level in enumerate(levels)
-        for name in "ab"
-        for k in range(9)
-    ]
+    levels, first = [1 + 0.03 * (number % 3) + 0.2 * (number > 6) for number in range(12)], min(base, target)
     for number, level in enumerate(levels):
-        asv_run(tmp_path / f"all/m/{number}-env.json", number, level)
-        if number < min(base, target):
-            asv_run(tmp_path / f"before/m/{number}-env.json", number, level)
-    for name, versions in {
-        "all": range(12),
-        "before": range(min(base, target)),
-        "b": [base],
-        "t": [target],
-    }.items():
-        kept = [row for row in rows if int(row.split(",")[1]) in versions]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["operation,version,value", *kept]))
+        for directory in ("all", "before")[: 1 + (number < first)]:
+            asv_run(tmp_path / f"{directory}/m/{number}-env.json", number, level)
+    parts = {"all": range(12), "before": range(first), "b": [base], "t": [target]}
+    for name, versions in parts.items():
+        rows = [f"{one},{at},{levels[at] + 0.002 * k}" for at in versions for one in "ab" for k in range(9)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["operation,version,value", *rows]))
     asv = [f"all/m/{number}-env.json" for number in (base, target)]
     for sides, ending in ((asv, ""), (["b.csv", "t.csv"], ".csv")):
-        history = ["--history", f"before{ending}"] if min(base, target) else []
+        history = ["--history", f"before{ending}"] if first else []
         expected = compared(*sides, *history, "--better", "lower")[1]["verdicts"]
         assert expected
         assert compared(*sides, "--history", f"all{ending}", "--better", "lower")[1]["verdicts"] == expected
 
 
-def test_a_directory_with_a_file_of_a_side_is_no_history(compared, tmp_path):
-    base, target = (asv_run(tmp_path / f"{side}/m/1-env.json", side, 1 + side / 10) for side in (1, 2))
-    expected = compared(base, target)[1]["verdicts"]
-    assert compared(base, target, "--history", "1", "--history", "2")[1]["verdicts"] == expected
-
-
 @pytest.mark.parametrize("place", ["base", "target", "history"])
-@pytest.mark.parametrize("form", ["json", "criterion"])
+@pytest.mark.parametrize("form", ["run-json", "criterion"])
 def test_copies_of_a_run_count_once(compared, tmp_path, place, form):
-    def write(path, number, level):
-        if form == "criterion":
-            return criterion_run(path, number, level, "json")
-        return run_file(path, whole=level, seed=number)
-
-    runs = [write(tmp_path / name, at, 1 + at / 30) for at, name in enumerate(("h", "b", "t"))]
-    options = ("history", "base", "target")
-    history, base, target = (f"--{side}={run}" for side, run in zip(options, runs, strict=True))
-    _, expected, _ = compared(history, base, target)
+    runs = [FORMS[form][0](tmp_path / name, at, 1 + at / 30) for at, name in enumerate("hbt")]
+    options = [f"--{side}={run}" for side, run in zip(("history", "base", "target"), runs, strict=True)]
+    expected = compared(*options)[1]
     directory = tmp_path / "copies"
     directory.mkdir()
     original = runs[2 if place == "target" else 1]
     copy = shutil.copytree if original.is_dir() else shutil.copy
     for number in (1, 2):
         copy(original, directory / f"{number}")
-    _, answer, _ = compared(history, base, target, f"--{place}={original}", f"--{place}={directory}")
+    answer = compared(*options, f"--{place}={original}", f"--{place}={directory}")[1]
     assert answer["verdicts"] == expected["verdicts"]
     told = [f"{directory / number} is the same as {original}; it counts once" for number in "12"]
     if place != "history":
@@ -188,27 +172,24 @@ def test_copies_of_a_run_count_once(compared, tmp_path, place, form):
 
 def test_one_file_may_be_both_sides(compared, tmp_path):
     run = run_file(tmp_path / "r.json")
-    _, answer, _ = compared(run, run)
+    answer = compared(run, run)[1]
     assert (len(answer["verdicts"]), answer["notes"]) == (len(LEVELS), [])
 
 
-@pytest.mark.parametrize("form", ["asv", "json", "csv"])
-@pytest.mark.parametrize("count", [1, 2, 9])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("count", [1, 2, 4])
 def test_a_directory_of_runs_is_read_run_by_run(compared, tmp_path, form, count):
-    def write(path, number, level):
-        if form == "asv":
-            return asv_run(path.with_suffix(".json"), number, level)
-        return criterion_run(path, number, level, form)
-
-    levels = [100 + 9 * (number % 3) for number in range(count)]
-    runs = [write(tmp_path / f"runs/run-{at}-gabc{at}", at, level) for at, level in enumerate(levels)]
-    target = write(tmp_path / "target", count, 120)
-    history = [f"--history={run}" for run in runs[:-1]]
-    _, expected, _ = compared(runs[-1], target, *history)
-    assert len(expected["verdicts"]) == (6 if form == "asv" else 3)
-    assert compared(runs[-1], target, "--history", "runs")[1]["verdicts"] == expected["verdicts"]
-    _, several, _ = compared(*(f"--base={run}" for run in runs), "--target", target)
-    assert compared("runs", target)[1]["verdicts"] == several["verdicts"]
+    write, ending = FORMS[form]
+    # 10 follows 9
+    numbers = range(8, 8 + count)
+    runs = [write(tmp_path / f"runs/run-{at}{ending}", at, 1 + 0.09 * (at % 3)) for at in numbers]
+    (tmp_path / "runs/labels.csv").write_text("comparison_id,status,annotator\n")
+    target = write(tmp_path / f"target{ending}", 20, 1.2)
+    expected = compared(runs[-1], target, *(f"--history={run}" for run in runs[:-1]))[1]["verdicts"]
+    assert len(expected) == (3 if form == "criterion" else 6)
+    assert compared(runs[-1], target, "--history", "runs")[1]["verdicts"] == expected
+    several = compared(*(f"--base={run}" for run in runs), "--target", target)[1]["verdicts"]
+    assert compared("runs", target)[1]["verdicts"] == several
 
 
 def test_a_change_of_the_whole_run_makes_operations_unsure(compared, sides):
@@ -228,20 +209,6 @@ def test_a_pass_due_to_a_faster_run_is_unsure(compared, sides):
     assert answer["verdicts"][0]["reason"].endswith("% faster")
 
 
-def test_several_runs_are_files_or_a_directory_ordered_by_name(compared, tmp_path):
-    for side, scale, seed in (("before", None, 0), ("after", {"b": 1.3}, 50)):
-        (tmp_path / side).mkdir()
-        for number in (9, 10, 11):
-            run_file(tmp_path / side / f"{number}.json", scale, seed=seed + number)
-    (tmp_path / "before/labels.csv").write_text("comparison_id,status,annotator\n")
-    _, of_directories, _ = compared("before", "after")
-    sides = {"base": "before", "target": "after"}
-    files = (f"--{side}={place}/{number}.json" for side, place in sides.items() for number in (9, 10, 11))
-    assert compared(*files)[1]["verdicts"] == of_directories["verdicts"]
-    assert of_directories["verdicts"][0]["versions"] == "9..11 -> 9..11"
-    assert outcomes(of_directories)["b"] == "regression"
-
-
 def test_why_and_explain_add_the_evidence_to_tables(compared, sides):
     slower = sides({"a": 1.5}, left_out=("c", "d", "e", "f"))
     plain, why, explained = (
@@ -253,46 +220,33 @@ def test_why_and_explain_add_the_evidence_to_tables(compared, sides):
 
 
 def test_an_improvement_names_the_configuration_that_got_faster(compared, sides):
-    answer = compared(*sides({"c": 0.7}))[1]
-    assert [name for name, outcome in outcomes(answer).items() if outcome == "improvement"] == ["c"]
-    (faster,) = (one["faster"] for one in answer["verdicts"] if one["faster"])
-    assert faster["change"] == pytest.approx(0.3, abs=0.02)
-    assert answer["counts"]["improvement"] == 1
+    verdicts = compared(*sides({"c": 0.7}))[1]["verdicts"]
+    (found,) = (one for one in verdicts if one["outcome"] == "improvement")
+    assert (found["operation"], found["faster"]["change"]) == ("c", pytest.approx(0.3, abs=0.02))
 
 
-def again(directory, scale):
-    """Return a command that gives one run after another, and notes which operations it is asked for."""
+@pytest.mark.parametrize(
+    ("first", "again", "outcome"), [(1.08, 1.09, "regression"), (1.04, 0.99, "within_noise")]
+)
+def test_doubtful_operations_are_repeated_until_clear(compared, sides, tmp_path, first, again, outcome):
     for number in range(1, 10):
-        run_file(directory / f"again{number}.json", scale, seed=2 * number)
+        run_file(tmp_path / f"again{number}.json", {"a": again}, seed=2 * number)
     script = 'echo $PERFJUDGE_OPERATIONS >> asked.txt; cp again$(grep -c "" asked.txt).json "$0"'
-    return ["sh", "-c", script, "{output}"]
-
-
-def test_doubtful_operations_are_repeated_before_they_fail(compared, sides, tmp_path):
-    confirming = ("--confirm", "3", "--fail-on-regression", "--", *again(tmp_path, {"a": 1.09}))
-    code, answer, said = compared(*sides({"a": 1.08}), *confirming)
-    assert code == 1, said
-    assert outcomes(answer)["a"] == "regression"
-    # after one repetition, the verdict is clear
-    assert said.count("confirming: ") == 1
-    assert (tmp_path / "asked.txt").read_text().split() == ["a"]
-    assert [one["versions"] for one in answer["verdicts"][:2]] == ["b -> t..t, again 1", "b -> t"]
-
-
-def test_a_doubtful_operation_is_repeated_until_it_passes(compared, sides, tmp_path):
-    confirming = ("--confirm", "9", "--fail-on-regression", "--", *again(tmp_path, {"a": 0.99}))
-    code, answer, said = compared(*sides({"a": 1.04}), *confirming)
-    assert (code, outcomes(answer)["a"]) == (0, "within_noise"), said
-    assert 0 < said.count("confirming: ") < 9
+    confirming = ("--confirm", "9", "--fail-on-regression", "--", "sh", "-c", script, "{output}")
+    code, answer, said = compared(*sides({"a": first}), *confirming)
+    assert (code, outcomes(answer)["a"]) == (int(outcome == "regression"), outcome), said
+    repeated = said.count("confirming: ")
+    assert 0 < repeated < 9
+    assert (tmp_path / "asked.txt").read_text().split() == ["a"] * repeated
+    assert [one["versions"] for one in answer["verdicts"][:2]] == [f"b -> t..t, again {repeated}", "b -> t"]
 
 
 @pytest.mark.parametrize(("copied", "told"), [("t.json", ["t"] * 3), ("new.json", ["t, again 1"] * 2)])
 def test_a_copy_of_an_earlier_run_confirms_nothing(compared, sides, tmp_path, copied, told):
     before, after = sides(whole=1.06)
     run_file(tmp_path / "new.json", whole=1.06, seed=2)
-    _, expected, _ = compared(
-        "--base", before, *(f"--target={path}" for path in dict.fromkeys((after, tmp_path / copied)))
-    )
+    targets = (f"--target={path}" for path in dict.fromkeys((after, tmp_path / copied)))
+    expected = compared("--base", before, *targets)[1]
     _, answer, said = compared(before, after, "--confirm", "3", "--", "cp", copied, "{output}")
     assert said.count("confirming: ") == 3
     probabilities = [[one["probability"] for one in found["verdicts"]] for found in (answer, expected)]
@@ -303,43 +257,44 @@ def test_a_copy_of_an_earlier_run_confirms_nothing(compared, sides, tmp_path, co
     ]
 
 
-def test_a_command_that_cannot_confirm_is_refused_in_one_line(compared, sides, tmp_path):
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ([sys.executable, "-c", "print('no disk'); exit(3)", "{output}"], "exit code 3 (no disk)"),
+        ([sys.executable, "-c", "", "{output}"], "wrote no {output}"),
+        (["cp", "other.json", "{output}"], "none of the operations in doubt: a"),
+        (["true"], "names no {output}"),
+        (["no-such-program", "{output}"], "which is not installed"),
+        (["sh", "-c", "sleep 60", "{output}"], "longer than 0.2 seconds"),
+    ],
+)
+def test_a_command_that_cannot_confirm_is_refused_in_one_line(refused, sides, tmp_path, command, told):
+    run_file(tmp_path / "other.json", left_out=("a",))
+    # python itself needs longer to start
+    options = ("--confirm-timeout", "0.2") if "sleep 60" in command else ()
+    assert told in refused(*sides({"a": 1.5}), "--confirm", "1", *options, "--", *command)
+
+
+def test_options_of_confirming_that_cannot_be_used_are_refused(refused, sides):
     slower = sides({"a": 1.5})
-
-    def refused(*arguments, options=("--confirm", "1")):
-        code, _, said = compared(*slower, *options, "--", *arguments)
-        lines = [line for line in said.splitlines() if not line.startswith("confirming")]
-        assert (code, len(lines)) == (2, 1)
-        return lines[0]
-
-    python = sys.executable
-    assert "exit code 3 (no disk)" in refused(python, "-c", "print('no disk'); exit(3)", "{output}")
-    assert "wrote no {output}" in refused(python, "-c", "", "{output}")
-    other = run_file(tmp_path / "other.json", left_out=("a",))
-    assert "none of the operations in doubt: a" in refused("cp", str(other), "{output}")
-    assert "names no {output}" in refused(python, "-c", "")
-    assert "which is not installed" in refused("no-such-program", "{output}")
-    short = ("--confirm", "1", "--confirm-timeout", "0.2")
-    assert "longer than 0.2 seconds" in refused("sh", "-c", "sleep 60", "{output}", options=short)
-    assert "only with --confirm" in refused("x", options=())
+    assert "only with --confirm" in refused(*slower, "--", "x")
     for unclosed in ('"', "cp 'a", "cp a\\"):
-        options = ("--confirm", "1", "--confirm-base", unclosed)
-        assert f"--confirm-base {unclosed!r}: no " in refused("x", "{output}", options=options)
+        told = refused(*slower, "--confirm", "1", "--confirm-base", unclosed, "--", "x", "{output}")
+        assert f"--confirm-base {unclosed!r}: no " in told
 
 
 @pytest.mark.parametrize("name", ["nul\0", "two\nlines"])
-def test_a_name_that_a_command_cannot_be_given_is_refused(compared, tmp_path, name):
+def test_a_name_that_a_command_cannot_be_given_is_refused(refused, tmp_path, name):
     before, after = (run_file(tmp_path / f"{by}.json", levels={name: by}) for by in (100.0, 150.0))
-    code, _, said = compared(before, after, "--confirm", "1", "--", "cp", str(after), "{output}")
-    assert (code, f"operation {name!r} has a control character" in said) == (2, True), said
+    told = refused(before, after, "--confirm", "1", "--", "cp", after, "{output}")
+    assert f"operation {name!r} has a control character" in told
 
 
 @pytest.mark.parametrize(("option", "replaced"), [("--base", "BASELINE"), ("--target", "TARGET")])
-def test_a_side_that_is_given_twice_is_refused(compared, tmp_path, option, replaced):
-    run = run_file(tmp_path / "b.json")
-    code, _, said = compared("x.json", "more.json", option, run)
-    assert (code, said.count("\n"), "unexpected 'more.json'" in said) == (2, 1, True)
-    assert re.search(rf"{option}( replaces)? {replaced}", said)
+def test_a_side_that_is_given_twice_is_refused(refused, tmp_path, option, replaced):
+    told = refused("x.json", "more.json", option, run_file(tmp_path / "b.json"))
+    assert "unexpected 'more.json'" in told
+    assert re.search(rf"{option}( replaces)? {replaced}", told)
 
 
 FILE = """
@@ -358,6 +313,16 @@ def says(text, tmp_path, today=date(2026, 12, 31), target=("2.0",), baseline=("1
     return Acknowledgements(*read_acknowledged(path), *revisions, today, measured)
 
 
+def entry(kind, field, value, operation="a"):
+    """Return a file with one entry, which begins or ends with a value."""
+    about = {"operation": operation, field: value, "by": "x", "reason": "y"}
+    return json.dumps({kind: [about]})
+
+
+#: The kinds of entries, and the field in which each begins or ends.
+ENTRIES = [("accepted", "since"), ("acknowledged", "until"), ("unstable", "until")]
+
+
 def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
     (tmp_path / ".perfjudge.yaml").write_text(FILE.replace("2026", "2999"))
     before = run_file(tmp_path / "b.json")
@@ -370,8 +335,7 @@ def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
     assert compared(before, large, *options)[0] == 1
     (tmp_path / ".perfjudge.yaml").write_text(FILE.replace("2026", "2001"))
     code, answer, said = compared(before, small, *options)
-    assert code == 1, said
-    assert outcomes(answer)["a"] == "regression"
+    assert (code, outcomes(answer)["a"]) == (1, "regression"), said
     assert any("has expired (until 2001-12-31)" in note for note in answer["notes"])
 
 
@@ -385,91 +349,73 @@ def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
     ],
 )
 def test_a_wrong_file_of_acknowledgements_is_named(tmp_path, text, named):
-    with pytest.raises(InputError, match=r"known\.yaml") as refused:
-        says(text, tmp_path)
-    assert named in str(refused.value)
-    with pytest.raises(InputError, match="No such file"):
-        read_acknowledged(tmp_path / "none.yaml")
+    told = refusal(says, text, tmp_path)
+    assert told.startswith(f"{tmp_path}/known.yaml")
+    assert named in told
 
 
-FORMS = [
+def test_a_missing_file_of_acknowledgements_is_named(tmp_path):
+    assert "none.yaml: No such file" in refusal(read_acknowledged, tmp_path / "none.yaml")
+
+
+DAYS = [
     *("%Y-%-m-%-d", "%Y/%m/%d", "%Y-%m", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d 00:00", "%d.%m.%Y", "%-m/%-d/%Y"),
     *("%d-%m-%Y", "%b %-d %Y", "%-d %B %Y", "%d-%b-%Y", "%Y%m%d", "%G-W%V-%u", "%GW%V"),
 ]
 
 
-@given(st.dates(date(1970, 1, 1), date(2099, 12, 31)), st.sampled_from(FORMS))
+@given(st.dates(date(1970, 1, 1), date(2099, 12, 31)), st.sampled_from(DAYS))
 @settings(suppress_health_check=list(HealthCheck))
 @example(date(2020, 2, 28), "%Y-%m-30")
 @example(date(2020, 2, 28), "30.%m.%Y")
 def test_a_day_in_another_form_is_no_name(tmp_path, day, form):
     text = day.strftime(form)
-    entry = f"{{operation: a, until: '{text}', by: x, reason: y}}"
     if text == day.isoformat():
-        assert says(f"unstable: [{entry}]", tmp_path).content.unstable[0].until == day
+        assert says(entry("unstable", "until", text), tmp_path).content.unstable[0].until == day
         return
     for kind in ("acknowledged", "unstable"):
-        with pytest.raises(InputError) as refused:
-            says(f"{kind}: [{entry}]", tmp_path)
-        expected = (
-            f"{kind}[0].until={json.dumps(text)}: expected a day such as 2026-12-31, or a version or commit"
-        )
-        assert str(refused.value) == f"{tmp_path / 'known.yaml'}: {expected}"
+        expected = "expected a day such as 2026-12-31, or a version or commit"
+        told = f"{tmp_path / 'known.yaml'}: {kind}[0].until={json.dumps(text)}: {expected}"
+        assert refusal(says, entry(kind, "until", text), tmp_path) == told
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "2.2",
-        "v2026.1.2",
-        "2026.1",
-        "2026.12.31",
-        "4f2c9d1",
-        "1234567",
-        "10.0.2004",
-        "nightly-2026-01-05",
-        "HEADLESS-2",
-        "1.2~rc1",
-        "v1^2",
-        "user@3",
-        "AHEAD",
-    ],
-)
-def test_a_version_or_commit_is_a_name_of_an_end(tmp_path, name):
-    known = says(f"unstable: [{{operation: a, until: {name}, by: x, reason: y}}]", tmp_path)
-    assert known.content.unstable[0].until == name
-    known = says(f"accepted: [{{operation: a, since: {name}, by: x, reason: y}}]", tmp_path)
-    assert known.content.accepted[0].since == name
+NAMES = [
+    *("2.2", "v2026.1.2", "2026.1", "2026.12.31", "4f2c9d1", "1234567", "10.0.2004", "nightly-2026-01-05"),
+    *("HEADLESS-2", "1.2~rc1", "v1^2", "user@3", "AHEAD"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("kind", "field"), ENTRIES)
+def test_a_version_or_commit_begins_or_ends_an_entry(tmp_path, name, kind, field):
+    # as YAML takes it for a number or a name
+    text = entry(kind, field, "NAME").replace('"NAME"', name)
+    (found,) = getattr(says(text, tmp_path).content, kind)
+    assert getattr(found, field) == name
 
 
 @pytest.mark.parametrize("before", ["", "origin/", "refs/remotes/origin/", "FETCH_", "ORIG_"])
 @pytest.mark.parametrize("after", ["", "~1", "^", "^{commit}", "@{1}", "@{yesterday}"])
-@pytest.mark.parametrize(
-    ("kind", "field"), [("accepted", "since"), ("acknowledged", "until"), ("unstable", "until")]
-)
+@pytest.mark.parametrize(("kind", "field"), ENTRIES)
 def test_a_moving_commit_is_refused_as_begin_or_end(tmp_path, kind, field, before, after):
     for name in (f"{before}HEAD{after}", "@{1}" if after.startswith("@") else f"@{after}"):
-        with pytest.raises(InputError) as refused:
-            says(f"{kind}: [{{operation: a, {field}: '{name}', by: x, reason: y}}]", tmp_path)
         expected = f'{kind}[0].{field}="{name}" is another commit later; expected a version, or a commit'
-        assert str(refused.value).startswith(f"{tmp_path / 'known.yaml'}: {expected}")
+        told = refusal(says, entry(kind, field, name), tmp_path)
+        assert told.startswith(f"{tmp_path / 'known.yaml'}: {expected}")
 
 
 @given(st.lists(st.text("ab1[]*?!-=", min_size=1, max_size=6), min_size=1, max_size=4, unique=True))
 @example(["sort[n=10]", "sort1"])
 @settings(suppress_health_check=list(HealthCheck))
 def test_the_exact_name_of_an_operation_covers_no_other(tmp_path, names):
-    accepted = [{"operation": names[0], "since": "1.0", "by": "x", "reason": "y"}]
-    entries = says(json.dumps({"accepted": accepted}), tmp_path, measured=names)
+    entries = says(entry("accepted", "since", "1.0", names[0]), tmp_path, measured=names)
     operations = [("bench", name) for name in names]
     assert entries.stale_operations(operations, Revision(("0.9",), tmp_path)) == {operations[0]}
 
 
 def test_an_acknowledged_name_with_brackets_excuses_that_operation(compared, sides, tmp_path):
     levels = {"sort[n=10]": 100.0, "sort1": 100.0}
-    (tmp_path / ".perfjudge.yaml").write_text(
-        "acknowledged:\n- {operation: 'sort[n=10]', until: 2999-12-31, by: anna, reason: known}"
-    )
+    (tmp_path / ".perfjudge.yaml").write_text(entry("acknowledged", "until", "2999-12-31", "sort[n=10]"))
     for slower, outcome in (("sort[n=10]", "acknowledged"), ("sort1", "regression")):
         code, answer, _ = compared(*sides({slower: 1.5}, levels=levels), "--fail-on-regression")
         assert (code, outcomes(answer)[slower]) == (int(outcome == "regression"), outcome)
@@ -484,45 +430,37 @@ def test_null_in_a_file_of_acknowledgements_means_nothing(tmp_path, null):
     assert [(entry.operation, entry.until) for entry in content.unstable] == [("null", None)]
 
 
-def test_revisions_are_found_by_name_and_by_git(tmp_path):
-    repository, commits = Repository(tmp_path), []
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A repository with three commits, a tag, and a branch that is named like a version."""
+    repository = Repository(tmp_path_factory.mktemp("repository"))
     for number in "123":
         repository.git("commit", "--quiet", "--allow-empty", "--message", number)
-        commits.append(repository.git("rev-parse", "HEAD").strip())
-    first, second, third = commits
-    named = Revision((f"run-12-g{second}",), tmp_path)
+    for words in (("branch", "1.2"), ("tag", "v1"), ("update-ref", "refs/remotes/origin/work", "HEAD")):
+        repository.git(*words)
+    return repository
+
+
+def test_revisions_are_found_by_name_and_by_git(repository):
+    first, second, third = repository.git("log", "--reverse", "--format=%H").split()
+    named = Revision((f"run-12-g{second}",), repository.root)
     assert all(named.contains_change(one) for one in (first, second, second[:9]))
     assert not any(named.contains_change(one) for one in (third, "--all"))
-    accepted = f"accepted:\n- {{operation: a, since: {second}, by: x, reason: y}}"
-    since = says(accepted, tmp_path, baseline=(second,), target=(third,))
+    accepted = entry("accepted", "since", second)
+    since = says(accepted, repository.root, baseline=(second,), target=(third,))
     operations = [("bench", "a"), ("bench", "b")]
-    assert since.stale_operations(operations, Revision((first,), tmp_path)) == {operations[0]}
-    assert not since.stale_operations(operations, Revision((third,), tmp_path))
+    assert since.stale_operations(operations, Revision((first,), repository.root)) == {operations[0]}
+    assert not since.stale_operations(operations, Revision((third,), repository.root))
 
 
 @pytest.mark.parametrize("name", ["main", "main~1", "1.2", "origin/work", "origin/work@{1}"])
-@pytest.mark.parametrize(
-    ("kind", "field"), [("accepted", "since"), ("acknowledged", "until"), ("unstable", "until")]
-)
-def test_a_branch_is_refused_unless_it_is_a_version(tmp_path, name, kind, field):
-    repository = Repository(tmp_path)
-    for words in (
-        ("commit", "--quiet", "--allow-empty", "--message", "x"),
-        ("branch", "1.2"),
-        ("tag", "v1"),
-        ("update-ref", "refs/remotes/origin/work", "HEAD"),
-    ):
-        repository.git(*words)
-
-    def text(begin):
-        return f"{kind}: [{{operation: a, {field}: '{begin}', by: x, reason: y}}]"
-
+@pytest.mark.parametrize(("kind", "field"), ENTRIES)
+def test_a_branch_is_refused_unless_it_is_a_version(repository, name, kind, field):
+    root, text = repository.root, entry(kind, field, name)
     expected = f'{kind} "a" by x: {field}="{name}" is another commit later; expected a version, or a commit'
-    with pytest.raises(InputError) as refused:
-        says(text(name), tmp_path)
-    assert str(refused.value).startswith(f"{tmp_path / 'known.yaml'} {expected}")
-    assert says(text(name), tmp_path, target=(name,))
-    assert says(text("v1"), tmp_path)
+    assert refusal(says, text, root).startswith(f"{root / 'known.yaml'} {expected}")
+    assert says(text, root, target=(name,))
+    assert says(entry(kind, field, "v1"), root)
 
 
 def test_history_before_an_accepted_change_is_left_out(compared, tmp_path):
@@ -536,23 +474,19 @@ def test_history_before_an_accepted_change_is_left_out(compared, tmp_path):
     assert any("earlier build" in word for word in answer["verdicts"][1]["words"])
 
 
-def test_a_comment_has_a_marker_distinct_rows_and_fits(compared, sides, tmp_path):
-    both = (tmp_path / "two.json", tmp_path / "three.json")
-    for path, seed, one in zip(both, (3, 4), sides({"a": 1.5, "b": 0.5}), strict=True):
-        other = json.loads(run_file(tmp_path / "other.json", seed=seed, machine="n").read_text())["results"]
-        path.write_text(json.dumps({"results": json.loads(one.read_text())["results"] + other}))
-    comment = compared(*both, "--name", "fast -->", form="markdown")[1].splitlines()
+def test_a_comment_has_a_marker_and_names_several_machines(compared, tmp_path):
+    for side, scale, seed in (("b", None, 0), ("t", {"a": 1.5, "b": 0.5}, 1)):
+        runs = [run_file(tmp_path / "m", scale, seed=seed), run_file(tmp_path / "n", machine="n", seed=seed)]
+        results = [one for run in runs for one in json.loads(run.read_text())["results"]]
+        (tmp_path / f"{side}.json").write_text(json.dumps({"results": results}))
+    comment = compared("b.json", "t.json", "--name", "fast -->", form="markdown")[1].splitlines()
     assert comment[0] == "<!-- perfjudge compare fast > -->"
-    counts = "1 regression, 1 improvement, 5 within noise, 5 unchanged of 12 comparisons"
-    assert comment[1] == f"### perfjudge: {counts}"
     first, second = (line for line in comment if line.startswith("| **"))
     assert first.startswith("| **regression** | bench/a | m | ")
     assert second.startswith("| **improvement** | bench/b | m | ")
-    assert comment.count("<details><summary>5 within noise, 5 unchanged</summary>") == 1
-    assert len("\n".join(comment)) < 65_536
 
 
-def test_annotations_are_escaped_and_the_summary_is_written(compared, tmp_path, monkeypatch):
+def test_annotations_are_escaped_and_the_summary_is_written(compared, refused, tmp_path, monkeypatch):
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.5}, left_out=("f",))
     page = tmp_path / "page.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
@@ -563,8 +497,7 @@ def test_annotations_are_escaped_and_the_summary_is_written(compared, tmp_path, 
     assert second == "::warning title=vanished::bench/f/m"
     assert page.read_text().startswith("<!-- perfjudge compare")
     monkeypatch.delenv("GITHUB_STEP_SUMMARY")
-    code, _, said = compared(before, after, "--step-summary")
-    assert (code, said.count("\n")) == (2, 1)
+    assert "GITHUB_STEP_SUMMARY" in refused(before, after, "--step-summary")
 
 
 def test_links_devices_and_permissions_of_outputs_stay(compared, tmp_path):
@@ -583,12 +516,10 @@ def test_links_devices_and_permissions_of_outputs_stay(compared, tmp_path):
     reader.join(60)
     assert "regression" in read[0]
     assert linked.read_text().startswith("<!-- perfjudge compare")
-    assert (page.stat().st_mode & 0o777, Path("/dev/null").is_char_device(), fifo.is_fifo()) == (
-        0o600,
-        True,
-        True,
-    )
+    assert page.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "link.md").is_symlink()
+    assert Path("/dev/null").is_char_device()
+    assert fifo.is_fifo()
 
 
 @pytest.mark.parametrize(
@@ -600,17 +531,21 @@ def test_links_devices_and_permissions_of_outputs_stay(compared, tmp_path):
         (["--step-summary"], "No such file"),
     ],
 )
-def test_nothing_is_written_if_an_output_is_refused(compared, tmp_path, monkeypatch, options, named):
+def test_nothing_is_written_if_an_output_is_refused(refused, tmp_path, monkeypatch, options, named):
     run_file(tmp_path / "b.json")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "none/summary"))
-    code, _, said = compared("b.json", "b.json", "--html", "page.html", *options, form="table")
-    assert (code, named in said) == (2, True), said
+    assert named in refused("b.json", "b.json", "--html", "page.html", *options, form="table")
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.parametrize("option", ["-o", "--json-file", "--markdown", "--junit", "--html"])
-@pytest.mark.parametrize("output", ["b.json", "link.json", "runs/1.json", "runs/new", "h/1.json", ".ack"])
-def test_an_output_that_is_an_input_is_refused(compared, tmp_path, option, output):
+@pytest.mark.parametrize(
+    ("option", "output"),
+    [
+        *(("-o", name) for name in ("b.json", "link.json", "runs/1.json", "runs/new", "h/1.json", ".ack")),
+        *((option, "b.json") for option in ("--json-file", "--markdown", "--junit", "--html")),
+    ],
+)
+def test_an_output_that_is_an_input_is_refused(refused, tmp_path, option, output):
     for name in ("b", "runs/1", "h/1"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         run_file(tmp_path / f"{name}.json")
@@ -618,44 +553,25 @@ def test_an_output_that_is_an_input_is_refused(compared, tmp_path, option, outpu
     (tmp_path / ".ack").touch()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     inputs = ("b.json", "runs", "--history", "h", "--acknowledged", ".ack")
-    form = "junit" if output == ".ack" else "json"
-    code, _, said = compared(*inputs, option, output, form=form)
-    where = "inside the input" if "/" in output else "the input"
-    assert (code, said.count("\n"), f"{output}: is {where} " in said) == (2, 1, True), said
+    told = refused(*inputs, option, output, form="junit" if output == ".ack" else "json")
+    assert f"{output}: is {'inside the input' if '/' in output else 'the input'} " in told
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
-def test_two_hyperfine_commands_of_one_file_are_both_sides(compared, tmp_path):
+def test_two_commands_of_one_hyperfine_file_are_both_sides(compared, tmp_path):
     quick, slow, bench = "sleep 0.02", "sleep 0.3", tmp_path / "bench.json"
-    measure = ["hyperfine", "-N", "-r", "6", "--export-json", bench, quick, slow]
-    subprocess.run(measure, check=True, capture_output=True)
-    _, answer, _ = compared(bench, "--between-run-variation", "none")
+    results = [
+        {"command": command, "times": [level + 0.001 * number for number in range(6)]}
+        for command, level in ((quick, 0.02), (slow, 0.3))
+    ]
+    bench.write_text(json.dumps({"results": results}))
+    answer = compared(bench, "--between-run-variation", "none")[1]
     (verdict,) = answer["verdicts"]
-    assert (verdict["operation"], verdict["target_operation"]) == (quick, slow)
-    # how sure a small model is of six runs on a busy machine is another matter
-    assert verdict["moved"]["target_median"] > 1.2 * verdict["moved"]["baseline_median"]
+    assert (verdict["operation"], verdict["target_operation"], verdict["verdict"]) == (quick, slow, "fail")
     note = answer["notes"][0].replace(f"{tmp_path}/", "")
     assert f'"{slow}" of bench.json is compared with "{quick}" of bench.json' in note
-    _, answer, _ = compared(bench, "--match", f"{slow}={quick}")
-    assert outcomes(answer).keys() == {slow}
+    assert outcomes(compared(bench, "--match", f"{slow}={quick}")[1]).keys() == {slow}
     assert f"{quick} -> {slow}" in compared(bench, form="table")[1]
-
-
-@pytest.mark.parametrize("modes", [("avgt", "thrpt avgt"), ("thrpt avgt", "avgt")])
-def test_modes_of_jmh_are_confirmed_under_their_names(compared, tmp_path, modes):
-    for side, named, slower in zip("bn", modes, (1.0, 1.2), strict=True):
-        entries = []
-        for mode in named.split():
-            raw = [[slower * sample for sample in (1.0, 1.01, 0.99, 1.02, 0.98)]]
-            metric = {"scoreUnit": "ops/ms" if mode == "thrpt" else "ms/op", "rawData": raw}
-            entries.append({"benchmark": "a.Words.join", "mode": mode, "primaryMetric": metric})
-        (tmp_path / f"{side}.json").write_text(json.dumps(entries))
-    confirming = ("--confirm", "1", "--fail-on-regression", "--", "cp", "n.json", "{output}")
-    code, answer, said = compared("b.json", "n.json", *confirming)
-    assert (code, said.count("confirming: ")) == (1, 1), said
-    assert outcomes(answer) == {"join" if modes[0] == "avgt" else "join avgt": "regression"}
-    assert [one["operation"] for one in answer["missing"]] == ["join thrpt"]
 
 
 @pytest.mark.parametrize(("levels", "outcome"), [((0.0, 3.0), "regression"), ((3.0, 0.0), "improvement")])
@@ -697,14 +613,9 @@ def test_values_that_appear_need_evidence_on_both_sides(compared, tmp_path, befo
         file = json.loads(run_file(tmp_path / f"{side}.json", levels={"a": 100.0, "x": 1.0}).read_text())
         file["results"][1]["configurations"][0]["samples"] = values
         (tmp_path / f"{side}.json").write_text(json.dumps(file))
-    _, answer, _ = compared("b.json", "n.json")
-    assert outcomes(answer)["x"] == outcome
+    assert outcomes(compared("b.json", "n.json")[1])["x"] == outcome
     summary = compared("b.json", "n.json", form="table")[1].partition("2 comparisons: ")[2]
-    counts = {
-        kind: int(count) for count, kind in re.findall(r"(\d+) (fail|unsure|pass|invalid)", summary)[:4]
-    }
-    shown = {"regression": "fail"}.get(outcome, outcome)
-    assert {kind for kind, count in counts.items() if count} == {"pass", shown}
+    assert f"1 {'fail' if outcome == 'regression' else outcome}" in summary
 
 
 @pytest.mark.parametrize("form", ["table", "json", "xml", "markdown", "junit"])
@@ -762,28 +673,24 @@ def test_any_two_names_can_be_matched_as_suggested(compared, tmp_path, names, da
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("matches", "told"),
     [
-        ("ol=new", 'operation "ol" of b.json is unknown; did you mean "old"?'),
-        ("bench/old=bench/other", 'operation "bench/other" of n.json is unknown'),
-        ("old", "has no =; expected BASE=NEW, an operation of each side"),
+        (["ol=new"], 'operation "ol" of b.json is unknown; did you mean "old"?'),
+        (["bench/old=bench/other"], 'operation "bench/other" of n.json is unknown'),
+        (["old"], "has no =; expected BASE=NEW, an operation of each side"),
+        (["old=new", "old=new"], "that another --match names"),
     ],
 )
-def test_a_match_of_unknown_operations_is_refused_in_one_line(compared, tmp_path, option, told):
+def test_a_match_of_unknown_or_repeated_operations_is_refused(refused, tmp_path, matches, told):
     base, new = named_run(tmp_path / "b.json", ["old"]), named_run(tmp_path / "n.json", ["new"])
-    code, _, said = compared(base.name, new.name, "--match", option)
-    assert (code, said.count("\n")) == (2, 1)
-    assert told in said
-    code, _, said = compared(base.name, new.name, "--match", "old=new", "--match", "old=new")
-    assert (code, "that another --match names" in said) == (2, True)
+    assert told in refused(base.name, new.name, *(f"--match={match}" for match in matches))
 
 
-def test_a_single_side_is_refused_with_what_is_expected(compared, tmp_path):
-    code, _, said = compared("--base", run_file(tmp_path / "b.json"))
-    assert (code, said.count("\n"), "expected TARGET, or --target FILE" in said) == (2, 1, True)
-    code, _, said = compared(named_run(tmp_path / "three.json", ["quick", "slow", "true"]))
-    assert (code, said.count("\n"), all(name in said for name in ("quick", "slow", "true"))) == (2, 1, True)
-    option = shlex.split(said.partition("of this file: ")[2])
+def test_a_single_side_is_refused_with_what_is_expected(compared, refused, tmp_path):
+    assert "expected TARGET, or --target FILE" in refused("--base", run_file(tmp_path / "b.json"))
+    told = refused(named_run(tmp_path / "three.json", ["quick", "slow", "true"]))
+    assert all(name in told for name in ("quick", "slow", "true"))
+    option = shlex.split(told.partition("of this file: ")[2])
     answer = compared(tmp_path / "three.json", *option)[1]
     assert ([one["operation"] for one in answer["verdicts"]], answer["missing"]) == (["quick"], [])
 

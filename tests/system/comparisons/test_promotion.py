@@ -2,10 +2,12 @@ import fcntl
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -43,7 +45,14 @@ def run_pipeline(family):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    return run_pipeline(small_family(tmp_path_factory.mktemp("project")))
+    """A trained family; it is told that the second trial of its best model was pruned, after two steps."""
+    family = run_pipeline(small_family(tmp_path_factory.mktemp("project")))
+    path = family.paths.tuned / "trials.parquet"
+    trials = pd.read_parquet(path)
+    second = (trials["part"] == "all") & (trials["model"] == MODEL) & (trials["trial"] == 1)
+    trials.loc[second, ["state", "value", "reported"]] = ["pruned", np.nan, "[0.5, 0.25]"]
+    trials.to_parquet(path)
+    return family
 
 
 @pytest.fixture(scope="module")
@@ -113,25 +122,28 @@ def children_of(run):
 
 @pytest.fixture(scope="module")
 def filled(trained, tmp_path_factory, empty_store):
-    """A store after a promotion; the second trial of the best model was pruned, after two steps."""
-    path = trained.paths.tuned / "trials.parquet"
-    kept = pd.read_parquet(path)
-    pruned = kept.copy()
-    second = (kept["part"] == "all") & (kept["model"] == MODEL) & (kept["trial"] == 1)
-    pruned.loc[second, ["state", "value", "reported"]] = ["pruned", np.nan, "[0.5, 0.25]"]
-    pruned.to_parquet(path)
-    store = f"sqlite:///{shutil.copy(empty_store, tmp_path_factory.mktemp('filled') / 'mlflow.db')}"
+    """The file of a store after a promotion."""
+    path = Path(shutil.copy(empty_store, tmp_path_factory.mktemp("filled") / "mlflow.db"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", store)
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
         promote(trained)
-    kept.to_parquet(path)
-    return store
+    return path
+
+
+@pytest.fixture
+def promoted(filled, tmp_path, monkeypatch):
+    """A copy of that store, to be changed; the files of its version are shared."""
+    path = tmp_path / "mlflow.db"
+    # a part of it may be in another file
+    with closing(sqlite3.connect(filled)) as source, closing(sqlite3.connect(path)) as copy:
+        source.backup(copy)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
 
 
 @pytest.fixture
 def models(filled, monkeypatch):
     """The runs of the experiment that one opens."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", filled)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{filled}")
     return runs_of("comparisons")
 
 
@@ -165,14 +177,15 @@ def output_of(*command):
 def test_a_run_names_its_data_set_and_commit(models, trained):
     table = pd.read_parquet(trained.features_file)
     for run in models:
-        assert run.data.tags["mlflow.source.git.commit"] == output_of("git", "rev-parse", "HEAD")
-        assert run.data.tags["mlflow.source.git.dirty"] in {"true", "false"}
+        tags = run.data.tags
+        assert tags["mlflow.source.git.commit"] == output_of("git", "rev-parse", "HEAD")
+        assert tags["mlflow.source.git.dirty"] in {"true", "false"}
         (given,) = run.inputs.dataset_inputs
-        assert run.data.tags["data_digest"].startswith(given.dataset.digest)
+        assert tags["data_digest"].startswith(given.dataset.digest)
         assert json.loads(given.dataset.profile)["comparisons"] == len(table)
-        columns = json.loads(given.dataset.schema)["mlflow_colspec"]
-        assert [one["name"] for one in columns] == list(table.columns)
-        assert {one["name"]: one["type"] for one in columns}["noise"] == "double"
+        columns = {one["name"]: one["type"] for one in json.loads(given.dataset.schema)["mlflow_colspec"]}
+        assert [*columns] == list(table.columns)
+        assert columns["noise"] == "double"
 
 
 def test_a_version_is_traceable_to_run_data_and_commit(models, trained):
@@ -183,8 +196,8 @@ def test_a_version_is_traceable_to_run_data_and_commit(models, trained):
     assert found.code.commit == output_of("git", "rev-parse", "HEAD")
     assert found.params["seed"] == "7"
     assert found.metrics["balanced_accuracy"] > 0.9
-    reason = "no champion was registered before"
-    assert (found.promotion.way, found.promotion.reason) == ("challenger test", reason)
+    assert found.promotion.way == "challenger test"
+    assert found.promotion.reason == "no champion was registered before"
     for name, version in ((NAME, "2"), (NAME, "\u00b2"), (f"{NAME}@x", "1")):
         with pytest.raises(NoVersionError, match=f'of the model "{name}" does not exist'):
             trace_version(name, version)
@@ -201,14 +214,13 @@ def test_pruned_trials_keep_their_reported_values(models):
     assert whole.data.metrics["value"] == whole.data.metrics["reported"]
 
 
-def test_a_worse_candidate_becomes_challenger_and_is_judged_once(trained, worse, mlflow_store, capsys):
-    promote(trained)
+def test_a_worse_candidate_becomes_challenger_and_is_judged_once(promoted, worse, capsys):
     for _ in range(2):
         promote(worse)
         assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("1", "2")
     assert "worse than v1 on the same folds" in told(capsys)
-    client, versions = champions.client(), ("1", "2")
-    first, second = (client.get_run(client.get_model_version(NAME, one).run_id) for one in versions)
+    client = champions.client()
+    first, second = (client.get_run(client.get_model_version(NAME, one).run_id) for one in "12")
     assert f"**Champion**: [{NAME} v1](#/models/{NAME}/versions/1)" in described(first)
     assert "**Challenger**" in described(second)
     assert "worse than v1" in described(second)
@@ -261,8 +273,7 @@ def test_an_unreadable_champion_is_replaced_by_the_same_model(trained, mlflow_st
     assert champions.client().get_model_version(NAME, "2").description.startswith(f"{MODEL}: ")
 
 
-def test_a_retrained_model_is_read_only_once(trained, mlflow_store, capsys, monkeypatch):
-    promote(trained)
+def test_a_retrained_model_is_read_only_once(trained, promoted, capsys, monkeypatch):
     model = trained.paths.models / version_of(NAME, CHAMPION).tags["model"] / "model.skops"
     before = version_of(NAME, CHAMPION).tags["readable"]
     kept = model.read_bytes()

@@ -6,8 +6,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import pytest
-
 from data.comparisons import formats
 from data.comparisons.formats import results_of_run
 from tests.data.comparisons.formats.reading import SAMPLES, compared, expect_summaries, ran, run, written
@@ -53,24 +51,17 @@ def test_recorded_samples_of_a_real_run_are_kept_by_parameters(tmp_path):
     assert formats.recognise_format(tmp_path / "results") == "asv"
 
 
-def test_commits_are_ordered_by_date_not_file_name():
-    found = compared(SAMPLES / "asv/results")
-    assert len(found) == 4
-    files = (SAMPLES / "asv/results/runner").glob("*-*.json")
-    newest = max((json.loads(path.read_text()) for path in files), key=lambda content: content["date"])
-    assert {one[0].partition("/")[0] for one in found} == {newest["commit_hash"][:10]}
-
-
-@pytest.mark.parametrize("others", [[], ["machine.json"]])
-def test_a_directory_of_result_files_has_their_commits_by_date(tmp_path, others):
+def test_commits_of_results_are_ordered_by_date_in_any_directory(tmp_path):
+    found = [key for key, *_ in compared(SAMPLES / "asv/results")]
     files = [*(SAMPLES / "asv/results/runner").glob("*-*.json")]
-    for name in (*others, *(file.name for file in files)):
-        shutil.copy(SAMPLES / "asv/results/runner" / name, tmp_path)
-    assert [key for key, *_ in compared(tmp_path)] == [
-        # without benchmarks.json, parameters have no names
-        key.replace("[kind=", "[1=")
-        for key, *_ in compared(SAMPLES / "asv/results")
-    ]
+    newest = max(map(json.loads, map(Path.read_text, files)), key=lambda content: content["date"])
+    assert (len(found), {key.partition("/")[0] for key in found}) == (4, {newest["commit_hash"][:10]})
+    # without benchmarks.json, parameters have no names
+    unnamed = [key.replace("[kind=", "[1=") for key in found]
+    for others in ([], ["machine.json"]):
+        for name in (*others, *(file.name for file in files)):
+            shutil.copy(SAMPLES / "asv/results/runner" / name, tmp_path)
+        assert [key for key, *_ in compared(tmp_path)] == unnamed
 
 
 def test_without_recorded_samples_the_median_and_quartiles_are_a_summary(tmp_path):

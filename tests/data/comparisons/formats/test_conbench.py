@@ -2,19 +2,12 @@
 
 import pytest
 
-from tests.data.comparisons.formats.reading import SAMPLES, compared, run, written
+from tests.data.comparisons.formats.reading import run, written
 
 
 def result(unit, data, **tags):
     about = {"run_id": "r", "timestamp": "2026-11-20T10:00:00Z", "tags": {"name": "join", **tags}}
     return about | {"stats": {"data": data, "unit": unit}}
-
-
-def test_commits_are_versions_and_tags_are_parameters():
-    assert compared(SAMPLES / "conbench/results.json") == [
-        [f"{commit}/words/join[words=20000]/runner", before, before + 1]
-        for before, commit in enumerate(("b2c3d4e5f6", "c3d4e5f607"))
-    ]
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ def test_times_of_a_real_run_are_read_with_parameters(tmp_path):
     ran("hyperfine", "-N", "-r", "4", "-L", "n", "1,2", "sleep 0.00{n}", "--export-json", out)
     times = [one["times"] for one in json.loads(out.read_text())["results"]]
     key = ("unknown", 1, "s", "lower")
-    assert run(out, "hyperfine") == {
-        ("hyperfine", f"sleep 0.00{n}[n={n}]", *key): times[n - 1] for n in (1, 2)
-    }
+    expected = {("hyperfine", f"sleep 0.00{n}[n={n}]", *key): times[n - 1] for n in (1, 2)}
+    assert run(out, "hyperfine") == expected
 
 
 def test_version_2_has_its_chief_metric_in_every_measurement(tmp_path):
@@ -65,14 +64,11 @@ def test_other_fields_of_measurements_have_any_type(tmp_path):
 def test_a_note_counts_failed_runs(tmp_path, version, codes):
     """As hyperfine writes them with ``--ignore-failure``; a run that a signal ended has no code."""
     times = [0.25, 0.5, 0.75]
-    if version == 1:
-        result = {"command": "make", "mean": 0.5, "times": times, "exit_codes": codes}
-    else:
-        rows = zip(times, codes, strict=True)
-        result = {
-            "command": "make",
-            "measurements": [{"time_wall_clock": t, "exit_code": c} for t, c in rows],
-        }
+    result = {"command": "make", "mean": 0.5, "times": times, "exit_codes": codes}
+    if version == 2:
+        runs = zip(times, codes, strict=True)
+        measurements = [{"time_wall_clock": time, "exit_code": code} for time, code in runs]
+        result = {"command": "make", "measurements": measurements}
     notes = []
     path = written(tmp_path / "a.json", {"results": [result]})
     assert [*run(path, "hyperfine", notes).values()] == [times]

@@ -29,9 +29,8 @@ def test_iterations_of_all_forks_are_read_as_samples(tmp_path):
 def test_sampled_times_are_read_as_a_summary(tmp_path):
     path = written(tmp_path / "a.json", [entry("sample", "us/op", [])])
     (values,) = expect_summaries(path, "jmh", "min", "median", "max", "mean").values()
-    assert dict(zip(results_of_run(path)["stat"], values, strict=True)) == {
-        "min": 1, "median": 2, "max": 4, "mean": 2
-    }  # fmt: skip
+    found = dict(zip(results_of_run(path)["stat"], values, strict=True))
+    assert found == {"min": 1, "median": 2, "max": 4, "mean": 2}
 
 
 def test_metrics_of_profilers_are_left_out_with_a_note(tmp_path):
@@ -45,7 +44,7 @@ def test_metrics_of_profilers_are_left_out_with_a_note(tmp_path):
 
 #: A value of each mode, by which samples are told apart.
 LEVELS = {"thrpt": 1.0, "avgt": 2.0, "ss": 3.0}
-SUBSETS = [*((mode,) for mode in LEVELS), ("thrpt", "avgt"), ("ss", "avgt"), ("ss", "avgt", "thrpt")]
+SUBSETS = [("thrpt",), ("avgt",), ("thrpt", "avgt"), ("ss", "avgt", "thrpt")]
 
 
 def run_in(path, modes):
@@ -56,8 +55,13 @@ def run_in(path, modes):
 
 
 @pytest.fixture
-def runs(tmp_path):
-    return {modes: results_of_run(run_in(tmp_path / f"{'-'.join(modes)}.json", modes)) for modes in SUBSETS}
+def files(tmp_path):
+    return {modes: run_in(tmp_path / f"{'-'.join(modes)}.json", modes) for modes in SUBSETS}
+
+
+@pytest.fixture
+def runs(files):
+    return {modes: results_of_run(path) for modes, path in files.items()}
 
 
 def test_a_name_has_its_mode_if_there_are_several(runs):
@@ -66,44 +70,42 @@ def test_a_name_has_its_mode_if_there_are_several(runs):
         assert results["operation"].drop_duplicates().tolist() == [*names, "split"]
 
 
-def test_only_equal_modes_of_a_benchmark_are_compared(runs):
-    for at, (before, baseline) in enumerate(runs.items()):
-        for step, (after, target) in enumerate(runs.items()):
-            past = SUBSETS[(at + step) % len(SUBSETS)]
-            results = paired_runs([baseline], [target], [runs[past]]).tables.results
-            levels = results.groupby(["operation", "order"])["value"].agg(set).unstack("order").drop("split")
-            common = {mode for mode in before if mode in after}
-            assert list(map(set, levels[1])) == list(map(set, levels[2]))
-            assert set().union(*levels[1]) == {LEVELS[mode] for mode in common}
-            in_past = levels.reindex(columns=[0])[0].dropna()
-            assert set().union(*in_past) == {LEVELS[mode] for mode in common.intersection(past)}
-            assert in_past.tolist() == levels.loc[in_past.index, 1].tolist()
+@pytest.mark.parametrize("past", [SUBSETS[0], SUBSETS[3]])
+@pytest.mark.parametrize("before", SUBSETS)
+@pytest.mark.parametrize("after", SUBSETS)
+def test_only_equal_modes_of_a_benchmark_are_compared(runs, before, after, past):
+    results = paired_runs([runs[before]], [runs[after]], [runs[past]]).tables.results
+    levels = results.groupby(["operation", "order"])["value"].agg(set).unstack("order").drop("split")
+    common = {mode for mode in before if mode in after}
+    assert list(map(set, levels[1])) == list(map(set, levels[2]))
+    assert set().union(*levels[1]) == {LEVELS[mode] for mode in common}
+    in_past = levels.reindex(columns=[0])[0].dropna()
+    assert set().union(*in_past) == {LEVELS[mode] for mode in common.intersection(past)}
+    assert in_past.tolist() == levels.loc[in_past.index, 1].tolist()
 
 
-def test_sources_are_compared_in_equal_modes_only(tmp_path):
-    sources = {modes: run_in(tmp_path / f"{'-'.join(modes)}.json", modes) for modes in SUBSETS}
-    for before, baseline in sources.items():
-        for after, target in sources.items():
-            found = formats.read_tables("jmh", [baseline, target]).tables.comparisons["operation"].tolist()
-            several = len({*before, *after}) > 1
-            names = [f"join[n=8] {mode}" if several else "join[n=8]" for mode in before if mode in after]
-            assert found == [*names, "split"]
+@pytest.mark.parametrize("before", SUBSETS)
+@pytest.mark.parametrize("after", SUBSETS)
+def test_sources_are_compared_in_equal_modes_only(files, before, after):
+    found = formats.read_tables("jmh", [files[before], files[after]]).tables.comparisons["operation"].tolist()
+    several = len({*before, *after}) > 1
+    names = [f"join[n=8] {mode}" if several else "join[n=8]" for mode in before if mode in after]
+    assert found == [*names, "split"]
 
 
 def test_different_modes_can_be_matched_by_their_names(runs):
-    baseline, both = runs["avgt",], runs["ss", "avgt"]
-    matched = MatchedOperations({("org.a.Words", "join[n=8] ss"): ("org.a.Words", "join[n=8]")})
-    pair = paired_runs([baseline], [matched.of_target(both)])
+    baseline, both = runs["avgt",], runs["thrpt", "avgt"]
+    matched = MatchedOperations({("org.a.Words", "join[n=8] thrpt"): ("org.a.Words", "join[n=8]")})
+    pair = paired_runs([baseline], [matched.of_target(both.assign(better="lower", unit="ms/op"))])
     values = pair.tables.results.query("operation == 'join[n=8]'").groupby("order")["value"].agg(set)
-    assert values.loc[1] >= {3.0}
+    assert values.loc[1] >= {LEVELS["thrpt"]}
 
 
 def test_repeated_runs_have_the_names_of_the_comparison(runs):
     for first in runs.values():
         for results in runs.values():
             named = under_names_of(first, results)
-            names = {
-                **dict(named[["value", "operation"]].to_numpy()),
-                **dict(first[["value", "operation"]].to_numpy()),
-            }
+            names = dict(
+                [*named[["value", "operation"]].to_numpy(), *first[["value", "operation"]].to_numpy()]
+            )
             assert named["operation"].tolist() == named["value"].map(names).tolist()

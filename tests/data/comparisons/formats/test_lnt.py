@@ -36,9 +36,3 @@ def test_format_1_appends_the_metric_to_the_name(tmp_path):
     run_ = {"Start Time": "", "End Time": "2026-11-20 10:00:00", "Info": {"run_order": "400", "tag": "nts"}}
     path = written(tmp_path / "a.json", {"Machine": {"Name": "m", "Info": {}}, "Run": run_, "Tests": tests})
     assert run(path, "lnt") == {("lnt", "nts.a/b exec", "m", 1, "s", "lower"): [0.5, 0.75]}
-
-
-def test_the_word_nan_in_a_name_stays(tmp_path):
-    content = {"machine": {"name": "m"}, "run": {"tag": "7"}, "tests": [{"name": "is NaN fast", "score": 2}]}
-    path = written(tmp_path / "a.json", content)
-    assert run(path, "lnt") == {("lnt", "is NaN fast score", "m", 1, "unknown", "higher"): [2]}

@@ -35,7 +35,7 @@ def without(content, keys, as_null):
 
 
 @given(some_summaries, st.booleans())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_samples_are_read_despite_any_missing_summaries(tmp_path, chosen, as_null):
     kind, keys = chosen
     nullable = as_null and kind != "jmh" and not keys & {"rounds", "exit_codes"}

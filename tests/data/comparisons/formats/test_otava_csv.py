@@ -49,25 +49,19 @@ def test_a_column_of_numbers_and_other_text_is_refused(tmp_path, cell, row):
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("test", "told"),
     [
-        ("tests: [", "otava.yaml: is not YAML ("),
+        ("{", "otava.yaml: is not YAML ("),
+        ("{metrics: [gone]}", 'words.csv:1: has no column "gone" of its metric'),
+        ("{metrics: 5}", 'otava.yaml: metrics of test "w" are not a mapping'),
+        ("{metrics: {t: {direction: [1]}}}", 'words.csv: direction=[1] of metric "t" is not 1 or -1'),
         (
-            "tests: {w: {file: words.csv, metrics: [gone]}}",
-            'words.csv:1: has no column "gone" of its metric',
-        ),
-        ("tests: {w: {file: words.csv, metrics: 5}}", 'otava.yaml: metrics of test "w" are not a mapping'),
-        (
-            "tests: {w: {file: words.csv, metrics: {t: {direction: [1]}}}}",
-            'words.csv: direction=[1] of metric "t" is not 1 or -1',
-        ),
-        (
-            "tests: {w: {file: words.csv, csv_options: {quote_char: '<>'}}}",
+            "{csv_options: {quote_char: '<>'}}",
             "otava.yaml: quote_char of test \"w\" is '<>'; expected one character",
         ),
     ],
 )
-def test_a_configuration_that_does_not_fit_is_refused(tmp_path, config, told):
+def test_a_configuration_that_does_not_fit_is_refused(tmp_path, test, told):
     path = shutil.copy(SAMPLES / "otava-csv/words.csv", tmp_path / "words.csv")
-    written(tmp_path / "otava.yaml", config)
+    written(tmp_path / "otava.yaml", f"tests: {{w: {test.replace('{', '{file: words.csv, ', 1)}}}")
     assert refusal(path).startswith(told)

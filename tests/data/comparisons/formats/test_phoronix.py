@@ -1,23 +1,12 @@
 """Files that are written from the source of the Phoronix Test Suite, which is not there."""
 
-import pytest
-
-from tests.data.comparisons.formats.reading import SAMPLES, compared, refusal, run, written
+from tests.data.comparisons.formats.reading import refusal, run, written
 
 XML = """<?xml version="1.0"?><PhoronixTestSuite>
 <System><Identifier>one</Identifier><TimeStamp>2026-11-20 10:00:00</TimeStamp></System>
 <Result><Identifier>local/a-1.0</Identifier><Title>A</Title><Description>n: 8</Description>
 <Scale>MB/s</Scale><Proportion>HIB</Proportion><Data><Entry><Identifier>one</Identifier><Value>2</Value>
 <RawString>{}</RawString></Entry></Data></Result></PhoronixTestSuite>"""
-
-
-@pytest.mark.parametrize("name", ["composite.xml", "result.json"])
-def test_the_systems_of_a_result_are_its_versions(name):
-    assert compared(SAMPLES / "phoronix" / name) == [
-        [f"Linux 6.{version}/phoronix/Words {what}[Words: 20000]", before, before + 1]
-        for what in ("Joined", "Split")
-        for version, before in ((2, 0), (3, 1))
-    ]
 
 
 def test_raw_runs_and_better_direction_come_from_xml(tmp_path):
