@@ -15,11 +15,8 @@ from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
 from data.comparisons.tables import Builder, Series
 from data.comparisons.units import readable_unit
-from features.comparisons.between_run_variation import ASSUMED, build_shifts, robust_scale, share_of_baseline
+from features.comparisons.between_run_variation import ASSUMED, build_shifts, share_of_baseline
 from features.comparisons.earlier_runs import (
-    EarlierRuns,
-    moderate_variances,
-    tail_freedom,
     without_outlying_runs,
 )
 from features.comparisons.run_levels import RunLevels
@@ -416,43 +413,6 @@ def test_probabilities_agree_with_doubts_and_certain_shifts():
     assert ((between >= 0.3) & (between < 0.7)).all()
     assert (probability[~doubted & ~beyond] < 0.3).all()
     assert (doubted == (shifts.own.value / shifts.own.usual_error < -DOUBTED)).all()
-
-
-def test_a_scale_ignores_a_tenth_of_changed_values():
-    values = np.random.default_rng(1).normal(0, 0.03, (200, 40))
-    values[:, :4] = 0.5
-    assert np.mean([robust_scale(row) for row in values]) == pytest.approx(0.03, rel=0.1)
-
-
-def test_equal_variances_are_pooled_and_different_ones_kept():
-    rng = np.random.default_rng(2)
-    freedom = np.full(200, 9.0)
-    equal, pooled = moderate_variances(rng.chisquare(9, 200) / 9, freedom)
-    assert equal.std() < 0.15
-    assert pooled[0] > 50
-    spread = np.exp(rng.normal(0, 1.5, 200))
-    different, own = moderate_variances(spread * rng.chisquare(9, 200) / 9, freedom)
-    assert own[0] < 15
-    assert np.corrcoef(np.log(different), np.log(spread))[0, 1] > 0.9
-
-
-@settings(max_examples=25)
-@given(seed=st.integers(0, 10_000))
-def test_far_values_show_the_tail_of_their_distribution(seed):
-    rng = np.random.default_rng(seed)
-    assert tail_freedom(rng.standard_t(2, 400)) <= 4
-    assert tail_freedom(rng.normal(size=400)) >= 10
-    assert tail_freedom(np.full(3, np.nan)) == np.inf
-    assert tail_freedom(rng.standard_t(2, 400), is_scale_known=False) <= 4
-    assert tail_freedom(3 * rng.normal(size=400), is_scale_known=False) >= 10
-    assert tail_freedom(np.zeros(3), is_scale_known=False) == np.inf
-
-
-def test_four_normal_runs_seldom_show_a_heavier_tail():
-    rng = np.random.default_rng(1)
-    runs = rng.normal(0, 0.01, (200, 5, 20))
-    tails = [EarlierRuns.estimate(build[:4], build[4:], 3).tail for build in runs]
-    assert np.isfinite(tails).mean() < 0.03
 
 
 def test_far_improvements_raise_the_limit_of_slower_operations():

@@ -91,11 +91,6 @@ def test_tooltips_of_chart_marks_show_value_and_position():
     assert cells == ["x, a: impact 1", "y, a: impact 1.25", "y, b: impact 0.9"]
 
 
-def test_a_few_extremes_do_not_fade_other_colours():
-    values = np.append(np.linspace(0.98, 1.02, 99), 9.0)
-    assert Heat.with_robust_range(values, "impact", 1.0).reach == pytest.approx(0.019, abs=0.002)
-
-
 def test_wide_charts_also_have_a_layout_for_narrow_screens():
     words, line = Words("n", "It rises", "Chart"), Panel([Line("one", [1, 2], [1, 2])], Axis("x"), Axis("y"))
     wide = draw_chart(words, [line], (8.4, 3))
@@ -142,8 +137,6 @@ def test_a_winner_is_named_only_with_a_significant_lead():
     })  # fmt: skip
     assert Leaders.from_scores(folds) == Leaders("a", ("b",))
     assert Leaders.from_scores(folds[["b", "c"]]) == Leaders("b", ())
-    assert Leaders.from_scores(folds.head(1)).alike == ("b", "c")
-    assert difference_predicate(Difference(0.1, -0.01, 0.2, 0.95)).startswith("does not differ significantly")
     assert difference_predicate(Difference(0.1, 0.01, 0.2, 0.95)) == "is above (by +0.010 to +0.200)"
 
 
@@ -162,19 +155,6 @@ def test_nearest_neighbour_chart_names_best_k_and_its_plateau():
         "at k = 3, accuracy is not significantly lower"
     )
     assert charts.parameter_chart("figure-6-8", curves, 0.7) is None
-
-
-def test_model_chart_title_names_the_best_of_both_splits():
-    good = [(0.9, "fail"), (0.1, "pass")] * 2
-    # on each of the two folds one of two is right
-    bad = [(0.9, "fail"), (0.1, "pass"), (0.9, "pass"), (0.1, "fail")]
-    parts = [verdicts("logistic", good, split="stratified"), verdicts("xgboost", bad, split="stratified")]
-    chart = charts.models_chart(pd.concat([*parts, verdicts("logistic", bad)]), 0.5)
-    assert chart.title == (
-        f"logistic has the highest median accuracy on stratified folds: 100.0{SPACE}%, "
-        f"50.0{SPACE}% on held-out operations"
-    )
-    assert "another data set" in chart.note
 
 
 def test_chart_of_verdicts_counts_them_by_label():

@@ -1,6 +1,7 @@
 """What verdicts say of themselves: contributions of features, sentences, examples, what would flip them."""
 
 import json
+import operator
 from dataclasses import replace
 from functools import partial
 from typing import get_args
@@ -39,7 +40,7 @@ from serving.models import ModelRef, Served
 from serving.reports.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.posted import comparison, drawn, posted, served_model, standardised, trained
 from training.comparisons.stored import ReadyModel
-from training.comparisons.train import MOST, _choose_examples
+from training.comparisons.train import _choose_examples
 
 REF = ModelRef("m", "1", "models:/m/1")
 
@@ -80,20 +81,6 @@ def test_later_versions_are_mentioned_if_the_model_uses_them():
 
 
 STEADY = [[100, 101, 102], [102, 103, 104], [100, 101, 102], [102, 103, 104]]
-
-
-def test_sentences_state_shift_variation_of_builds_and_sample_separation(served):
-    bare = comparison([100, 101, 102], [110, 111, 112])
-    known, unknown = told(served, comparison([100, 101, 102], [110, 111, 112], STEADY), bare)
-    assert known.words[:2] == (
-        "median 9.9 % slower",
-        "builds of this operation differ by 1.6 % (4 earlier builds)",
-    )
-    assert known.reason.startswith("9.9 % slower; builds of this operation differ by 1.6 %")
-    assert "all 3 target samples are slower than all 3 baseline samples" in known.words
-    assumed = f"builds usually differ by {percent(2**0.5 * served.model.card.run_spread)}"
-    assert unknown.words[1] == f"few builds of this operation are known; {assumed}"
-    assert unknown.reason.startswith(f"9.9 % slower; {assumed}")
 
 
 @pytest.mark.parametrize(
@@ -211,16 +198,6 @@ def test_a_counterfactual_change_is_the_smallest_that_flips(served):
         assert there.verdict == {"pass": "fail", "fail": "pass"}[verdict.verdict]
         beyond = (before - verdict.moved.change) * -nearer < 0
         assert beyond or short.verdict == verdict.verdict
-
-
-@pytest.mark.parametrize("percent_slower", [0.2, 1, 2, 3, 4, 6, 9])
-def test_a_counterfactual_of_few_runs_considers_their_variation(served, percent_slower):
-    target = np.array([99.7, 100.3, 100.1]) * (1 + percent_slower / 100)
-    one = comparison([99.8, 100.2, 100], target.tolist(), ())
-    (verdict,) = told(served, one)
-    medians = verdict.moved.baseline_median, verdict.moved.target_median
-    (there,) = told(served, scaled(one, verdict.counterfactual_change, *medians))
-    assert there.verdict == ("pass" if verdict.verdict == "fail" else "fail")
 
 
 def test_counterfactuals_do_not_depend_on_the_batch_size(served):
@@ -350,7 +327,6 @@ def test_stored_examples_are_limited_and_cover_both_labels(monkeypatch, tmp_path
     monkeypatch.setattr("training.comparisons.train.MOST", 40)
     known = ReadyModel.read(trained(tmp_path)).examples
     assert (known.statuses == "fail").sum() == (known.statuses == "pass").sum() == 20
-    assert MOST == 2000
 
 
 def test_equal_comparisons_are_stored_once_even_with_missing_features(served):
@@ -383,6 +359,7 @@ def log_odds(model, features):
     return np.log(probability / (1 - probability))
 
 
+CLASS_NAME = operator.attrgetter("__class__.__name__")
 LINEAR, NEIGHBOURS = LogisticRegression(), KNeighborsClassifier(5)
 BOOSTING = XGBClassifier(n_estimators=20, max_depth=3, nthread=1)
 TREES = [
@@ -392,24 +369,19 @@ TREES = [
 ]
 
 
-@pytest.mark.parametrize("classifier", TREES)
-def test_tree_contributions_sum_to_probability_minus_base_rate(classifier, features):
+@pytest.mark.parametrize("classifier", [LINEAR, BOOSTING, *TREES], ids=CLASS_NAME)
+def test_contributions_sum_to_the_prediction_minus_a_constant(classifier, features):
     model = fitted_on(classifier)
     probability, found = model.predict_and_explain(features)
-    assert model.unit == "probability"
-    base_rate = model.answering.value[model.answering.roots].mean()
-    np.testing.assert_allclose(found.sum(axis=1) + base_rate, probability, atol=1e-12)
-
-
-@pytest.mark.parametrize("classifier", [LINEAR, BOOSTING])
-def test_contributions_sum_to_log_odds_minus_a_constant(classifier, features):
-    model = fitted_on(classifier)
-    _, found = model.predict_and_explain(features)
-    rest = log_odds(model, features) - found.sum(axis=1)
-    assert model.unit == "log-odds"
-    if classifier is LINEAR:
-        np.testing.assert_allclose(rest, log_odds(model, model.reference_features[None])[0], rtol=1e-7)
-    np.testing.assert_allclose(rest, rest[0], atol=1e-4)
+    assert model.unit == ("probability" if classifier in TREES else "log-odds")
+    if classifier in TREES:
+        constant = probability - found.sum(axis=1)
+        expected, error = model.answering.value[model.answering.roots].mean(), 1e-12
+    else:
+        constant = log_odds(model, features) - found.sum(axis=1)
+        reference = log_odds(model, model.reference_features[None])[0]
+        expected, error = (reference, 1e-7) if classifier is LINEAR else (constant[0], 1e-4)
+    np.testing.assert_allclose(constant, expected, atol=error)
 
 
 def test_other_models_attribute_by_replacing_features_with_the_reference(features):
@@ -421,17 +393,8 @@ def test_other_models_attribute_by_replacing_features_with_the_reference(feature
     np.testing.assert_allclose(found[:, 0], probability - model.predict_probability(ordinary))
 
 
-@pytest.mark.parametrize(
-    "classifier", [LINEAR, BOOSTING, *TREES, NEIGHBOURS], ids=lambda classifier: type(classifier).__name__
-)
+@pytest.mark.parametrize("classifier", [LINEAR, BOOSTING, *TREES, NEIGHBOURS], ids=CLASS_NAME)
 def test_the_causal_feature_has_the_largest_positive_contribution(classifier):
     _, found = fitted_on(classifier).predict_and_explain(np.array([[-2.0, 0.1, 0.1], [2.0, 0.1, 0.1]]))
     assert strongest_features(found, 1)[0] == [0]
     assert found[0, 0] > 0 >= found[1, 0]
-
-
-def test_reasons_are_sorted_by_absolute_contribution():
-    values = np.array([[0.1, -0.5, 0.3], [0.0, 0.2, -0.1]])
-    assert strongest_features(values, 2).tolist() == [[1, 2], [1, 2]]
-    assert strongest_features(values, 9).tolist() == [[1, 2, 0], [1, 2, 0]]
-    assert strongest_features(values[:0], 2).shape == (0, 2)
