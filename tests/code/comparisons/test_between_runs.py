@@ -25,11 +25,10 @@ from serving.comparisons.compare.weighing import judge_runs, outcomes_from_zero
 from serving.comparisons.explain.features import percent
 from serving.comparisons.explain.sentences import describe_change, direction_words
 from serving.comparisons.judge import judge_tables
-from serving.comparisons.model import load_judge, with_card
+from serving.comparisons.model import with_card
 from serving.comparisons.render import judgement_summary
 from serving.comparisons.run_reasons import RunReason
 from serving.models import Served
-from tests.code.comparisons.posted import trained_with_scores
 
 SHARES = st.floats(1e-6, 10)
 SEEDS = st.integers(0, 10_000)
@@ -224,13 +223,14 @@ def test_detectable_changes_and_noisy_operations_follow_from_noise_and_minimum(s
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.2, 0.9])
-def test_verdicts_of_many_operations_are_equal_at_every_base_rate(tmp_path, rate):
-    served, rng = load_judge(str(trained_with_scores(tmp_path))), np.random.default_rng(3)
+def test_verdicts_of_many_operations_are_equal_at_every_base_rate(explaining, rate):
+    rng = np.random.default_rng(3)
     names, slower = [f"o{number}" for number in range(40)], 1 + 0.1 * (np.arange(40) % 10 == 0)
     levels = [10 * np.exp(0.01 * rng.standard_normal(40)) * factor for factor in (1, slower)]
     sides = [[run(dict(zip(names, side, strict=True)), seed)] for seed, side in enumerate(levels)]
-    tables, card = paired_runs(*sides).tables, served.model.card.at_base_rate(rate)
-    plain, moved = (judge_runs(tables, one, ASSUMED).judgement for one in (served, with_card(served, card)))
+    tables, corrected = paired_runs(*sides).tables, explaining.model.card.at_base_rate(rate)
+    models = explaining, with_card(explaining, corrected)
+    plain, moved = (judge_runs(tables, one, ASSUMED).judgement for one in models)
     assert plain.answers.tolist() == moved.answers.tolist()
     assert {"fail", "pass"} <= set(plain.answers)
     assert not np.allclose(plain.probability, moved.probability)

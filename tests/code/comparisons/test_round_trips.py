@@ -99,7 +99,7 @@ def through_import(content, directory):
 
 
 @pytest.mark.slow
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(COMPARISONS, st.integers(0, 2), st.integers(0, 2))
 def test_any_comparison_keeps_verdict_and_probability_through_every_format(
     served, comparisons, baseline, target
@@ -213,7 +213,7 @@ def of_every_format(tables, served, directory):
 
 
 @pytest.mark.slow
-@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow])
 @given(run_tables())
 def test_run_results_get_the_same_verdict_in_every_format(served, tables):
     expected = told(judge_tables(tables, served))

@@ -36,27 +36,15 @@ from serving.comparisons.explain.sentences import (
 )
 from serving.comparisons.judge import judge_sides
 from serving.comparisons.schemas import JudgeAnswer
-from serving.models import ModelRef, Served
+from serving.models import Served
 from serving.reports.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.posted import comparison, drawn, posted, served_model, standardised, trained
 from training.comparisons.stored import ReadyModel
 from training.comparisons.train import _choose_examples
 
-REF = ModelRef("m", "1", "models:/m/1")
 
-
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(scope="module")
-def served(directory):
-    return Served(ReadyModel.read(directory), REF)
-
-
-def told(served, *comparisons):
-    return judge_sides(posted(*comparisons), served).verdicts
+def told(explaining, *comparisons):
+    return judge_sides(posted(*comparisons), explaining).verdicts
 
 
 @pytest.mark.parametrize("features", get_args(FeatureSet))
@@ -96,8 +84,8 @@ STEADY = [[100, 101, 102], [102, 103, 104], [100, 101, 102], [102, 103, 104]]
         ("unknown", "higher", 90, "median 10.0 % worse"),
     ],
 )
-def test_the_unit_decides_the_word_for_worse(served, unit, better, target, said):
-    (one,) = told(served, comparison([99, 100, 101], [target - 1, target, target + 1], (), unit, better))
+def test_the_unit_decides_the_word_for_worse(explaining, unit, better, target, said):
+    (one,) = told(explaining, comparison([99, 100, 101], [target - 1, target, target + 1], (), unit, better))
     assert one.words[0] == said
 
 
@@ -185,42 +173,42 @@ def scaled(one, change, before, after):
     return one | {"configurations": [configuration | {"target": target}]}
 
 
-def test_a_counterfactual_change_is_the_smallest_that_flips(served):
+def test_a_counterfactual_change_is_the_smallest_that_flips(explaining):
     asked = list(drawn(40, seed=5))
-    judged = zip(asked, told(served, *asked), strict=True)
+    judged = zip(asked, told(explaining, *asked), strict=True)
     found = [pair for pair in judged if pair[1].counterfactual_change is not None]
     assert len(found) > 30
     for one, verdict in found:
         flips, nearer = verdict.counterfactual_change, 1 if verdict.verdict == "pass" else -1
         before = TRIED[np.flatnonzero(flips == TRIED)[0] + nearer]
         medians = verdict.moved.baseline_median, verdict.moved.target_median
-        there, short = told(served, *(scaled(one, change, *medians) for change in (flips, before)))
+        there, short = told(explaining, *(scaled(one, change, *medians) for change in (flips, before)))
         assert there.verdict == {"pass": "fail", "fail": "pass"}[verdict.verdict]
         beyond = (before - verdict.moved.change) * -nearer < 0
         assert beyond or short.verdict == verdict.verdict
 
 
-def test_counterfactuals_do_not_depend_on_the_batch_size(served):
+def test_counterfactuals_do_not_depend_on_the_batch_size(explaining):
     many = [*drawn(100, seed=8)]
-    found = [one.counterfactual_change for one in told(served, *many)]
+    found = [one.counterfactual_change for one in told(explaining, *many)]
     assert len({*found}) > 10
-    assert found[:9] == [told(served, one)[0].counterfactual_change for one in many[:9]]
+    assert found[:9] == [told(explaining, one)[0].counterfactual_change for one in many[:9]]
 
 
-def test_counterfactuals_are_worded_only_if_one_exists(served):
+def test_counterfactuals_are_worded_only_if_one_exists(explaining):
     slow, same = (comparison([100, 101, 102], [at, at + 1, at + 2], STEADY) for at in (120, 100))
-    fails, passes = told(served, slow, same)
+    fails, passes = told(explaining, slow, same)
     limits = [f"{-100 * one.counterfactual_change:.1f} % slower" for one in (fails, passes)]
     assert fails.counterfactual == f"would pass if the median were at most {limits[0]}"
     assert passes.counterfactual == f"would fail from {limits[1]} on"
-    never = replace(served.model, card=replace(served.model.card, threshold=2.0))
-    (stays,) = told(Served(never, REF), slow)
+    never = replace(explaining.model, card=replace(explaining.model.card, threshold=2.0))
+    (stays,) = told(Served(never, explaining.ref), slow)
     assert (stays.verdict, stays.counterfactual_change, stays.counterfactual) == ("pass", None, "")
 
 
-def test_a_training_comparison_is_its_own_nearest_example(served):
+def test_a_training_comparison_is_its_own_nearest_example(explaining):
     failed = next(drawn(1))
-    (one,) = told(served, failed)
+    (one,) = told(explaining, failed)
     first, second = one.examples
     assert (first.comparison_id, first.label, first.distance) == ("c0", "fail", pytest.approx(0, abs=1e-3))
     assert (first.labelled_by, first.labelled_at) == ("anna", "2026-11-20T09:00:00+00:00")
@@ -229,8 +217,8 @@ def test_a_training_comparison_is_its_own_nearest_example(served):
     assert "other" not in first.near
 
 
-def test_nearest_examples_match_an_exhaustive_search(served):
-    known = served.model.examples
+def test_nearest_examples_match_an_exhaustive_search(explaining):
+    known = explaining.model.examples
     asked = feature_vectors(posted(*drawn(20, seed=9)).sides)
     order = np.argsort(-known.weights)
     carrying = order[: np.argmax(known.weights[order].cumsum() >= 0.95) + 1]
@@ -245,14 +233,14 @@ def test_nearest_examples_match_an_exhaustive_search(served):
             assert own == pytest.approx(all_of_them[chosen])
 
 
-def test_out_of_distribution_warnings_name_the_unusual_feature(served):
-    ordinary = told(served, *drawn(200, seed=3))
+def test_out_of_distribution_warnings_name_the_unusual_feature(explaining):
+    ordinary = told(explaining, *drawn(200, seed=3))
     assert sum(one.out_of_distribution is not None for one in ordinary) <= 8
     values = np.random.default_rng(1).normal(100, 25, (22, 5)).clip(1)
     values[1] += 40
     noisy, bare = (
         one.out_of_distribution
-        for one in told(served, comparison(*values[:2], values[2:]), comparison(*values[:2]))
+        for one in told(explaining, comparison(*values[:2], values[2:]), comparison(*values[:2]))
     )
     assert not noisy.low <= noisy.value <= noisy.high
     assert noisy.words.startswith("unlike the training data: ")
@@ -262,8 +250,8 @@ def test_out_of_distribution_warnings_name_the_unusual_feature(served):
     assert (bare.value, bare.words) == (None, words)
 
 
-def test_json_holds_explanations_with_optional_counterfactuals(served):
-    judgement = judge_sides(posted(*drawn(6, seed=2), comparison([1], [2])), served)
+def test_json_holds_explanations_with_optional_counterfactuals(explaining):
+    judgement = judge_sides(posted(*drawn(6, seed=2), comparison([1], [2])), explaining)
     answer = JudgeAnswer.model_validate_json(render.as_json(judgement))
     for one, verdict in zip(answer.verdicts, judgement.verdicts, strict=True):
         assert (tuple(one.words), one.counterfactual) == (verdict.words, verdict.counterfactual)
@@ -277,12 +265,12 @@ def test_json_holds_explanations_with_optional_counterfactuals(served):
     assert short.notes == [render.UNFLIPPED]
 
 
-def test_json_without_explanations_holds_and_computes_only_the_reason(served, monkeypatch):
-    explained, explain = [], type(served.model).predict_and_explain
+def test_json_without_explanations_holds_and_computes_only_the_reason(explaining, monkeypatch):
+    explained, explain = [], type(explaining.model).predict_and_explain
     monkeypatch.setattr(
-        type(served.model), "predict_and_explain", lambda *args: explained.append(1) or explain(*args)
+        type(explaining.model), "predict_and_explain", lambda *args: explained.append(1) or explain(*args)
     )
-    judgement = judge_sides(posted(*drawn(6, seed=2)), served)
+    judgement = judge_sides(posted(*drawn(6, seed=2)), explaining)
     bare = json.loads(render.as_json(judgement, explain=False))
     assert explained == []
     full = json.loads(render.as_json(judgement))
@@ -293,8 +281,8 @@ def test_json_without_explanations_holds_and_computes_only_the_reason(served, mo
         assert short == {name: value for name, value in verdict.items() if name not in explanations}
 
 
-def test_tables_explain_regressions_only_on_request(served):
-    judgement = judge_sides(posted(comparison([100, 101, 102], [120, 121, 122], STEADY)), served)
+def test_tables_explain_regressions_only_on_request(explaining):
+    judgement = judge_sides(posted(comparison([100, 101, 102], [120, 121, 122], STEADY)), explaining)
     (row,) = render.table_lines(judgement, ["a -> b"]).rows
     assert row.reason.startswith("19.8 % slower; builds of this operation differ by 1.6 %")
     assert row.details == ()
@@ -309,12 +297,16 @@ def test_tables_explain_regressions_only_on_request(served):
     assert (row.reason in listed, first in listed, first in folded) == (True, False, True)
 
 
-def test_models_without_examples_or_with_foreign_ones_describe_measurements(directory, tmp_path):
+def test_models_without_examples_or_with_foreign_ones_describe_measurements(
+    explaining, model_directory, tmp_path
+):
     for name in ("model.skops", "card.json", "model.npz"):
-        (tmp_path / name).write_bytes((directory / name).read_bytes())
-    (one,) = told(Served(ReadyModel.read(tmp_path), REF), comparison([100, 101, 102], [110, 111, 112]))
+        (tmp_path / name).write_bytes((model_directory / name).read_bytes())
+    (one,) = told(
+        Served(ReadyModel.read(tmp_path), explaining.ref), comparison([100, 101, 102], [110, 111, 112])
+    )
     assert (one.words[0], one.examples, one.out_of_distribution) == ("median 9.9 % slower", (), None)
-    with np.load(directory / "examples.npz") as archive:
+    with np.load(model_directory / "examples.npz") as archive:
         content = dict(archive)
     np.savez(tmp_path / "examples.npz", **content | {"model_digest": np.array("other")})
     assert ReadyModel.read(tmp_path).examples is None
@@ -329,10 +321,10 @@ def test_stored_examples_are_limited_and_cover_both_labels(monkeypatch, tmp_path
     assert (known.statuses == "fail").sum() == (known.statuses == "pass").sum() == 20
 
 
-def test_equal_comparisons_are_stored_once_even_with_missing_features(served):
+def test_equal_comparisons_are_stored_once_even_with_missing_features(explaining):
     missing = [np.nan, 1.0]
     rows, failed = np.array([missing, [2.0, 1.0], missing, [2.0, 1.0]]), np.array([0, 1, 0, 1])
-    assert _choose_examples(served.model, rows, failed).tolist() == [0, 1]
+    assert _choose_examples(explaining.model, rows, failed).tolist() == [0, 1]
 
 
 NAMES = ("worse", "noise", "idle")

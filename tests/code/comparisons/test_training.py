@@ -294,6 +294,7 @@ def test_among_equivalent_models_the_most_stable_is_chosen(steady, order, chosen
 
 def test_a_lock_of_a_killed_process_expires(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("training.evaluation.search.LOCK_SECONDS", 3)
     log = TrialLog(Path("trials/search.log"))
     with log.open_study("maximize") as study, monkeypatch.context() as killed:
         killed.setattr(JournalFileSymlinkLock, "release", lambda _: None)

@@ -25,14 +25,12 @@ from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.xml.report import ELEMENTS, as_xml, write_comparisons, xml_schema
 from serving.http.bodies import NOTES
-from serving.models import ModelRef, Served
 from tests.code.comparisons.posted import comparison as posted
-from tests.code.comparisons.posted import drawn, trained
+from tests.code.comparisons.posted import drawn
 from tests.data.comparisons.documents import document as report
 from tests.data.comparisons.documents import operation as comparison
 from tests.data.comparisons.documents import result
 from tests.data.refusals import refusal
-from training.comparisons.stored import ReadyModel
 
 FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
 FIVE = 'min="1" first_q="2" median="3" third_q="4" max="5"'
@@ -268,12 +266,6 @@ READ = [
 ]
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    model = ReadyModel.read(trained(tmp_path_factory.mktemp("model")))
-    return Served(model, ModelRef("m", "7", "models:/m/7"))
-
-
 def labels_of(tables):
     table = tables.labels[["status", "labelled_by", "annotator", "labelled_at"]].astype(object)
     return table.where(table.notna() | (table.columns == "labelled_at"), None).to_numpy().tolist()
@@ -283,15 +275,15 @@ def asked(**more):
     return {"comparisons": [posted([100, 101, 102], [120, 121, 122]) | more]}
 
 
-def test_labels_of_several_annotators_survive_json_and_xml(served):
+def test_labels_of_several_annotators_survive_json_and_xml(explaining):
     tables = comparison_json.tables_of(asked(labels=WHO))
     assert labels_of(tables) == READ
-    written = as_xml(judge_tables(tables, served), tables)
+    written = as_xml(judge_tables(tables, explaining), tables)
     again = tables_of(written)
     assert labels_of(again) == READ
     first, second = (consensus_status(one.labels, "majority").to_dict() for one in (tables, again))
     assert first == second
-    assert as_xml(judge_tables(again, served), again) == written
+    assert as_xml(judge_tables(again, explaining), again) == written
 
 
 def test_xml_status_is_a_label_only_without_label_elements():
@@ -334,9 +326,9 @@ def test_only_valid_times_of_labels_are_accepted():
     assert [parse_moment(text) for text in wrong] == [None] * 3
 
 
-def test_labels_in_a_request_change_no_verdict(served):
+def test_labels_in_a_request_change_no_verdict(explaining):
     bare, labelled = (json.dumps(asked(**more)).encode() for more in ({}, {"labels": WHO}))
-    assert answer_json(bare, served).content == answer_json(labelled, served).content
+    assert answer_json(bare, explaining).content == answer_json(labelled, explaining).content
 
 
 def without_nulls(content):
@@ -368,11 +360,11 @@ def as_content(node):
 NAMES = {"reasons": "attribution", "remarks": "remark", "examples": "example"}
 
 
-def test_answers_in_xml_and_json_are_equally_complete(served):
+def test_answers_in_xml_and_json_are_equally_complete(explaining):
     content = {"comparisons": [*drawn(4, seed=2), posted([1], [2], name="invalid")]}
     content["comparisons"][0]["labels"] = WHO
     tables = comparison_json.tables_of(content)
-    judgement = judge_tables(tables, served)
+    judgement = judge_tables(tables, explaining)
     root = etree.fromstring(as_xml(judgement, tables))
     told = json.loads(render.as_json(judgement))["verdicts"]
     beside = {"comparison_id", "benchmark", "operation", "verdict"}
@@ -385,23 +377,23 @@ def test_answers_in_xml_and_json_are_equally_complete(served):
         assert found == expected
 
 
-def test_a_new_xml_answer_replaces_only_the_earlier_verdicts(served):
+def test_a_new_xml_answer_replaces_only_the_earlier_verdicts(explaining):
     tables = comparison_json.tables_of({"comparisons": [*drawn(3, seed=2)]})
-    judgement = judge_tables(tables, served)
+    judgement = judge_tables(tables, explaining)
     plain = re.sub(rb"\s*<verdict.*?</verdict>", b"", as_xml(judgement, tables), flags=re.DOTALL)
     assert b"verdict" not in plain
-    first = answer_xml(plain, served).content
-    second = answer_xml(first, served).content
+    first = answer_xml(plain, explaining).content
+    second = answer_xml(first, explaining).content
     assert (first.count(b"<verdict "), second) == (3, first)
     assert re.sub(rb"<verdict.*?</verdict>", b"", first) == plain
-    again = judge_tables(tables_of(first), served)
+    again = judge_tables(tables_of(first), explaining)
     assert again.verdict_by_id == judgement.verdict_by_id
 
 
 @pytest.mark.parametrize(("comparisons", "noted"), [(100, False), (101, True)])
-def test_xml_answers_without_counterfactuals_say_so_in_the_header(served, comparisons, noted):
+def test_xml_answers_without_counterfactuals_say_so_in_the_header(explaining, comparisons, noted):
     tables = comparison_json.tables_of({"comparisons": [*drawn(comparisons, seed=2)]})
-    answered = answer_xml(write_comparisons(tables, [""] * comparisons), served)
+    answered = answer_xml(write_comparisons(tables, [""] * comparisons), explaining)
     assert (render.UNFLIPPED in answered.headers.get(NOTES, "")) is noted
     assert (b" counterfactual=" in answered.content) is not noted
 
