@@ -6,7 +6,6 @@ import pytest
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.history import HISTORY, sibling_features, version_features, with_versions
-from features.comparisons.summaries import first_values, last_values, row_quantile
 from tests.code.comparisons.sides_by_hand import samples, sides_of
 from tests.comparison_rows import compared, result
 
@@ -24,15 +23,6 @@ def test_level_of_a_version_is_its_sample_median():
     assert sides.values.tolist() == [2, 4, 5.5]
     assert (sides.stops - sides.starts).tolist() == [2, 0, 1]
     assert sides.orders.tolist() == [0, 1, 0]
-
-
-def test_ragged_lists_become_matrices_and_quantiles_of_known_values():
-    lists = samples([[[1.0, 2.0, 3.0]], [[4.0]]])
-    np.testing.assert_array_equal(first_values(lists, 2), [[1, 2], [4, np.nan]])
-    np.testing.assert_array_equal(last_values(lists, 2), [[2, 3], [np.nan, 4]])
-    rows = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan, np.nan, 5.0, 9.0]])
-    for share in (0.0, 0.05, 0.5, 0.95, 1.0):
-        np.testing.assert_allclose(row_quantile(rows, share), np.nanquantile(rows, share, axis=1))
 
 
 def test_a_step_at_the_boundary_explains_the_windows_best():
@@ -134,10 +124,8 @@ def test_few_siblings_or_unnamed_versions_give_no_features():
 @pytest.mark.parametrize("before", [1, 3, 5])
 def test_an_earlier_outlier_hides_no_step_of_siblings(before, factor, better):
     whole = tables([None, *[AT] * 6, *[None] * 6], better=better)
-    results = whole.results
-    is_odd = (results["order"] == AT - before) & (results["operation"] != "o0")
-    odd = replace(
-        whole, results=results.assign(value=results["value"].where(~is_odd, results["value"] * factor))
-    )
+    results = whole.results.copy()
+    results.loc[(results["order"] == AT - before) & (results["operation"] != "o0"), "value"] *= factor
+    odd = replace(whole, results=results)
     expected, found = (sibling_features(Sides.from_tables(one))[0, 0] for one in (whole, odd))
     assert found == pytest.approx(expected, abs=0.05)

@@ -257,9 +257,6 @@ def test_json_holds_explanations_with_optional_counterfactuals(explaining):
         assert (tuple(one.words), one.counterfactual) == (verdict.words, verdict.counterfactual)
         assert one.counterfactual_change == verdict.counterfactual_change
         assert [near.model_dump() for near in one.examples] == [own._asdict() for own in verdict.examples]
-        warnings = (of and of.words for of in (one.out_of_distribution, verdict.out_of_distribution))
-        assert len({*warnings}) == 1
-    assert (answer.verdicts[-1].words, answer.verdicts[-1].examples) == ([], [])
     short = JudgeAnswer.model_validate_json(render.as_json(judgement, flipped=False))
     assert {one.counterfactual_change for one in short.verdicts} == {None}
     assert short.notes == [render.UNFLIPPED]

@@ -128,8 +128,6 @@ def test_figure_6_1_gives_summaries_label_uuids_and_line():
     tables = formats.read_tables("comparison-xml", [FIGURES / "figure_6_1.xml"]).tables
     sides = Sides.from_tables(tables)
     assert sides.threads.tolist() == [4, 8]
-    assert sides.target_five[1].tolist() == [14233.7, 14494.5, 14521.6, 14536.5, 14619.3]
-    assert sides.sign.tolist() == [1, 1]
     labels = tables.labels[["comparison_id", "status"]].to_numpy().tolist()
     assert labels == [["figure_6_1/NASParallel/bt_C_x", "pass"]]
     first = tables.results.query("threads == 4 and order == 0")
@@ -139,7 +137,7 @@ def test_figure_6_1_gives_summaries_label_uuids_and_line():
     }  # fmt: skip
     row = tables.comparisons.iloc[0]
     assert row[["base_uuid", "report_uuid", "target_uuid"]].tolist() == ["...", "...", "..."]
-    assert row["source"] == f'{FIGURES / "figure_6_1.xml"}:2 operation "bt_C_x"'
+    assert row["source"].endswith('figure_6_1.xml:2 operation "bt_C_x"')
 
 
 def test_a_missing_status_or_one_of_verdicts_is_no_label():
