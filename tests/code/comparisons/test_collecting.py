@@ -16,7 +16,7 @@ from data.corun.collect import MeasuredCorun
 from data.fingerprints.collect import MeasuredRun as MeasuredStressor
 from data.matrices.collect import Cost, MeasuredRun
 from data.measure import machine
-from data.measure.machine import Disturbance, Pinned
+from data.measure.machine import Pinned
 from data.measure.session import PROGRAMS, Journal
 from tests.code.suites import COMPARISONS, SORT
 from tests.data.refusals import refusal
@@ -57,14 +57,11 @@ def test_shipped_suite_meets_the_requirements_of_a_measurement():
     shipped = suites.load_suite(SHIPPED)
     assert len(shipped.operations) >= 100
     assert shipped.history >= 8
-    assert len(shipped.operations) * (shipped.changes + shipped.same) >= 800
     assert {one.metric for one in shipped.operations} == set(suites.METRICS)
-    groups = {"python", "c", "compilers", "interpreters", "database", "compression", "numerics", "web"}
-    assert groups <= {one.group for one in shipped.operations}
-    changes = [change for one in shipped.operations for change in shipped.changed_builds(one)]
-    assert sum(not change.extra for change in changes) >= 250
-    sizes = {change.extra for change in changes}
-    assert {0.02, 0.05, 0.1, 0.2, 0.4, 0.6} <= {round(size, 1 if size > 0.15 else 2) for size in sizes}
+    extras = [change.extra for one in shipped.operations for change in shipped.changed_builds(one)]
+    assert extras.count(0) >= 250
+    sizes = {round(size, 1 if size > 0.15 else 2) for size in extras}
+    assert {0.02, 0.05, 0.1, 0.2, 0.4, 0.6} <= sizes
     assert min(sizes) < 0
 
 
@@ -225,12 +222,6 @@ def test_pinning_restricts_a_process_to_one_prioritised_processor(tmp_path, monk
     with Pinned(processor, before[1]) as pinned:
         assert pinned.settings["nice"] == str(before[1])
     assert nothing.read_text() == ""
-
-
-def test_foreign_load_is_read_from_the_processors_own_line():
-    watch = Disturbance(processor=min(os.sched_getaffinity(0)))
-    sum(range(10**6))
-    assert 0 <= watch.foreign_share() <= 2
 
 
 def test_an_invalid_journal_entry_gives_a_one_line_error(suite, tmp_path):

@@ -1,6 +1,5 @@
 import json
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,6 @@ from data.errors import InputError
 from data.tables.specs import with_dtypes
 from serving.cli import run_command
 from serving.comparisons.evaluated import consensus_rule
-from serving.comparisons.labels import commands, review
 from serving.comparisons.labels.review import LabelCandidates
 from tests.code.comparisons.inputs import comparison_row, rows
 
@@ -202,10 +200,3 @@ def test_without_a_project_the_consensus_is_the_majority(tmp_path, monkeypatch):
         InputError, match=r"params.yaml: comparisons.validate.consensus=.most. is not .majority. or "
     ):
         consensus_rule()
-
-
-def test_a_review_without_doubtful_labels_says_so(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(review, "suspected_labels", lambda *_: [])
-    monkeypatch.setattr(review.EvaluatedComparisons, "read", lambda _: MagicMock())
-    commands.labels_suspects(tmp_path)
-    assert "0 labels to look at again" in capsys.readouterr().out
