@@ -324,9 +324,8 @@ def test_earlier_builds_are_counted_before_the_baseline():
 
 @pytest.mark.parametrize(("better", "word"), [("lower", "worse"), ("higher", "better")])
 def test_a_longer_time_is_worse_and_a_higher_throughput_better(better, word):
-    (mistake,) = worst_mistakes(
-        held_out([0.4], ["fail"]), tables(1, 1.1, better=[better], threads=[2]), 0.005
-    )
+    verdicts = held_out([0.4], ["fail"])
+    (mistake,) = worst_mistakes(verdicts, tables(1, 1.1, better=[better], threads=[2]), 0.005)
     title = f"Missed: c00, median 10.0{SPACE}% {word} at 2 threads, fail probability 0.400"
     assert mistake_chart(mistake).title == title
     assert mistake.pairs[0].baseline_median == 1.0

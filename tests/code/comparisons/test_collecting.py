@@ -13,8 +13,6 @@ from data.comparisons.builds import BuildRun, Slowdown, Trial, Workshop
 from data.comparisons.collect import tables_of_journal
 from data.comparisons.suite import plan_runs
 from data.corun.collect import MeasuredCorun
-from data.fingerprints.collect import MeasuredRun as MeasuredStressor
-from data.matrices.collect import Cost, MeasuredRun
 from data.measure import machine
 from data.measure.machine import Pinned
 from data.measure.session import PROGRAMS, Journal
@@ -248,26 +246,11 @@ def test_an_invalid_journal_entry_gives_a_one_line_error(suite, tmp_path):
             [("sort", "O1", "reference", 0, 2)],
         ),
         (
-            MeasuredRun, Cost,
-            ['{"name": "json", "seconds": 0.001}',
-             ('{"planned": {"case": "json", "pair": 1, "side": "target", "number": 2, "cause": "leak",'
-             ' "size": 0.2, "invalid": "", "session": 0}, "at": "2026-11-21T00:00:00+00:00", "elapsed": 0.5,'
-             ' "transactions": 9, "foreign": 0.01, "metrics": {"faults": 1.5, "perf.lost": null}}')],
-            ["json 1 target 2"],
-        ),
-        (
             MeasuredCorun, None,
             [('{"planned": {"tasks": ["a", "b"], "repetition": 1}, "at": "2026-11-21T00:00:00+00:00",'
              ' "foreign": 0.01, "runs": [{"task": "a", "cpu": 0, "seconds": 0.5, "events": ["faults"],'
              ' "counts": [null], "samples": [[0.5, null]]}]}')],
             [(("a", "b"), 1)],
-        ),
-        (
-            MeasuredStressor, None,
-            [('{"constraint": "", "kind": "stressor", "name": "cpu", "threads": 0,'
-             ' "repetition": 1, "at": "2026-11-21T00:00:00+00:00", "value": null,'
-             ' "problem": "did nothing", "foreign": 0.25}')],
-            [("", "stressor", "cpu", 0, 1)],
         ),
     ],
 )  # fmt: skip

@@ -170,9 +170,7 @@ def test_the_command_judges_at_an_estimated_or_given_rate(judged):
 
 
 @pytest.mark.parametrize("labels", [[], [{"status": "pass"}]])
-def test_the_command_notes_settings_of_a_request_and_does_not_apply_them(
-    model_directory, tmp_path, capsys, labels
-):
+def test_the_command_notes_settings_of_a_request_only(model_directory, tmp_path, capsys, labels):
     source, answers = tmp_path / "r.json", []
     content = {"comparisons": [{**comparison, "labels": labels} for comparison in stream(10, 3)]}
     for settings in ({}, {"base_rate": 0.01}):

@@ -151,9 +151,7 @@ def test_constant_sides_have_no_difference_and_zero_no_shift():
 
 
 def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
-    results = [
-        result(operation, order, 1.0 + order + k) for operation in "xyz" for order in (0, 1) for k in (0, 1)
-    ]
+    results = [result(name, order, 1.0 + order + k) for name in "xyz" for order in (0, 1) for k in (0, 1)]
     comparisons = [compared(operation, operation) for operation in "zxy"]
     valid = pd.DataFrame(
         {"comparison_id": ["x", "y", "z"], "valid": [True, False, True], "status": ["pass", "fail", "fail"]}
@@ -234,9 +232,8 @@ def test_configurations_are_reduced_per_comparison_and_gaps_left_out():
     np.testing.assert_array_equal(extent.middle, [[3, np.nan, 7, np.nan], [1.5, np.nan, np.nan, np.nan]])
     np.testing.assert_array_equal(extent.highest, [[5, np.nan, 7, np.nan], [2, np.nan, np.nan, np.nan]])
     # too many for the network that sorts a few
-    many = summaries.over_configurations(
-        np.array([[9.0, 3, 7, 1, 8, 2, 6, 4, 5, 10]]), np.zeros(10, np.int64), 1
-    )
+    ten = np.array([[9.0, 3, 7, 1, 8, 2, 6, 4, 5, 10]])
+    many = summaries.over_configurations(ten, np.zeros(10, np.int64), 1)
     assert [many.lowest[0, 0], many.middle[0, 0], many.highest[0, 0]] == [1, 5.5, 10]
 
 
@@ -286,9 +283,8 @@ def test_outliers_in_most_configurations_are_kept():
 def test_outlier_removal_leaves_history_and_summaries_unchanged():
     sides = sides_of([[([TEN[:5], [*TEN[5:], 1000.0]], [TEN], [TEN, TEN])]])
     kept, _ = without_outliers(sides)
-    assert (
-        kept.baseline.orders[kept.baseline.starts[0] : kept.baseline.stops[0]].tolist() == [0] * 5 + [1] * 5
-    )
+    start, stop = kept.baseline.starts[0], kept.baseline.stops[0]
+    assert kept.baseline.orders[start:stop].tolist() == [0] * 5 + [1] * 5
     assert kept.history is sides.history
     given = sides_of_summaries([[([1.0, 2.0, 3.0, 4.0, 900.0], [1.0, 2.0, 3.0, 4.0, 5.0])]])
     assert without_outliers(given)[0] is given
@@ -316,6 +312,15 @@ def test_level_of_a_version_is_its_sample_median():
     found = samples([[[1.0, 9.0, 2.0], [4.0]], [], [[5.0, 6.0]]]).version_medians
     assert [found.samples_of_row(row).tolist() for row in range(3)] == [[2, 4], [], [5.5]]
     assert found.orders.tolist() == [0, 1, 0]
+
+
+def test_ragged_lists_become_matrices_and_quantiles_of_known_values():
+    lists = samples([[[1.0, 2.0, 3.0]], [[4.0]]])
+    np.testing.assert_array_equal(summaries.first_values(lists, 2), [[1, 2], [4, np.nan]])
+    np.testing.assert_array_equal(summaries.last_values(lists, 2), [[2, 3], [np.nan, 4]])
+    rows = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan, np.nan, 5.0, 9.0]])
+    for share in (0.0, 0.05, 0.5, 0.95, 1.0):
+        np.testing.assert_allclose(summaries.row_quantile(rows, share), np.nanquantile(rows, share, axis=1))
 
 
 def test_a_step_at_the_boundary_explains_the_windows_best():
@@ -404,11 +409,8 @@ def test_sibling_versions_after_the_target_are_ignored():
 
 def test_few_siblings_or_unnamed_versions_give_no_features():
     assert np.isnan(siblings_of([None, *[AT] * 4]))
-    for lacking in (
-        {"target": (AT, AT)},
-        {"names": [None] * len(VERSIONS)},
-        {"names": ["same"] * AT + [None] * AT},
-    ):
+    unnamed, same = [None] * len(VERSIONS), ["same"] * AT + [None] * AT
+    for lacking in ({"target": (AT, AT)}, {"names": unnamed}, {"names": same}):
         assert np.isnan(siblings_of([None, *[AT] * 8], **lacking))
 
 

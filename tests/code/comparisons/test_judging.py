@@ -325,9 +325,7 @@ def eager(served):
         ([120.0, 99.0], None, ("fail", 1.0, "model")),
     ],
 )
-def test_only_changes_from_the_minimum_effect_size_on_are_decided_by_the_model(
-    eager, targets, floor, expected
-):
+def test_the_model_decides_on_changes_from_the_minimum_effect_size_on(eager, targets, floor, expected):
     configurations = [(at, [100.0] * 3, [target] * 3) for at, target in enumerate(targets, 1)]
     (verdict,) = judged(eager, *configurations, floor=floor).verdicts
     assert (verdict.verdict, verdict.probability, verdict.decided_by) == expected
@@ -387,9 +385,8 @@ def test_a_single_outlier_is_ignored_with_a_remark(served):
     wild = judged(served, (8, usual, [*usual[:9], 10.03]), floor=0.0).verdicts[0]
     without = judged(served, (8, usual, usual[:9]), floor=0.0).verdicts[0]
     assert (wild.verdict, wild.probability) == ("pass", without.probability)
-    assert wild.remarks == (
-        "one sample of 10 is left out: 10.03 against a median of 100 (target, 8 threads)",
-    )
+    (remark,) = wild.remarks
+    assert remark == "one sample of 10 is left out: 10.03 against a median of 100 (target, 8 threads)"
 
 
 def test_all_server_processes_use_the_configured_minimum_effect_size(served, tmp_path, monkeypatch):

@@ -68,13 +68,7 @@ def test_ambiguous_boundaries_are_kept_on_request(data_set):
 
 @pytest.mark.parametrize(
     ("unit", "after", "status"),
-    [
-        ("ms", 20, "fail"),
-        ("ms", 5, "pass"),
-        ("TPS", 20, "pass"),
-        ("TPS", 5, "fail"),
-        ("queries-per-minute", 5, "fail"),
-    ],
+    [("ms", 20, "fail"), ("ms", 5, "pass"), ("TPS", 20, "pass"), ("TPS", 5, "fail")],
 )
 def test_a_worsening_change_fails_in_either_direction(data_set, unit, after, status):
     path = data_set(rows([10] * 4 + [after] * 6), f"00052__throughput__{unit}.csv")

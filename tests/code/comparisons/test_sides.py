@@ -74,9 +74,7 @@ def reasons(results, comparisons=None):
 
 
 def samples(threads, *sides):
-    return [
-        result("x", threads, at, value, better="lower") for at, side in enumerate(sides) for value in side
-    ]
+    return [result("x", threads, at, one, better="lower") for at, side in enumerate(sides) for one in side]
 
 
 def summaries(*target):
