@@ -1,3 +1,5 @@
+"""Charts of reports, and the worst mistakes that they show."""
+
 import re
 from dataclasses import replace
 
@@ -19,7 +21,7 @@ from serving.comparisons.mistakes import (
     worst_mistakes,
 )
 from serving.comparisons.page import Node, nodes_of, tree_chart
-from serving.reports.chart_marks import Bars, Heat, Line
+from serving.reports.chart_marks import Bars, Boxes, Heat, Line, box_percentiles
 from serving.reports.charts import Words, inline_svg, percent, plain_number, styled_figure, with_noun
 from serving.reports.evaluation_files import Confusion, Judged, Split
 from serving.reports.panels import Axis, Panel, draw_chart
@@ -102,6 +104,25 @@ def test_tooltips_of_chart_marks_show_value_and_position():
     assert cells == ["x, a: impact 1", "y, a: impact 1.25", "y, b: impact 0.9"]
 
 
+def test_a_few_extremes_do_not_fade_other_colours():
+    values = np.append(np.linspace(0.98, 1.02, 99), 9.0)
+    assert Heat.with_robust_range(values, "impact", 1.0).reach == pytest.approx(0.019, abs=0.002)
+
+
+def test_a_crowded_axis_states_which_share_is_named():
+    chart = chart_of(Bars(range(60)), y=Axis("stressor", [f"s{number}" for number in range(60)]))
+    assert "stressor (one in 2 is named)" in chart.svg
+    assert ">s58<" in chart.svg
+    assert ">s59<" not in chart.svg
+
+
+def test_a_box_with_missing_values_is_not_drawn():
+    whole, gap = box_percentiles([1.0, 2.0, 3.0, 4.0, 5.0]), np.full(5, np.nan)
+    assert whole.tolist() == [1, 2, 3, 4, 5]
+    both, one = (chart_of(Boxes(fives)).svg.count("<path") for fives in ([whole, whole], [gap, whole]))
+    assert one < both
+
+
 def test_wide_charts_also_have_a_layout_for_narrow_screens():
     words, line = Words("n", "It rises", "Chart"), Panel([Line("one", [1, 2], [1, 2])], Axis("x"), Axis("y"))
     wide = draw_chart(words, [line], (8.4, 3))
@@ -152,6 +173,19 @@ def test_nearest_neighbour_chart_names_best_k_and_its_plateau():
         "at k = 3, accuracy is not significantly lower"
     )
     assert charts.parameter_chart("figure-6-8", curves, 0.7) is None
+
+
+def test_model_chart_title_names_the_best_of_both_splits():
+    good = [(0.9, "fail"), (0.1, "pass")] * 2
+    # on each of the two folds one of two is right
+    bad = [(0.9, "fail"), (0.1, "pass"), (0.9, "pass"), (0.1, "fail")]
+    parts = [verdicts("logistic", good, split="stratified"), verdicts("xgboost", bad, split="stratified")]
+    chart = charts.models_chart(pd.concat([*parts, verdicts("logistic", bad)]), 0.5)
+    assert chart.title == (
+        f"logistic has the highest median accuracy on stratified folds: 100.0{SPACE}%, "
+        f"50.0{SPACE}% on held-out operations"
+    )
+    assert "another data set" in chart.note
 
 
 def test_chart_of_verdicts_counts_them_by_label():

@@ -14,7 +14,7 @@ from data.comparisons.collect import tables_of_journal
 from data.comparisons.suite import plan_runs
 from data.corun.collect import MeasuredCorun
 from data.measure import machine
-from data.measure.machine import Pinned
+from data.measure.machine import Disturbance, Pinned
 from data.measure.session import PROGRAMS, Journal
 from tests.code.suites import COMPARISONS, SORT
 from tests.data.refusals import refusal
@@ -268,3 +268,9 @@ def test_journals_keep_their_format_and_drop_a_truncated_line(tmp_path, kind, no
         file.write(lines[-1][:20])
     again = Journal.open_or_create(path, {"name": "s"}, kind, note)
     assert (again.entries, again.notes) == (journal.entries, journal.notes)
+
+
+def test_foreign_load_is_read_from_the_processors_own_line():
+    watch = Disturbance(processor=min(os.sched_getaffinity(0)))
+    sum(range(10**6))
+    assert 0 <= watch.foreign_share() <= 2

@@ -1,3 +1,5 @@
+"""Vectors of comparisons: figure 6.5, history, siblings and outliers."""
+
 import math
 import statistics
 from dataclasses import replace

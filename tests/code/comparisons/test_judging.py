@@ -22,6 +22,7 @@ from features.comparisons.vectors import SEED_FEATURES
 from serving.cli import run_command
 from serving.comparisons import render
 from serving.comparisons.endpoints import answer_json, answer_many
+from serving.comparisons.guarantees import decision_summary
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.model import with_card, with_policy
 from serving.comparisons.xml.report import as_xml
@@ -238,6 +239,14 @@ def test_no_change_below_minimum_effect_size_fails(promising):
     assert worse.probability > 0.2
     assert worse.verdict == "unsure"
     assert (passed.verdict, passed.decided_by, passed.probability) == ("pass", "min_effect_size", 0.0)
+
+
+def test_an_impossible_guarantee_states_the_required_fails(promising):
+    told = decision_summary(with_policy(promising, 0.02, None, None).model.card)
+    assert told == (
+        "2 % cannot be promised with 60 of 30 operations, "
+        "it takes at least 114 of as many operations: no verdict is pass"
+    )
 
 
 COSTS = {"false_negative": 100, "false_positive": 10, "review": 1}

@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 import time
+from functools import cache
 from http import HTTPStatus
 from types import SimpleNamespace
 
@@ -123,8 +124,13 @@ def forest():
     return served_by(RandomForestClassifier(20, random_state=0))
 
 
+@cache
+def drifting_vectors():
+    return feature_vectors(OfferedComparisons.from_tables(drifting()).named.sides)
+
+
 def served_by(classifier, threshold=0.5):
-    columns = feature_vectors(OfferedComparisons.from_tables(drifting()).named.sides)
+    columns = drifting_vectors()
     told = columns[:, FEATURES.index("siblings_worse_max")]
     assert len(np.unique(told)) > 3
     fails = told + np.random.default_rng(0).normal(0, 0.1, len(told)) > np.median(told)

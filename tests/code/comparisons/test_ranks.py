@@ -1,3 +1,5 @@
+"""Ranks, rules that use them, and levels of runs."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from features.comparisons.summaries import (
     interquartile_mean,
     limited_mean,
     rank_test,
+    relative_deviation,
     sample_moments,
     welch_t,
 )
@@ -155,6 +158,18 @@ def test_levels_are_within_the_samples_and_follow_their_unit_and_order(level, sa
     assert (found <= ordered[:, -1] + slack).all()
     assert level(factor * ordered) == pytest.approx(factor * found, abs=slack)
     assert level(-ordered[:, ::-1]) == pytest.approx(-found, abs=slack)
+
+
+@pytest.mark.parametrize("statistic", [limited_mean, relative_deviation])
+@given(
+    arrays(float, st.tuples(st.integers(1, 4), st.integers(5, 12)), elements=st.floats(0.5, 1.0)),
+    st.lists(st.integers(-900, 1023) | st.sampled_from([-900, 0, 1020, 1023]), min_size=4, max_size=4),
+)
+def test_a_power_of_two_changes_no_digit_of_a_statistic(statistic, samples, powers):
+    factors = 2.0 ** np.array(powers[: len(samples)])
+    ordered = np.sort(samples, axis=1)
+    expected = statistic(ordered) * (factors if statistic is limited_mean else 1.0)
+    np.testing.assert_array_equal(statistic(factors[:, None] * ordered), expected)
 
 
 @LEVELS

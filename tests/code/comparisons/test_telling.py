@@ -71,6 +71,20 @@ def test_later_versions_are_mentioned_if_the_model_uses_them():
 STEADY = [[100, 101, 102], [102, 103, 104], [100, 101, 102], [102, 103, 104]]
 
 
+def test_sentences_state_shift_variation_of_builds_and_sample_separation(explaining):
+    bare = comparison([100, 101, 102], [110, 111, 112])
+    known, unknown = told(explaining, comparison([100, 101, 102], [110, 111, 112], STEADY), bare)
+    assert known.words[:2] == (
+        "median 9.9 % slower",
+        "builds of this operation differ by 1.6 % (4 earlier builds)",
+    )
+    assert known.reason.startswith("9.9 % slower; builds of this operation differ by 1.6 %")
+    assert "all 3 target samples are slower than all 3 baseline samples" in known.words
+    assumed = f"builds usually differ by {percent(2**0.5 * explaining.model.card.run_spread)}"
+    assert unknown.words[1] == f"few builds of this operation are known; {assumed}"
+    assert unknown.reason.startswith(f"9.9 % slower; {assumed}")
+
+
 @pytest.mark.parametrize(
     ("unit", "better", "target", "said"),
     [
@@ -381,3 +395,10 @@ def test_the_causal_feature_has_the_largest_positive_contribution(classifier):
     _, found = fitted_on(classifier).predict_and_explain(np.array([[-2.0, 0.1, 0.1], [2.0, 0.1, 0.1]]))
     assert strongest_features(found, 1)[0] == [0]
     assert found[0, 0] > 0 >= found[1, 0]
+
+
+def test_reasons_are_sorted_by_absolute_contribution():
+    values = np.array([[0.1, -0.5, 0.3], [0.0, 0.2, -0.1]])
+    assert strongest_features(values, 2).tolist() == [[1, 2], [1, 2]]
+    assert strongest_features(values, 9).tolist() == [[1, 2, 0], [1, 2, 0]]
+    assert strongest_features(values[:0], 2).shape == (0, 2)

@@ -1,3 +1,5 @@
+"""Timelines: windows under judgement, lasting changes, states, and the page that shows them."""
+
 import base64
 import hashlib
 import html
@@ -192,6 +194,13 @@ def test_links_on_timeline_pages_are_relative_and_quoted():
         "": "",
     }
     assert {source: page.relative_link(source) for source in links} == links
+
+
+def test_values_have_four_significant_digits_and_no_exponent():
+    values = [83903.1, 190.0, 0.00123456, -5.0, 0.0, 1.9e15, np.nan]
+    assert [page.format_amount(value) for value in values] == [
+        "83,903", "190.0", "0.001235", "\u22125.000", "0.000", "1,900,000,000,000,000", "\N{EN DASH}",
+    ]  # fmt: skip
 
 
 @pytest.fixture

@@ -313,6 +313,11 @@ def test_a_wrong_label_gives_a_one_line_error(label, json_says, xml_says):
     assert told == f'r.xml:2 operation "bt": {xml_says}'
 
 
+def test_an_unknown_key_of_a_label_names_the_nearest():
+    told = refusal(comparison_json.tables_of, asked(labels=[{"status": "pass", "anotator": "anna"}]))
+    assert told.endswith('labels[0].anotator is unknown; did you mean "annotator"?')
+
+
 def test_only_valid_times_of_labels_are_accepted():
     days = {*pd.date_range("2000-01-01", "2099-12-31", freq="D").strftime("%Y-%m-%d")}
     assert all(parse_moment(f"{day}T23:59:59Z") for day in days)
