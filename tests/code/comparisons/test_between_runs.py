@@ -300,21 +300,15 @@ def first_slower(by):
     return np.where(np.arange(20) == 0, by, 0.0)
 
 
+OTHERS = (
+    {"runs": 3}, {"history": 10}, {"history": 10, "drift": 0.003}, {"history": 10, "outlier": 0.3},
+    {"whole": 0.03}, {"noise": "bimodal", "scatter": 0.02}, {"operations": 5, "history": 10},
+)  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "circumstances",
-    [
-        USUAL,
-        replace(USUAL, runs=3),
-        replace(USUAL, history=10),
-        replace(USUAL, history=10, drift=0.003),
-        replace(USUAL, history=10, outlier=0.3),
-        replace(USUAL, whole=0.03),
-        replace(USUAL, noise="bimodal", scatter=0.02),
-        replace(USUAL, operations=5, history=10),
-        DRIFTING,
-    ],
-    ids=str,
+    "circumstances", [USUAL, DRIFTING, *(replace(USUAL, **other) for other in OTHERS)], ids=str
 )
 def test_at_most_one_unchanged_build_in_twenty_fails(circumstances):
     failed = [compared(circumstances, seed).is_beyond(-1.0).any() for seed in range(60)]

@@ -159,14 +159,9 @@ def test_a_winner_is_named_only_with_a_significant_lead():
 
 
 def test_nearest_neighbour_chart_names_best_k_and_its_plateau():
-    curves = pd.DataFrame(
-        {
-            "curve": "knn-uniform",
-            "parameter": np.repeat([1, 3, 5, 7], 4),
-            "fold": [0, 1, 2, 3] * 4,
-            "accuracy": np.repeat([0.80, 0.899, 0.90, 0.85], 4) + [-0.01, 0.01, -0.01, 0.01] * 4,
-        }
-    )
+    accuracy = np.repeat([0.80, 0.899, 0.90, 0.85], 4) + [-0.01, 0.01, -0.01, 0.01] * 4
+    curves = pd.DataFrame({"parameter": np.repeat([1, 3, 5, 7], 4), "fold": [0, 1, 2, 3] * 4})
+    curves = curves.assign(curve="knn-uniform", accuracy=accuracy)
     curves.loc[curves["parameter"] == 3, "accuracy"] += [-0.003, 0.003, 0.003, -0.003]
     assert charts.parameter_chart("figure-6-6", curves, 0.7).title == (
         f"Best with equally weighted neighbours at k = 5: accuracy 90.0{SPACE}%; "
@@ -348,8 +343,7 @@ def test_earlier_builds_are_counted_before_the_baseline():
     results = [result(name, order, 1.0) for name in names for order in range(6)]
     ends = [(0, 1) if row < 5 else (4, 5) for row in range(30)]
     rows = [
-        compared(name, name, (before,) * 2, (after,) * 2)
-        for name, (before, after) in zip(names, ends, strict=True)
+        compared(name, name, (old,) * 2, (new,) * 2) for name, (old, new) in zip(names, ends, strict=True)
     ]
     found = ComparisonTables.from_rows(results, rows, labels(names))
     causes = causes_of_mistakes(worst_mistakes(verdicts, found, 0.005), verdicts, found)

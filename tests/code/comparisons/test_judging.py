@@ -171,13 +171,9 @@ def test_version_ranges_use_orders_for_unnamed_versions():
     assert version_ranges(ComparisonTables.from_rows(given, [span], [])) == ["v0..v2 -> 3"]
 
 
-PROMISE = RiskGuarantee(
-    0.9,
-    60,
-    30,
-    (GuaranteedRate(0.02, None), GuaranteedRate(0.05, 0.1, 0.02, 0.96)),
-    (GuaranteedRate(0.01, 0.99999), GuaranteedRate(0.1, 0.2)),
-)
+PASSING = GuaranteedRate(0.02, None), GuaranteedRate(0.05, 0.1, 0.02, 0.96)
+FAILING = GuaranteedRate(0.01, 0.99999), GuaranteedRate(0.1, 0.2)
+PROMISE = RiskGuarantee(0.9, 60, 30, PASSING, FAILING)
 
 
 @pytest.fixture

@@ -330,25 +330,13 @@ def labelled(*rows):
 def voted(**votes):
     """``anna="fpp"``: what somebody says of the comparisons 0, 1 and 2; "-" is nothing."""
     said = {"f": "fail", "p": "pass"}
-    return labelled(
-        *(
-            (f"{place:04}", said[vote], name)
-            for name, row in votes.items()
-            for place, vote in enumerate(row)
-            if vote != "-"
-        )
-    )
+    given = [(f"{at:04}", vote, who) for who, row in votes.items() for at, vote in enumerate(row)]
+    return labelled(*((name, said[vote], who) for name, vote, who in given if vote in said))
 
 
-ANSWERS = st.lists(
-    st.tuples(
-        st.sampled_from("xyz"),
-        st.sampled_from(["pass", "fail", "cannot_tell"]),
-        st.sampled_from([None, "anna", "ben", "carl"]),
-        st.sampled_from([None, "2026-11-21", "2026-11-22"]),
-    ),
-    max_size=12,
-)
+STATUSES, PEOPLE = ["pass", "fail", "cannot_tell"], [None, "anna", "ben", "carl"]
+DAYS = [None, "2026-11-21", "2026-11-22"]
+ANSWERS = st.lists(st.tuples(*map(st.sampled_from, ("xyz", STATUSES, PEOPLE, DAYS))), max_size=12)
 
 
 @settings(max_examples=15)
@@ -496,7 +484,5 @@ def test_without_a_project_the_consensus_is_the_majority(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert consensus_rule() == "majority"
     with_rule("most")
-    with pytest.raises(
-        InputError, match=r"params.yaml: comparisons.validate.consensus=.most. is not .majority. or "
-    ):
+    with pytest.raises(InputError, match=r"params.yaml: comparisons.validate.consensus=.most. is not .major"):
         consensus_rule()

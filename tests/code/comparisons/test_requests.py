@@ -148,7 +148,7 @@ GOOD = json.dumps(EXAMPLE).encode()
         b'{"comparisons": []}',
         body([ONE | {"operation": "\u2003"}]),
         body(
-            [ONE, ONE | {"comparison_id": "b", "configurations": [{"baseline": [1.0, [2.0]], "target": [1]}]}]
+            [ONE, ONE | {"comparison_id": "b", "configurations": [{"baseline": [1, [2.0]], "target": [1]}]}]
         ),
         GOOD.replace(b'"threads": 4', b'"threads": 4.5'),
         *(GOOD.replace(b"7406.4", wrong) for wrong in (b"true", b"1e999", b'"7406.4"')),

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -38,34 +39,19 @@ def served():
 
 VALUES = st.one_of(st.floats(0.5, 2.0), st.floats(0, 1e12), st.sampled_from([0.0, 5e-324, 1e300]))
 SAMPLES = st.lists(VALUES, max_size=6)
-SUMMARIES = st.lists(VALUES, min_size=5, max_size=5).map(
-    lambda five: dict(zip(FIVE_NUMBERS, sorted(five), strict=True))
-)
+FIVE = st.lists(VALUES, min_size=5, max_size=5)
+SUMMARIES = FIVE.map(lambda five: dict(zip(FIVE_NUMBERS, sorted(five), strict=True)))
 VERSIONS = st.one_of(SAMPLES, SAMPLES, SUMMARIES)
 SIDES = st.one_of(SAMPLES, SAMPLES, SUMMARIES, st.lists(SAMPLES, max_size=4))
 NAMES = st.one_of(st.sampled_from(["x", "y"]), st.text(min_size=1).filter(lambda text: bool(text.strip())))
-CONFIGURATIONS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "threads": st.integers(1, 9),
-            "baseline": SIDES,
-            "target": SIDES,
-            "history": st.lists(VERSIONS, max_size=9),
-            "later": st.lists(VERSIONS, max_size=4),
-        }
-    ),
-    max_size=3,
-    unique_by=lambda configuration: configuration["threads"],
-)
+LISTS = {"history": st.lists(VERSIONS, max_size=9), "later": st.lists(VERSIONS, max_size=4)}
+CONFIGURATION = {"threads": st.integers(1, 9), "baseline": SIDES, "target": SIDES, **LISTS}
+CONFIGURATIONS = st.lists(st.fixed_dictionaries(CONFIGURATION), max_size=3, unique_by=itemgetter("threads"))
+NAMED = dict.fromkeys(("comparison_id", "benchmark", "operation", "machine", "unit"), NAMES)
+COMPARISON = {**NAMED, "better": st.sampled_from(["lower", "higher"]), "configurations": CONFIGURATIONS}
 COMPARISONS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "comparison_id": NAMES, "benchmark": NAMES, "operation": NAMES, "machine": NAMES, "unit": NAMES,
-            "better": st.sampled_from(["lower", "higher"]), "configurations": CONFIGURATIONS,
-        }
-    ),
-    min_size=1, max_size=3, unique_by=lambda comparison: comparison["comparison_id"],
-)  # fmt: skip
+    st.fixed_dictionaries(COMPARISON), min_size=1, max_size=3, unique_by=itemgetter("comparison_id")
+)
 
 
 def widened(tables, baseline, target):
@@ -172,13 +158,12 @@ def told(judgement):
 
 
 def told_in(document):
-    return {
-        one.get("comparison_id"): (
-            one.get("result_status"),
-            None if (number := one.find("verdict").get("probability")) is None else float(number),
-        )
-        for one in etree.fromstring(document).iter("comparison_result")
-    }
+    found = {}
+    for one in etree.fromstring(document).iter("comparison_result"):
+        probability = one.find("verdict").get("probability")
+        told = one.get("result_status"), None if probability is None else float(probability)
+        found[one.get("comparison_id")] = told
+    return found
 
 
 def of_every_format(tables, served, directory):

@@ -31,9 +31,8 @@ STEP = rows([10] * 4 + [20] * 6)
 
 
 def read(path, keep_going=False, **rules):
-    return formats.read_tables(
-        "sap-hana", [path], label_rules=RULES.model_copy(update=rules), keep_going=keep_going
-    )
+    known = RULES.model_copy(update=rules)
+    return formats.read_tables("sap-hana", [path], label_rules=known, keep_going=keep_going)
 
 
 def labels(path):
@@ -229,10 +228,7 @@ def by_all(version):
         ([(50, "7"), (51, "7"), (52, "8")], []),
         ([*by_all(50), *by_all(58)], [50, 58]),
         ([(46, "7"), (50, "7"), (51, "8"), (51, "11")], [51]),
-        *(
-            (by_all(version), expected)
-            for version, expected in ((9, []), (10, [10]), (195, [195]), (196, []))
-        ),
+        *((by_all(at), expected) for at, expected in ((9, []), (10, [10]), (195, [195]), (196, []))),
     ],
 )
 def test_changes_need_enough_annotators_marking_nearby_versions(marks, expected):

@@ -83,6 +83,7 @@ def summaries(*target):
     return [result("x", 1, at, value, name, "lower") for at, value, name in named]
 
 
+UNSORTED = "the target has five numbers that don't ascend from min to max"
 GOOD = samples(1, [1.0, 2.0], [3.0, 4.0])
 
 
@@ -119,10 +120,7 @@ def above_0(threads, side, value):
         (summaries(1.0, 2.0, 3.0, 4.0), "threads 1: the target is a summary without max"),
         (summaries(np.nan, 2.0, 3.0, 4.0), "threads 1: the target is a summary without min, max"),
         (summaries(1.0, 2.0, 3.0, 4.0, np.inf), "threads 1: the target holds a value that is not finite"),
-        (
-            summaries(1.0, 2.0, 3.0, 2.5, 4.0),
-            "threads 1: the target has five numbers that don't ascend from min to max",
-        ),
+        (summaries(1.0, 2.0, 3.0, 2.5, 4.0), f"threads 1: {UNSORTED}"),
         (summaries(-2.0, 2.0, 3.0, 4.0, 5.0), above_0(1, "target", -2)),
     ],
 )

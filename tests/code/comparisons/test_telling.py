@@ -274,10 +274,9 @@ def test_json_holds_explanations_with_optional_counterfactuals(explaining):
 
 
 def test_json_without_explanations_holds_and_computes_only_the_reason(explaining, monkeypatch):
-    explained, explain = [], type(explaining.model).predict_and_explain
-    monkeypatch.setattr(
-        type(explaining.model), "predict_and_explain", lambda *args: explained.append(1) or explain(*args)
-    )
+    explained, kind = [], type(explaining.model)
+    explain = kind.predict_and_explain
+    monkeypatch.setattr(kind, "predict_and_explain", lambda *args: explained.append(1) or explain(*args))
     judgement = judge_sides(posted(*drawn(6, seed=2)), explaining)
     bare = json.loads(render.as_json(judgement, explain=False))
     assert explained == []

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +47,7 @@ def test_cost_ratio_multiplies_the_balanced_class_weights():
 
 @pytest.mark.parametrize(
     ("name", "sampler"),
-    [
-        *((name, "none") for name in catalogue.CATALOGUE),
-        *((MODELS[0], name) for name in ("under", "over", "smote")),
-    ],
+    [*product(catalogue.CATALOGUE, ["none"]), *product(MODELS[:1], ["under", "over", "smote"])],
 )
 def test_stored_models_use_trusted_types_and_answer_identically(examples, tmp_path, name, sampler):
     model = catalogue.CATALOGUE[name]
@@ -57,13 +55,10 @@ def test_stored_models_use_trusted_types_and_answer_identically(examples, tmp_pa
     fitted = catalogue.build_pipeline(model, params, examples.y, 3).fit(examples.x, examples.y)
     card = Card(name, COLUMNS, 0.5, params, dict.fromkeys(COLUMNS, 0.0), "d", 3)
     TrainedModel(catalogue.without_sampler(fitted), card).write(tmp_path)
-    after = TrainedModel.read(tmp_path)
-    unseen = feature_table(seed=1)[[*COLUMNS]].to_numpy()
+    after, unseen = TrainedModel.read(tmp_path), feature_table(seed=1)[[*COLUMNS]].to_numpy()
     assert after.card == card
-    assert (
-        catalogue.fail_probability(after.model, unseen).tolist()
-        == catalogue.fail_probability(fitted, unseen).tolist()
-    )
+    stored, own = (catalogue.fail_probability(one, unseen) for one in (after.model, fitted))
+    assert stored.tolist() == own.tolist()
 
 
 @pytest.mark.parametrize("name", catalogue.CATALOGUE)
@@ -163,12 +158,9 @@ def test_average_precision_is_averaged_over_folds_without_pooling():
 
 def test_equally_accurate_models_are_ranked_by_average_precision():
     worse = [(status, probability, 0) for status, probability, _ in TWO_SCALES]
-    both = {
-        "a": metrics.summarise_entry(judged_in_folds(worse)),
-        "b": metrics.summarise_entry(judged_in_folds(TWO_SCALES)),
-    }
-    assert both["a"]["balanced_accuracy"]["pooled"] == both["b"]["balanced_accuracy"]["pooled"]
-    assert metrics.rank_models(both)[0] == "b"
+    first, second = (metrics.summarise_entry(judged_in_folds(rows)) for rows in (worse, TWO_SCALES))
+    assert first["balanced_accuracy"]["pooled"] == second["balanced_accuracy"]["pooled"]
+    assert metrics.rank_models({"a": first, "b": second})[0] == "b"
 
 
 @pytest.mark.parametrize("digits", [16, 2])

@@ -293,14 +293,17 @@ def test_xml_status_is_a_label_only_without_label_elements():
     ]  # fmt: skip
 
 
-JSON_STATUSES, XML_STATUSES = '"pass", "fail" or "cannot_tell"', "one of pass, fail, cannot_tell"
 NO_TIME = 'labelled_at="noon" is not a time like 2026-11-22T09:30:00Z'
 
 
 @pytest.mark.parametrize(
     ("label", "json_says", "xml_says"),
     [
-        ({"status": "maybe"}, *(f'status="maybe" is not {known}' for known in (JSON_STATUSES, XML_STATUSES))),
+        (
+            {"status": "maybe"},
+            'is not "pass", "fail" or "cannot_tell"',
+            "is not one of pass, fail, cannot_tell",
+        ),
         ({}, " lacks status", "<label> has no attribute status"),
         ({"status": "pass", "labelled_at": "noon"}, NO_TIME, NO_TIME),
     ],
@@ -310,7 +313,7 @@ def test_a_wrong_label_gives_a_one_line_error(label, json_says, xml_says):
     assert (told.startswith("r.json: comparisons[0].labels[0]"), told.endswith(json_says)) == (True, True)
     written = "".join(f' {name}="{value}"' for name, value in label.items())
     told = refusal(tables_of, report(comparison(inner=f"<label{written}/>")).encode(), "r.xml")
-    assert told == f'r.xml:2 operation "bt": {xml_says}'
+    assert (told.startswith('r.xml:2 operation "bt": '), told.endswith(xml_says)) == (True, True)
 
 
 def test_an_unknown_key_of_a_label_names_the_nearest():
