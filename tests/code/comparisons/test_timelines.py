@@ -168,6 +168,7 @@ SPACE = "\N{NO-BREAK SPACE}"
 
 
 def test_pages_of_500_operations_and_200_versions_stay_below_20_megabytes():
+    # a tenth of the operations: the size grows with them
     assert len(page.timeline_page(simulated(200, 50, 4)).encode()) <= 2_000_000
 
 
