@@ -13,8 +13,6 @@ from data.comparisons.builds import BuildRun, Slowdown, Trial, Workshop
 from data.comparisons.collect import tables_of_journal
 from data.comparisons.suite import plan_runs
 from data.corun.collect import MeasuredCorun
-from data.fingerprints.collect import MeasuredRun as MeasuredStressor
-from data.matrices.collect import Cost, MeasuredRun
 from data.measure import machine
 from data.measure.machine import Disturbance, Pinned
 from data.measure.session import PROGRAMS, Journal
@@ -57,14 +55,11 @@ def test_shipped_suite_meets_the_requirements_of_a_measurement():
     shipped = suites.load_suite(SHIPPED)
     assert len(shipped.operations) >= 100
     assert shipped.history >= 8
-    assert len(shipped.operations) * (shipped.changes + shipped.same) >= 800
     assert {one.metric for one in shipped.operations} == set(suites.METRICS)
-    groups = {"python", "c", "compilers", "interpreters", "database", "compression", "numerics", "web"}
-    assert groups <= {one.group for one in shipped.operations}
-    changes = [change for one in shipped.operations for change in shipped.changed_builds(one)]
-    assert sum(not change.extra for change in changes) >= 250
-    sizes = {change.extra for change in changes}
-    assert {0.02, 0.05, 0.1, 0.2, 0.4, 0.6} <= {round(size, 1 if size > 0.15 else 2) for size in sizes}
+    extras = [change.extra for one in shipped.operations for change in shipped.changed_builds(one)]
+    assert extras.count(0) >= 250
+    sizes = {round(size, 1 if size > 0.15 else 2) for size in extras}
+    assert {0.02, 0.05, 0.1, 0.2, 0.4, 0.6} <= sizes
     assert min(sizes) < 0
 
 
@@ -227,12 +222,6 @@ def test_pinning_restricts_a_process_to_one_prioritised_processor(tmp_path, monk
     assert nothing.read_text() == ""
 
 
-def test_foreign_load_is_read_from_the_processors_own_line():
-    watch = Disturbance(processor=min(os.sched_getaffinity(0)))
-    sum(range(10**6))
-    assert 0 <= watch.foreign_share() <= 2
-
-
 def test_an_invalid_journal_entry_gives_a_one_line_error(suite, tmp_path):
     path, whole = tmp_path / "journal.jsonl", asdict(next(entries(suite, {})))
     trial = json.dumps(asdict(Trial("sort", "", 800, 5, 0.01, "")))
@@ -257,26 +246,11 @@ def test_an_invalid_journal_entry_gives_a_one_line_error(suite, tmp_path):
             [("sort", "O1", "reference", 0, 2)],
         ),
         (
-            MeasuredRun, Cost,
-            ['{"name": "json", "seconds": 0.001}',
-             ('{"planned": {"case": "json", "pair": 1, "side": "target", "number": 2, "cause": "leak",'
-             ' "size": 0.2, "invalid": "", "session": 0}, "at": "2026-11-21T00:00:00+00:00", "elapsed": 0.5,'
-             ' "transactions": 9, "foreign": 0.01, "metrics": {"faults": 1.5, "perf.lost": null}}')],
-            ["json 1 target 2"],
-        ),
-        (
             MeasuredCorun, None,
             [('{"planned": {"tasks": ["a", "b"], "repetition": 1}, "at": "2026-11-21T00:00:00+00:00",'
              ' "foreign": 0.01, "runs": [{"task": "a", "cpu": 0, "seconds": 0.5, "events": ["faults"],'
              ' "counts": [null], "samples": [[0.5, null]]}]}')],
             [(("a", "b"), 1)],
-        ),
-        (
-            MeasuredStressor, None,
-            [('{"constraint": "", "kind": "stressor", "name": "cpu", "threads": 0,'
-             ' "repetition": 1, "at": "2026-11-21T00:00:00+00:00", "value": null,'
-             ' "problem": "did nothing", "foreign": 0.25}')],
-            [("", "stressor", "cpu", 0, 1)],
         ),
     ],
 )  # fmt: skip
@@ -294,3 +268,9 @@ def test_journals_keep_their_format_and_drop_a_truncated_line(tmp_path, kind, no
         file.write(lines[-1][:20])
     again = Journal.open_or_create(path, {"name": "s"}, kind, note)
     assert (again.entries, again.notes) == (journal.entries, journal.notes)
+
+
+def test_foreign_load_is_read_from_the_processors_own_line():
+    watch = Disturbance(processor=min(os.sched_getaffinity(0)))
+    sum(range(10**6))
+    assert 0 <= watch.foreign_share() <= 2

@@ -17,7 +17,7 @@ from serving.comparisons.judge import judge_sides
 from serving.comparisons.model import load_judge, with_card, with_policy
 from serving.comparisons.schemas import JudgeAnswer
 from serving.http.schemas import RefusedError
-from tests.code.comparisons.posted import drawn, posted, trained_with_scores
+from tests.code.comparisons.posted import drawn, posted
 from training.comparisons.base_rate import BaseRate
 from training.comparisons.stored import Card
 from training.estimators.answering import CalibrationMap
@@ -27,14 +27,9 @@ LEVELS = (GuaranteedRate(0.05, 0.2),), (GuaranteedRate(0.01, 0.9),)
 COSTS = {"false_negative": 10, "false_positive": 1, "review": 0.2}
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return trained_with_scores(tmp_path_factory.mktemp("model"))
-
-
 @pytest.fixture
-def rated(directory):
-    served = load_judge(str(directory))
+def rated(model_directory):
+    served = load_judge(str(model_directory))
     return with_card(served, replace(served.model.card, risk_guarantee=RiskGuarantee(0.9, 100, 100, *LEVELS)))
 
 
@@ -148,11 +143,11 @@ def test_a_corrected_rate_is_told_apart_from_all_and_none(rate):
 
 
 @pytest.fixture
-def judged(directory, tmp_path, capsys):
+def judged(model_directory, tmp_path, capsys):
     def run(comparisons, *options):
         source = tmp_path / "comparisons.json"
         source.write_bytes(body(comparisons))
-        status = run_command(["judge", str(source), "--model", str(directory), *options])
+        status = run_command(["judge", str(source), "--model", str(model_directory), *options])
         return status, *capsys.readouterr()
 
     return run
@@ -175,23 +170,23 @@ def test_the_command_judges_at_an_estimated_or_given_rate(judged):
 
 
 @pytest.mark.parametrize("labels", [[], [{"status": "pass"}]])
-def test_the_command_notes_settings_of_a_request_and_does_not_apply_them(directory, tmp_path, capsys, labels):
+def test_the_command_notes_settings_of_a_request_only(model_directory, tmp_path, capsys, labels):
     source, answers = tmp_path / "r.json", []
     content = {"comparisons": [{**comparison, "labels": labels} for comparison in stream(10, 3)]}
     for settings in ({}, {"base_rate": 0.01}):
         source.write_text(json.dumps(content | settings))
-        assert run_command(["judge", str(source), "--model", str(directory), "--json"]) == 0
+        assert run_command(["judge", str(source), "--model", str(model_directory), "--json"]) == 0
         answers.append(json.loads(capsys.readouterr().out))
     plain, noted = answers
     note = f"{source}: base_rate apply over HTTP only; `perfjudge judge` has --base-rate"
     assert noted == plain | {"notes": [note]}
 
 
-def test_a_server_option_corrects_every_request(directory, capsys):
-    served, named = load_judge(str(directory), base_rate=0.02), posted(*stream(60, 10))
-    given = judge_sides(named, load_judge(str(directory)), base_rate=0.02)
+def test_a_server_option_corrects_every_request(model_directory, capsys):
+    served, named = load_judge(str(model_directory), base_rate=0.02), posted(*stream(60, 10))
+    given = judge_sides(named, load_judge(str(model_directory)), base_rate=0.02)
     assert judge_sides(named, served).probability.tolist() == given.probability.tolist()
-    assert run_command(["serve", "--model", str(directory), "--base-rate", "estimate"]) == 2
+    assert run_command(["serve", "--model", str(model_directory), "--base-rate", "estimate"]) == 2
     assert "'estimate' is not a percentage between 0 and 100 and not none" in capsys.readouterr().err
     assert run_command(["serve", "--help"]) == 0
     assert "estimate" not in capsys.readouterr().out

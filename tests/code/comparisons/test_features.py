@@ -1,5 +1,8 @@
+"""Vectors of comparisons: figure 6.5, history, siblings and outliers."""
+
 import math
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -7,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons import summaries
 from features.comparisons import vectors as computed
 from features.comparisons.featurize import split_blocks, training_tables
-from features.comparisons.history import HISTORY, SIBLINGS
+from features.comparisons.history import HISTORY, SIBLINGS, sibling_features, version_features, with_versions
 from features.comparisons.outliers import without_outliers
 from features.comparisons.vectors import FEATURES, SEED_FEATURES, PreparedComparisons
-from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
+from tests.code.comparisons.sides_by_hand import samples, sides_of, sides_of_summaries
 from tests.comparison_rows import compared, result
 
 # Seed 000, figure 6.1: min, q1, median, q3, max of bt_C_x with 4 and 8 threads, baseline and target.
@@ -149,9 +153,7 @@ def test_constant_sides_have_no_difference_and_zero_no_shift():
 
 
 def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
-    results = [
-        result(operation, order, 1.0 + order + k) for operation in "xyz" for order in (0, 1) for k in (0, 1)
-    ]
+    results = [result(name, order, 1.0 + order + k) for name in "xyz" for order in (0, 1) for k in (0, 1)]
     comparisons = [compared(operation, operation) for operation in "zxy"]
     valid = pd.DataFrame(
         {"comparison_id": ["x", "y", "z"], "valid": [True, False, True], "status": ["pass", "fail", "fail"]}
@@ -232,9 +234,8 @@ def test_configurations_are_reduced_per_comparison_and_gaps_left_out():
     np.testing.assert_array_equal(extent.middle, [[3, np.nan, 7, np.nan], [1.5, np.nan, np.nan, np.nan]])
     np.testing.assert_array_equal(extent.highest, [[5, np.nan, 7, np.nan], [2, np.nan, np.nan, np.nan]])
     # too many for the network that sorts a few
-    many = summaries.over_configurations(
-        np.array([[9.0, 3, 7, 1, 8, 2, 6, 4, 5, 10]]), np.zeros(10, np.int64), 1
-    )
+    ten = np.array([[9.0, 3, 7, 1, 8, 2, 6, 4, 5, 10]])
+    many = summaries.over_configurations(ten, np.zeros(10, np.int64), 1)
     assert [many.lowest[0, 0], many.middle[0, 0], many.highest[0, 0]] == [1, 5.5, 10]
 
 
@@ -284,9 +285,8 @@ def test_outliers_in_most_configurations_are_kept():
 def test_outlier_removal_leaves_history_and_summaries_unchanged():
     sides = sides_of([[([TEN[:5], [*TEN[5:], 1000.0]], [TEN], [TEN, TEN])]])
     kept, _ = without_outliers(sides)
-    assert (
-        kept.baseline.orders[kept.baseline.starts[0] : kept.baseline.stops[0]].tolist() == [0] * 5 + [1] * 5
-    )
+    start, stop = kept.baseline.starts[0], kept.baseline.stops[0]
+    assert kept.baseline.orders[start:stop].tolist() == [0] * 5 + [1] * 5
     assert kept.history is sides.history
     given = sides_of_summaries([[([1.0, 2.0, 3.0, 4.0, 900.0], [1.0, 2.0, 3.0, 4.0, 5.0])]])
     assert without_outliers(given)[0] is given
@@ -299,3 +299,130 @@ def test_worst_and_best_median_changes_are_reported(better, worst, change):
     assert (asked.worst.tolist(), asked.best.tolist()) == ([worst], [1 - worst])
     assert asked.worst_change.tolist() == pytest.approx([change])
     assert PreparedComparisons.from_sides(sides_of([])).worst_change.tolist() == []
+
+
+CALM = [[100.0], [101.0], [99.0], [100.0], [102.0], [98.0], [100.0], [101.0], [99.0], [100.0]]
+LOW = [[90.0], [91.0], [89.0], [90.0], [90.0]]
+
+
+def history_of(baseline, target, history=(), better="higher"):
+    sides = sides_of([[(baseline, target, list(history))]], better)
+    return dict(zip(HISTORY, version_features(sides, with_versions(sides))[:, 0], strict=True))
+
+
+def test_level_of_a_version_is_its_sample_median():
+    found = samples([[[1.0, 9.0, 2.0], [4.0]], [], [[5.0, 6.0]]]).version_medians
+    assert [found.samples_of_row(row).tolist() for row in range(3)] == [[2, 4], [], [5.5]]
+    assert found.orders.tolist() == [0, 1, 0]
+
+
+def test_ragged_lists_become_matrices_and_quantiles_of_known_values():
+    lists = samples([[[1.0, 2.0, 3.0]], [[4.0]]])
+    np.testing.assert_array_equal(summaries.first_values(lists, 2), [[1, 2], [4, np.nan]])
+    np.testing.assert_array_equal(summaries.last_values(lists, 2), [[2, 3], [np.nan, 4]])
+    rows = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan, np.nan, 5.0, 9.0]])
+    for share in (0.0, 0.05, 0.5, 0.95, 1.0):
+        np.testing.assert_allclose(summaries.row_quantile(rows, share), np.nanquantile(rows, share, axis=1))
+
+
+def test_a_step_at_the_boundary_explains_the_windows_best():
+    step, late = history_of(CALM, LOW), history_of(CALM[:6] + LOW[:4], LOW)
+    assert step["boundary_sharpness"] == -1
+    assert step["boundary_gain"] < -0.9
+    assert late["boundary_sharpness"] > -0.8
+    # one bad version leaves a good best version
+    single = history_of(CALM, [[60.0], [100.0], [101.0], [99.0], [100.0]])
+    assert single["version_step"] == 0
+    assert step["best_version"] < -3 < 0 < single["best_version"]
+
+
+def test_a_drift_before_the_boundary_is_a_trend():
+    drift = [[100.0 - k] for k in range(30)]
+    assert history_of(drift[20:], LOW, drift[:20])["history_trend"] < -5
+    assert abs(history_of(CALM, LOW, CALM)["history_trend"]) < 1
+
+
+def test_a_level_seen_in_history_differs_from_a_new_one():
+    seen = history_of(CALM, LOW, CALM + LOW + CALM)
+    new = history_of(CALM, LOW, CALM + CALM)
+    assert new["history_quantile"] == new["history_seen"] == 0
+    assert new["history_rank"] == -1
+    assert seen["history_quantile"] > 0
+    assert seen["history_seen"] == pytest.approx(5 / 35)
+    assert seen["history_rank"] > -1
+    assert seen["history_superiority"] > new["history_superiority"] == 0
+    assert seen["history_excess"] > new["history_excess"]
+
+
+def test_history_features_are_symmetric_in_the_better_direction():
+    mirrored = [[[-value for value in version] for version in versions] for versions in (CALM, LOW, CALM)]
+    fall, rise = history_of(CALM, LOW, CALM), history_of(*mirrored, better="lower")
+    assert rise == pytest.approx(fall, nan_ok=True)
+    assert fall["version_t"] < 0 > fall["history_step"]
+
+
+def test_one_version_per_side_without_history_gives_no_features():
+    assert np.isnan(list(history_of([[1.0, 2.0]], [[1.0, 3.0]]).values())).all()
+
+
+VERSIONS = [f"v{number}" for number in range(20)]
+AT = 10
+
+
+def level(version, falls_at=None):
+    """Return what calm operations give, and those that get 10 % worse at a version."""
+    return (100.0 if falls_at is None or version < falls_at else 90.0) + version % 3
+
+
+def sibling_tables(falls, target=(AT, AT + 4), names=VERSIONS, skipped=(), better="higher"):
+    """Make operations by where each falls; the first one is compared, and lacks the `skipped` versions."""
+    sign = 1 if better == "higher" else -1
+    results = [
+        result(f"o{number}", order, level(order, fall) * sign, version=name, better=better)
+        for number, fall in enumerate(falls)
+        for order, name in enumerate(names)
+        if number or order not in skipped
+    ]
+    asked = compared("c", "o0", (0, target[0] - 1), target)
+    return ComparisonTables.from_rows(results, [asked], [])
+
+
+def siblings_of(falls, **how):
+    return sibling_features(Sides.from_tables(sibling_tables(falls, **how)))[0, 0]
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_sibling_feature_grows_with_the_share_of_worse_siblings(better):
+    assert siblings_of([None] * 9, better=better) == 0
+    assert siblings_of([None, *[AT] * 2, *[None] * 6], better=better) == pytest.approx(np.sqrt(2 / 8))
+    assert siblings_of([None, *[AT] * 8], better=better) == 1
+    # an operation is not its own sibling, and steps at other versions count little
+    assert siblings_of([AT, *[None] * 8], better=better) == 0
+    assert siblings_of([None, *[AT + 3] * 8], better=better) < 1 / 2
+
+
+def test_sibling_versions_after_the_target_are_ignored():
+    falls, target = [None, *[AT + 2] * 8], (AT, AT + 1)
+    assert siblings_of(falls, target=target) == siblings_of([None] * 9, target=target) == 0
+    wide = (AT, AT + 4)
+    assert siblings_of(falls, target=wide) > 0
+    assert siblings_of(falls, target=wide, skipped=(AT + 2, AT + 3, AT + 4)) == 0
+
+
+def test_few_siblings_or_unnamed_versions_give_no_features():
+    assert np.isnan(siblings_of([None, *[AT] * 4]))
+    unnamed, same = [None] * len(VERSIONS), ["same"] * AT + [None] * AT
+    for lacking in ({"target": (AT, AT)}, {"names": unnamed}, {"names": same}):
+        assert np.isnan(siblings_of([None, *[AT] * 8], **lacking))
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+@pytest.mark.parametrize("factor", [3.0, 10.0, 100.0, 0.1])
+@pytest.mark.parametrize("before", [1, 3, 5])
+def test_an_earlier_outlier_hides_no_step_of_siblings(before, factor, better):
+    whole = sibling_tables([None, *[AT] * 6, *[None] * 6], better=better)
+    results = whole.results.copy()
+    results.loc[(results["order"] == AT - before) & (results["operation"] != "o0"), "value"] *= factor
+    odd = replace(whole, results=results)
+    expected, found = (sibling_features(Sides.from_tables(one))[0, 0] for one in (whole, odd))
+    assert found == pytest.approx(expected, abs=0.05)

@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 import time
+from functools import cache
 from http import HTTPStatus
 from types import SimpleNamespace
 
@@ -49,16 +50,12 @@ def results(operation, order, values, threads=1, better="higher"):
 
 def small():
     """Three operations: two of one pair of versions, one of a range of them; `slow` got 10 % worse."""
-    rows = [
-        *(row for order in range(3) for row in results("steady", order, (100.0, 101.0, 102.0))),
-        *(row for order in (0, 1) for row in results("slow", order, [10.0 + order] * 3, better="lower")),
-        *(row for order in (0, 1) for row in results("slow", order, [20.0 - order] * 3, 4, better="lower")),
-    ]
-    comparisons = [
-        compared("a/1", "steady"),
-        compared("a/2", "slow"),
-        compared("a/3", "steady", (0, 1), (2, 2)),
-    ]
+    rows = [row for order in range(3) for row in results("steady", order, (100.0, 101.0, 102.0))]
+    for order in (0, 1):
+        rows += results("slow", order, [10.0 + order] * 3, better="lower")
+        rows += results("slow", order, [20.0 - order] * 3, 4, better="lower")
+    whole = compared("a/3", "steady", (0, 1), (2, 2))
+    comparisons = [compared("a/1", "steady"), compared("a/2", "slow"), whole]
     return ComparisonTables.from_rows(rows, comparisons, [{"comparison_id": "a/1", "status": "pass"}])
 
 
@@ -100,7 +97,6 @@ def test_worse_configurations_have_positive_changes_and_boxes_further_right():
     boxes = [box for one in drawing.pairs for box in (one.baseline, one.target)]
     places = [place for box in boxes for place in (*box.five, *box.dots)]
     assert 0 < min(places) <= max(places) < 100
-    assert [told for _, told in drawing.ticks if told == "0"] == ["0"]
     written = [format_number(number) for number in (14469.1, 9999.96, 0.0123456, np.nan)]
     assert written == ["14,469", "10,000", "0.012346", "\u2013"]
 
@@ -128,8 +124,13 @@ def forest():
     return served_by(RandomForestClassifier(20, random_state=0))
 
 
+@cache
+def drifting_vectors():
+    return feature_vectors(OfferedComparisons.from_tables(drifting()).named.sides)
+
+
 def served_by(classifier, threshold=0.5):
-    columns = feature_vectors(OfferedComparisons.from_tables(drifting()).named.sides)
+    columns = drifting_vectors()
     told = columns[:, FEATURES.index("siblings_worse_max")]
     assert len(np.unique(told)) > 3
     fails = told + np.random.default_rng(0).normal(0, 0.1, len(told)) > np.median(told)

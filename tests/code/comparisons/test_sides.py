@@ -23,9 +23,9 @@ def sides():
     results = [result("x", 1, order, 10.0 * order + k) for order in range(5) for k in range(2)]
     results += [result("x", 2, 3, 7.0), result("x", 2, 4, 8.0)]
     results += [
-        result("y", 4, order, 1 + order + place, name, "lower")
+        result("y", 4, order, 1 + order + at, name, "lower")
         for order in (0, 1)
-        for place, name in enumerate(FIVE_NUMBERS)
+        for at, name in enumerate(FIVE_NUMBERS)
     ]
     others = compared("c", "x", (2, 3), (4, 4)), compared("d", "z")
     return sides_of(results, compared("a", "y"), *others)
@@ -61,10 +61,6 @@ def test_at_most_forty_known_versions_surround_both_sides():
     assert len(sides_of(results).comparison) == 0
 
 
-def measured(threads, order, value, stat=None):
-    return comparison_rows.result("x", order, value, threads=threads, stat=stat)
-
-
 def comparison(name="c", source=None, target=1):
     return compared(name, "x", target=(target, target), source=source)
 
@@ -78,9 +74,16 @@ def reasons(results, comparisons=None):
 
 
 def samples(threads, *sides):
-    return [measured(threads, order, value) for order, side in enumerate(sides) for value in side]
+    return [result("x", threads, at, one, better="lower") for at, side in enumerate(sides) for one in side]
 
 
+def summaries(*target):
+    both = enumerate(((1.0, 2.0, 3.0, 4.0, 5.0), target))
+    named = [(at, *one) for at, five in both for one in zip(five, FIVE_NUMBERS, strict=False)]
+    return [result("x", 1, at, value, name, "lower") for at, value, name in named]
+
+
+UNSORTED = "the target has five numbers that don't ascend from min to max"
 GOOD = samples(1, [1.0, 2.0], [3.0, 4.0])
 
 
@@ -113,34 +116,16 @@ def above_0(threads, side, value):
         (samples(4, [0.0, 0.0], [3.0, 4.0]), none_above_0(4, "baseline", "target", 3.5)),
         (GOOD + samples(4, [1.0, 1.0], [5.0, -1.5, 5.0, -0.5]), above_0(4, "target", -1.5)),
         (samples(4, [-3.0, -3.1], [-3.0, -3.1]), above_0(4, "baseline", -3.1)),
+        (summaries(1.0, 2.0, 3.0, 4.0, 5.0), ""),
+        (summaries(1.0, 2.0, 3.0, 4.0), "threads 1: the target is a summary without max"),
+        (summaries(np.nan, 2.0, 3.0, 4.0), "threads 1: the target is a summary without min, max"),
+        (summaries(1.0, 2.0, 3.0, 4.0, np.inf), "threads 1: the target holds a value that is not finite"),
+        (summaries(1.0, 2.0, 3.0, 2.5, 4.0), f"threads 1: {UNSORTED}"),
+        (summaries(-2.0, 2.0, 3.0, 4.0, 5.0), above_0(1, "target", -2)),
     ],
 )
 def test_a_comparison_that_cannot_be_judged_has_a_reason(results, reason):
     assert reasons(results) == [reason]
-
-
-@pytest.mark.parametrize(
-    ("target", "reason"),
-    [
-        ((1.0, 2.0, 3.0, 4.0, 5.0), ""),
-        ((1.0, 2.0, 3.0, 4.0), "threads 1: the target is a summary without max"),
-        ((np.nan, 2.0, 3.0, 4.0), "threads 1: the target is a summary without min, max"),
-        ((1.0, 2.0, 3.0, 4.0, np.inf), "threads 1: the target holds a value that is not finite"),
-        (
-            (1.0, 2.0, 3.0, 2.5, 4.0),
-            "threads 1: the target has five numbers that don't ascend from min to max",
-        ),
-        ((-2.0, 2.0, 3.0, 4.0, 5.0), above_0(1, "target", -2)),
-    ],
-)
-def test_summaries_must_hold_five_ascending_numbers_above_0(target, reason):
-    both = ((1.0, 2.0, 3.0, 4.0, 5.0), target)
-    rows = [
-        measured(1, order, value, name)
-        for order, five in enumerate(both)
-        for value, name in zip(five, FIVE_NUMBERS, strict=False)
-    ]
-    assert reasons(rows) == [reason]
 
 
 def test_history_values_must_be_positive_unlike_later_ones():

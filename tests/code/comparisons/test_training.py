@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import SearchTask, log_of, run_search, tasks_of
 from training.estimators import catalogue
 from training.evaluation import metrics
-from training.evaluation.figures import scores_table
 from training.evaluation.paired_bootstrap import BootstrapSettings, paired_difference
 from training.evaluation.search import TrialLog
 from training.evaluation.thresholds import best_cut
@@ -47,10 +47,7 @@ def test_cost_ratio_multiplies_the_balanced_class_weights():
 
 @pytest.mark.parametrize(
     ("name", "sampler"),
-    [
-        *((name, "none") for name in catalogue.CATALOGUE),
-        *((MODELS[0], name) for name in ("under", "over", "smote")),
-    ],
+    [*product(catalogue.CATALOGUE, ["none"]), *product(MODELS[:1], ["under", "over", "smote"])],
 )
 def test_stored_models_use_trusted_types_and_answer_identically(examples, tmp_path, name, sampler):
     model = catalogue.CATALOGUE[name]
@@ -58,13 +55,10 @@ def test_stored_models_use_trusted_types_and_answer_identically(examples, tmp_pa
     fitted = catalogue.build_pipeline(model, params, examples.y, 3).fit(examples.x, examples.y)
     card = Card(name, COLUMNS, 0.5, params, dict.fromkeys(COLUMNS, 0.0), "d", 3)
     TrainedModel(catalogue.without_sampler(fitted), card).write(tmp_path)
-    after = TrainedModel.read(tmp_path)
-    unseen = feature_table(seed=1)[[*COLUMNS]].to_numpy()
+    after, unseen = TrainedModel.read(tmp_path), feature_table(seed=1)[[*COLUMNS]].to_numpy()
     assert after.card == card
-    assert (
-        catalogue.fail_probability(after.model, unseen).tolist()
-        == catalogue.fail_probability(fitted, unseen).tolist()
-    )
+    stored, own = (catalogue.fail_probability(one, unseen) for one in (after.model, fitted))
+    assert stored.tolist() == own.tolist()
 
 
 @pytest.mark.parametrize("name", catalogue.CATALOGUE)
@@ -158,40 +152,30 @@ def test_average_precision_is_averaged_over_folds_without_pooling():
     found = metrics.summarise_entry(judged_in_folds(TWO_SCALES))
     assert found["average_precision"] == {"mean": 1.0, "std": 0.0, "pooled": None}
     assert found["recall"] == {"mean": 0.5, "std": 0.5, "pooled": 0.5}
-    split = {"scheme": "2 folds", "entries": {"m": found}}
-    data = {"path": "d", "comparisons": 4, "fails": 2}
-    table = scores_table(
-        {"splits": {"grouped": split}, "data": data, "seed": 1, "champion": "m"}, "grouped", "comparisons"
-    )
-    assert list(table.columns[-1].cells) == ["1.000"]
-    assert "average precision is a mean over folds" in table.caption
     unknown = metrics.summarise_entry(judged_in_folds(TWO_SCALES).replace({"probability": {0.05: np.nan}}))
     assert unknown["average_precision"] == {"mean": None, "std": None, "pooled": None}
 
 
 def test_equally_accurate_models_are_ranked_by_average_precision():
     worse = [(status, probability, 0) for status, probability, _ in TWO_SCALES]
-    both = {
-        "a": metrics.summarise_entry(judged_in_folds(worse)),
-        "b": metrics.summarise_entry(judged_in_folds(TWO_SCALES)),
-    }
-    assert both["a"]["balanced_accuracy"]["pooled"] == both["b"]["balanced_accuracy"]["pooled"]
-    assert metrics.rank_models(both)[0] == "b"
+    first, second = (metrics.summarise_entry(judged_in_folds(rows)) for rows in (worse, TWO_SCALES))
+    assert first["balanced_accuracy"]["pooled"] == second["balanced_accuracy"]["pooled"]
+    assert metrics.rank_models({"a": first, "b": second})[0] == "b"
 
 
 @pytest.mark.parametrize("digits", [16, 2])
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_average_precision_equals_that_of_scikit_learn_bit_for_bit(digits, is_weighted):
     draw = np.random.default_rng(3)
-    for _ in range(200):
-        rows = int(draw.integers(3, 900))
+    for rows in draw.integers(3, 900, 60):
         failed = draw.random(rows) < draw.uniform(0.05, 0.9)
         probability = draw.random(rows).round(digits)
-        weights = draw.integers(0, 4, rows).astype(float) if is_weighted else np.ones(rows)
-        failed[0], weights[0] = True, 1
-        given = weights if is_weighted else None
-        expected = average_precision_score(failed, probability, sample_weight=given)
-        assert metrics.average_precision(failed, probability, given) == expected
+        weights = draw.integers(0, 4, rows).astype(float) if is_weighted else None
+        failed[0] = True
+        if is_weighted:
+            weights[0] = 1
+        expected = average_precision_score(failed, probability, sample_weight=weights)
+        assert metrics.average_precision(failed, probability, weights) == expected
 
 
 def test_area_under_the_mean_curve_equals_mean_average_precision():
@@ -227,13 +211,9 @@ def test_only_differences_in_many_operations_are_significant():
     assert not any((lost.is_worse, lost.is_better, gained.is_better))
 
 
-def tasks(family):
-    return tasks_of(family, FeatureTable.read(family.features_file, family.columns))
-
-
 def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch):
     family = small_family(tmp_path, trials=9)
-    task = tasks(family)[-1]
+    task = tasks_of(family, FeatureTable.read(family.features_file, family.columns))[-1]
     whole = run_search(replace(task, log=TrialLog(tmp_path / "whole.log")))
     interrupted(monkeypatch, 7)
     with pytest.raises(KeyboardInterrupt):
@@ -244,7 +224,7 @@ def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch)
 
 def test_a_search_without_any_possible_parameters_is_refused(tmp_path, monkeypatch):
     family = small_family(tmp_path, trials=2)
-    task = tasks(family)[-1]
+    task = tasks_of(family, FeatureTable.read(family.features_file, family.columns))[-1]
 
     def fail(*_):
         raise catalogue.InfeasibleError("k=50 exceeds the number of comparisons")
@@ -257,7 +237,7 @@ def test_a_search_without_any_possible_parameters_is_refused(tmp_path, monkeypat
 def test_unknown_models_and_missing_features_are_refused_by_name(tmp_path):
     family = small_family(tmp_path, models=("knn-uniform", "perceptron"))
     with pytest.raises(InputError, match=r"params.yaml comparisons.tune: models='perceptron' is not one of"):
-        tasks(family)
+        tasks_of(family, FeatureTable.read(family.features_file, family.columns))
     family = small_family(tmp_path, table=feature_table().drop(columns="noise"))
     with pytest.raises(InputError, match=r"features.parquet: has no column 'noise'"):
         FeatureTable.read(family.features_file, family.columns)
@@ -306,6 +286,7 @@ def test_among_equivalent_models_the_most_stable_is_chosen(steady, order, chosen
 
 def test_a_lock_of_a_killed_process_expires(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("training.evaluation.search.LOCK_SECONDS", 3)
     log = TrialLog(Path("trials/search.log"))
     with log.open_study("maximize") as study, monkeypatch.context() as killed:
         killed.setattr(JournalFileSymlinkLock, "release", lambda _: None)

