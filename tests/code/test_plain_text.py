@@ -60,7 +60,7 @@ def rendered(markdown):
 
 
 @given(texts)
-@settings(max_examples=200)
+@settings(max_examples=60)
 @example("a@b.example")
 @example("`` \\| `")
 @example("1. x")
@@ -77,7 +77,7 @@ def test_any_name_in_a_table_cell_is_plain_text(name):
 
 
 @given(texts)
-@settings(max_examples=200)
+@settings(max_examples=60)
 @example("- x")
 @example("1. x")
 @example("---")
@@ -90,7 +90,7 @@ def test_a_name_in_a_list_is_one_item_of_text(name):
 
 
 @given(texts)
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_verdicts_show_a_name_in_every_form_as_text(name):
     row = VerdictLine("fail", 0.9, name, name, name, (name,), which=name)
     lines = VerdictTable([row, row], ("benchmark", name, "reasons"), name, (name,), (name,))
@@ -101,7 +101,7 @@ def test_verdicts_show_a_name_in_every_form_as_text(name):
 
 
 @given(texts)
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_annotations_with_any_names_stay_one_command(name):
     line = _annotation_line("error", name, name)
     assert (line.count("\n"), line.count("\r")) == (1, 0)
@@ -112,7 +112,7 @@ def test_annotations_with_any_names_stay_one_command(name):
 
 
 @given(texts)
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_an_error_message_is_one_line_of_text(name):
     for line in (str(InputError(name, file=name, place=name)), one_line(name)):
         assert is_neutral(line)
@@ -122,7 +122,7 @@ def test_an_error_message_is_one_line_of_text(name):
 
 
 @given(st.lists(texts, min_size=1, max_size=3))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_csv_contains_no_formula_and_preserves_its_cells(cells):
     table = pd.DataFrame({"a": pd.Series(cells, dtype="object"), "n": -1.5})
     rows = list(csv.reader(io.StringIO(written_csv(table), newline="")))[1:]
@@ -139,7 +139,7 @@ def test_plain_numbers_stay_numbers_in_csv(number):
 
 
 @given(texts)
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_a_page_holds_a_name_as_text_only(name):
     template = template_environment().from_string('<p title="{{ name }}">{{ name }}</p>')
     page = escape_invisible(template.render(name=name))
@@ -154,7 +154,7 @@ NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 @given(texts.filter(lambda text: not NO_XML.search(text)))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_escaped_xml_preserves_names_without_invisible_characters(name):
     root = etree.Element("a", name=name)
     document = escape_invisible_xml(etree.tostring(root, xml_declaration=True, encoding="UTF-8"))
