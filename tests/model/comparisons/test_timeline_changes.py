@@ -1,4 +1,4 @@
-"""Series that are drawn: what does not change is left alone, what changes is found."""
+"""Changes of simulated series are found, with their sizes and intervals, and few others."""
 
 import re
 from pathlib import Path
@@ -84,18 +84,15 @@ def test_noise_estimates_do_not_depend_on_changes(course, versions):
     assert np.mean((ratio > 0.6) & (ratio < 2)) > 0.95
 
 
-@given(
-    before=st.integers(5, 60),
-    behind=st.integers(5, 60),
-    spread=st.floats(1e-5, 0.05),
-    times=st.floats(20, 1e4),
-    level=st.floats(1e-3, 1e6),
-    worse=st.booleans(),
-    sign=st.sampled_from([1.0, -1.0]),
-    seed=st.integers(0, 2**32 - 1),
-)
-@settings(max_examples=200, derandomize=True)
-def test_any_step_far_above_noise_is_found_exactly(before, behind, spread, times, level, worse, sign, seed):
+SEEDS = st.integers(0, 2**32 - 1)
+lengths = st.tuples(st.integers(5, 60), st.integers(5, 60))
+scales = st.tuples(st.floats(1e-5, 0.05), st.floats(20, 1e4), st.floats(1e-3, 1e6))
+
+
+@given(lengths, scales, worse=st.booleans(), sign=st.sampled_from([1.0, -1.0]), seed=SEEDS)
+@settings(max_examples=100, derandomize=True)
+def test_any_step_far_above_noise_is_found_exactly(lengths, scales, worse, sign, seed):
+    (before, behind), (spread, times, level) = lengths, scales
     size = np.clip(times * spread, 0.0055, 5.0)
     spread = min(spread, size / 20)
     values = spread * np.random.default_rng(seed).standard_normal(before + behind)
@@ -111,8 +108,8 @@ def test_steps_of_eight_deviations_are_found_after_five_versions(versions):
     assert np.mean([[one.first for one in own] == [versions - 5] for own in found]) > 0.95
 
 
-@given(place=st.integers(3, 27), worse=st.booleans(), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=300, derandomize=True)
+@given(place=st.integers(3, 27), worse=st.booleans(), seed=SEEDS)
+@settings(max_examples=100, derandomize=True)
 def test_a_clean_step_of_5_percent_is_found_anywhere(place, worse, seed):
     noise = np.random.default_rng(seed).standard_normal(30)
     course = np.log(0.95 if worse else 1.05) * (np.arange(30) >= place)
@@ -128,19 +125,11 @@ def test_a_clean_step_of_5_percent_is_found_anywhere(place, worse, seed):
     assert detectable_change(np.full((1, 30, 5), 100.0), np.ones((1, 30)), np.array([estimate]))[0] < WANTED
 
 
-@pytest.mark.parametrize("place", [3, 5, 15, 25, 27])
-def test_noise_beside_a_step_is_that_of_the_versions(place):
-    ratio = noise_of(series(white, 30, spread=0.003) * (1 - 0.05 * (np.arange(30) >= place)), 0.003)
-    assert 0.9 < np.median(ratio) < 1.1
-    assert np.mean((ratio > 1 / 1.5) & (ratio < 1.5)) > 0.97
-
-
 @pytest.mark.parametrize("noise", [white, drifting, heavy, offset])
 def test_at_most_1_of_20_unchanged_pages_shows_a_change(noise):
     draws = np.random.default_rng(20)
-    pages = [100 * np.exp(0.01 * noise(draws, (20, 40))) for _ in range(120)]
-    changed = [any(find_lasting_changes(page, np.ones(20))[0]) for page in pages]
-    assert sum(changed) <= 0.05 * len(pages)
+    pages = [100 * np.exp(0.01 * noise(draws, (20, 40))) for _ in range(80)]
+    assert sum(any(told(page)) for page in pages) <= 0.05 * len(pages)
 
 
 @pytest.mark.parametrize(("versions", "spread"), [(12, 0.003), (20, 0.005), (30, 0.003), (40, 0.01)])
@@ -197,13 +186,6 @@ def test_most_slow_drops_below_noise_are_found(sign):
     assert sum(any(map(is_right, shifts)) for shifts in found) >= 0.9 * MANY
 
 
-def test_a_step_is_located_and_not_mistaken_for_creep():
-    step = np.where(np.arange(100) >= 60, 0.97, 1.0)
-    found = told(series(white, 100) * step)
-    right = [len(one) == 1 and one[0].kind == "drop" and abs(one[0].first - 60) <= 2 for one in found]
-    assert np.mean(right) > 0.95
-
-
 def test_changes_from_half_a_percent_have_versions_and_shares():
     level = np.r_[np.full(20, 100.0), np.full(15, 80.0), np.full(10, 100.0)]
     with_gap = np.insert(level, 5, np.nan)
@@ -225,7 +207,5 @@ def test_operations_hiding_5_percent_changes_are_unstable():
 
 def test_few_versions_use_the_spread_of_repetitions():
     five = np.tile([90.0, 95.0, 100.0, 105.0, 110.0], (1, 2, 1))
-    error = 1.2533 * 0.1 / 1.349 / np.sqrt(5)
-    assert detectable_change(five, np.zeros((1, 2)), noise_of(five[..., 2], 1.0)) == pytest.approx(
-        1.96 * np.sqrt(2) * error
-    )
+    found = detectable_change(five, np.zeros((1, 2)), noise_of(five[..., 2], 1.0))
+    assert found == pytest.approx(1.96 * np.sqrt(2) * 1.2533 * 0.1 / 1.349 / np.sqrt(5))
