@@ -50,9 +50,7 @@ def test_changed_verdicts_list_new_mistakes_first():
         ("c", "fail", "fail", "pass"), ("a", "fail", "pass", "fail"), ("b", "pass", "fail", "pass"),
     ]  # fmt: skip
     assert [one.righted for one in flips] == [False, True, True]
-    assert flips[1].before.value == 0.1
-    assert flips[1].after.value == 0.5
-    assert flips[0].words == ("loud",)
+    assert (flips[1].before.value, flips[1].after.value, flips[0].words) == (0.1, 0.5, ("loud",))
 
 
 def test_only_common_cases_are_scored_and_others_counted():

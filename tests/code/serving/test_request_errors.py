@@ -68,16 +68,16 @@ def test_a_misspelt_key_is_reported_before_the_key_that_lacks(kind):
             continue
         content = example(kind)
         holder = next(node for place, node in places(content) if place == path)
-        key = path[-1]
+        *above, key = path
         misspelt = f"{key[:-1]}x{key[-1]}"
         holder[misspelt] = holder.pop(key)
-        told = f'body: {written((*path[:-1], misspelt))} is unknown; did you mean "{key}"?'
+        told = f'body: {written((*above, misspelt))} is unknown; did you mean "{key}"?'
         assert refusal_of(kind, content) == told
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_an_error_has_the_path_and_the_value_in_json(kind, data):
     content = example(kind)
     path, holder = data.draw(st.sampled_from([*places(content)]))
@@ -93,30 +93,24 @@ def test_an_error_has_the_path_and_the_value_in_json(kind, data):
     assert not FOREIGN.search(told), told
 
 
+SOLO = {"t_seconds": [0], "events": {}}
+
+
 @pytest.mark.parametrize(
     ("kind", "content", "told"),
     [
         (StaticRequest, [], "the request=[...] is not an object"),
         (StaticRequest, {}, "lacks coruns"),
         (StaticRequest, {"coruns": []}, "coruns is empty; expected at least one"),
-        (StaticRequest, {"coruns": [None]}, "coruns[0]=null is not an object"),
         (StaticRequest, {"coruns": [{"corunners": ["a"]}]}, "coruns[0] lacks task"),
         (StaticRequest, {"coruns": [{"task": "", "corunners": ["a"]}]}, "coruns[0].task is empty"),
         (
             StaticRequest,
             {"coruns": [{"task": "a", "corunners": ["a"] * 64}]},
-            "coruns[0].corunners has more than 63 entries",
+            "coruns[0].corunners has more than 63",
         ),
-        (
-            OnlineRequest,
-            {"solo": {"t_seconds": [0], "events": {}}},
-            "solo.t_seconds[0]=0 is not a number of at",
-        ),
-        (
-            OnlineRequest,
-            {"solo": {"t_seconds": [10**400], "events": {}}},
-            "solo.t_seconds[0]=a huge number is",
-        ),
+        (OnlineRequest, {"solo": SOLO}, "solo.t_seconds[0]=0 is not a number of at"),
+        (OnlineRequest, {"solo": SOLO | {"t_seconds": [10**400]}}, "solo.t_seconds[0]=a huge number is"),
         (MatricesRequest, {"pairs": [], "units": {"": "s"}}, "pairs is empty; expected at least one"),
         (SignedLabelRequest, {"status": "bad"}, 'status="bad" is not "pass", "fail" or "cannot_tell"'),
     ],
