@@ -10,7 +10,7 @@ import pytest
 
 from data.errors import InputError
 from data.fingerprints.collect import MeasuredRun, PlannedRun
-from data.measure.child import KEPT, LINE, Child, Talking, TimedOutError, TimeLimits, execute
+from data.measure.child import KEPT, LINE, Child, Talking, TimeLimits, execute
 from data.measure.kernel_counts import ProcessTree, is_running
 from data.measure.session import Journal, Session, repeat_while_disturbed
 from tests.seen import Seen
@@ -27,17 +27,7 @@ def gone(pid):
     return bool(select.select([ended], [], [], 30)[0])
 
 
-def test_children_end_with_their_program_and_at_a_timeout(tmp_path):
-    done = execute(["sh", "-c", "sleep 77 & echo $!"], "x")
-    assert (done.code, gone(done.last_line)) == (0, True)
-    command = ["sh", "-c", f"sleep 77 & echo $! > {tmp_path}/pid; wait"]
-    with pytest.raises(TimedOutError, match=r"^here: ran for longer than 0.3 seconds$") as error:
-        execute(command, "here", limit=0.3)
-    assert error.value.seconds == 0.3
-    assert gone((tmp_path / "pid").read_text())
-
-
-#: Says by how many KiB a program's output made this process larger, and what was kept of it.
+#: Prints by how many KiB a program's output makes this process larger, and how much of it is kept.
 MEASURING = """
 import resource, sys
 from data.measure.child import execute

@@ -61,7 +61,7 @@ def noise_of(medians, spread=0.01):
 
 @pytest.mark.parametrize("noise", [white, drifting, heavy, offset])
 def test_at_most_1_of_100_series_without_change_shows_one(noise):
-    found = [one for versions in (8, 12, 20, 50, 100, 200, 400) for one in told(series(noise, versions))]
+    found = [one for versions in (8, 12, 20, 50, 100, 200) for one in told(series(noise, versions))]
     assert sum(map(bool, found)) <= 0.01 * len(found)
 
 
@@ -76,7 +76,7 @@ COURSES = {
 }
 
 
-@pytest.mark.parametrize("versions", [20, 40, 100])
+@pytest.mark.parametrize("versions", [20, 60])
 @pytest.mark.parametrize("course", COURSES)
 def test_noise_estimates_do_not_depend_on_changes(course, versions):
     ratio = noise_of(series(white, versions) * np.exp(COURSES[course](versions)))
@@ -85,11 +85,15 @@ def test_noise_estimates_do_not_depend_on_changes(course, versions):
 
 
 SEEDS = st.integers(0, 2**32 - 1)
-lengths = st.tuples(st.integers(5, 60), st.integers(5, 60))
-scales = st.tuples(st.floats(1e-5, 0.05), st.floats(20, 1e4), st.floats(1e-3, 1e6))
 
 
-@given(lengths, scales, worse=st.booleans(), sign=st.sampled_from([1.0, -1.0]), seed=SEEDS)
+@given(
+    lengths=st.tuples(st.integers(5, 60), st.integers(5, 60)),
+    scales=st.tuples(st.floats(1e-5, 0.05), st.floats(20, 1e4), st.floats(1e-3, 1e6)),
+    worse=st.booleans(),
+    sign=st.sampled_from([1.0, -1.0]),
+    seed=SEEDS,
+)
 @settings(max_examples=100, derandomize=True)
 def test_any_step_far_above_noise_is_found_exactly(lengths, scales, worse, sign, seed):
     (before, behind), (spread, times, level) = lengths, scales
