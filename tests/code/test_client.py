@@ -259,6 +259,17 @@ def test_a_token_is_stripped_and_an_invalid_one_is_refused_without_its_value(cha
             assert told.value.__cause__ is told.value.__context__ is None
 
 
+def test_files_to_compare_are_given_as_texts_or_paths_or_a_single_one(server, tmp_path):
+    paths = first, second = tmp_path / "a.json", tmp_path / "b.json"
+    for path in paths:
+        path.write_bytes(b"{}")
+    client = server.says(lambda _: (200, made(DOORS["/v1/comparisons/compare"].answer), {}))
+    client.compare_results(paths, [second], [first])
+    client.compare_results([*map(str, paths)], str(second), first)
+    assert server.asked[0] == server.asked[1]
+    assert [file["name"] for file in server.asked[1]["baseline"]] == ["a.json", "b.json"]
+
+
 def test_a_base_rate_is_estimated_in_one_request_or_not_at_all(server):
     comparisons = [question(str(number)) for number in range(10_001)]
     client = server.says(judged)
@@ -305,11 +316,10 @@ def test_the_client_matches_the_endpoint_of_every_family(server, tmp_path):
     client = server.says(answered)
 
     def written(uploaded):
-        """Write files; return their paths as texts, or the only one as a path."""
         paths = [tmp_path / file["name"] for file in uploaded]
         for path, file in zip(paths, uploaded, strict=True):
             path.write_bytes(b64decode(file["content"]))
-        return [*map(str, paths)] if len(paths) > 1 else paths[0]
+        return paths
 
     ask = {
         "/v1/comparisons/judge": lambda asked: client.judge_comparisons(asked["comparisons"]),

@@ -18,7 +18,7 @@ from training.corun.online import SampledRuns, fit_online_models, pair_runs
 from training.corun.progress import AlignedRuns, ImpactPosterior, count_phase_returns, impact_posterior
 from training.corun.splits import by_task
 
-RUNS = 200
+RUNS = 120
 CLOCK = 3e9
 
 
