@@ -31,13 +31,14 @@ def estimated(generator, size, rate, shift=0.0, known=1000):
     return estimate_base_rate(training, scores(generator, size, rate, shift)[0], 0.5)
 
 
-@given(st.floats(0.005, 0.9), st.integers(0, 2**16))
+@given(st.just(0.0) | st.floats(0.005, 0.9), st.integers(0, 2**16))
 @settings(max_examples=10)
 def test_a_rate_is_recovered_from_any_mixture(rate, seed):
     found = estimated(np.random.default_rng(seed), 10_000, rate, known=5000)
     # within three standard errors: the interval has 1.96 on either side
     assert abs(found.rate - rate) <= 3 / (2 * 1.96) * (found.high - found.low)
     assert found.low <= found.rate <= found.high
+    assert found.black_box == pytest.approx(rate, abs=0.05)
 
 
 @pytest.mark.parametrize(("size", "rate"), [(200, 0.005), (1000, 0.02), (1000, 0.4)])
@@ -47,21 +48,10 @@ def test_nine_of_ten_intervals_hold_the_true_rate_of_mixtures(size, rate):
     assert np.mean([found.explains_scores for found in every]) >= 0.9
 
 
-def test_black_box_estimation_agrees_on_mixtures():
-    found = estimated(np.random.default_rng(3), 10_000, 0.1, known=5000)
-    assert found.black_box == pytest.approx(0.1, abs=0.02)
-
-
 def test_scores_beyond_every_mixture_fail_the_assumption():
     found = estimated(np.random.default_rng(1), 1000, 0.05, shift=3.0)
     assert not found.explains_scores
     assert found.distance > found.max_distance > 0
-
-
-def test_a_stream_without_regressions_has_a_small_rate():
-    found = estimated(np.random.default_rng(2), 2000, 0.0)
-    assert 0 < found.rate < 0.005
-    assert found.low == 0
 
 
 def test_too_few_comparisons_are_refused_with_their_number():

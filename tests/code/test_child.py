@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def gone(pid):
-    """Tell whether a process that is being killed ends."""
     try:
         ended = os.pidfd_open(int(pid))
     except ProcessLookupError:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
 from threading import Thread
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -56,8 +57,6 @@ def judge_one(client):
 
 
 class Scripted(BaseHTTPRequestHandler):
-    """Answers as it is told to, one after the other, and remembers what it was asked."""
-
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
@@ -259,17 +258,6 @@ def test_a_token_is_stripped_and_an_invalid_one_is_refused_without_its_value(cha
             assert told.value.__cause__ is told.value.__context__ is None
 
 
-def test_files_to_compare_are_given_as_texts_or_paths_or_a_single_one(server, tmp_path):
-    paths = first, second = tmp_path / "a.json", tmp_path / "b.json"
-    for path in paths:
-        path.write_bytes(b"{}")
-    client = server.says(lambda _: (200, made(DOORS["/v1/comparisons/compare"].answer), {}))
-    client.compare_results(paths, [second], [first])
-    client.compare_results([*map(str, paths)], str(second), first)
-    assert server.asked[0] == server.asked[1]
-    assert [file["name"] for file in server.asked[1]["baseline"]] == ["a.json", "b.json"]
-
-
 def test_a_base_rate_is_estimated_in_one_request_or_not_at_all(server):
     comparisons = [question(str(number)) for number in range(10_001)]
     client = server.says(judged)
@@ -293,11 +281,14 @@ def test_nothing_is_sent_for_invalid_values_or_no_comparisons(server):
     assert server.heard == []
 
 
-def test_typed_requests_and_numpy_numbers_are_serialised(server):
+def test_typed_requests_options_and_numpy_numbers_are_serialised(server):
     configuration = Configuration(threads=1, baseline=[1.0, 2.0], target=[1.0, 2.0])
     typed = Comparison(comparison_id="a", operation="a", better="lower", configurations=[configuration])
-    server.says(judged).judge_comparisons([typed, question("a", np.array([1.0, 2.0]))])
-    sent, mapping = server.asked[0]["comparisons"]
+    costs = schemas.RequestCosts(false_negative=10, false_positive=2, review=1)
+    numbers = question("a", np.array([1.0, 2.0]))
+    server.says(judged).judge_comparisons([typed, numbers], explain=True, costs=costs)
+    sent, mapping = server.asked[0].pop("comparisons")
+    assert server.asked[0] == {"explain": True, "costs": msgspec.to_builtins(costs)}
     assert mapping == question("a")
     # the default number of threads is left out
     assert sent["configurations"][0] | {"threads": 1} == mapping["configurations"][0]
@@ -323,8 +314,9 @@ def test_the_client_matches_the_endpoint_of_every_family(server, tmp_path):
 
     ask = {
         "/v1/comparisons/judge": lambda asked: client.judge_comparisons(asked["comparisons"]),
+        # a path, paths as texts, and none
         "/v1/comparisons/compare": lambda asked: client.compare_results(
-            *(written(asked[side]) for side in ("baseline", "target", "history"))
+            written(asked["baseline"])[0], [*map(str, written(asked["target"]))], written(asked["history"])
         ),
         "/v1/matrices/judge": lambda asked: client.judge_matrices(asked["pairs"], asked["units"]),
         "/v1/corun/static": lambda asked: client.predict_coruns(asked["coruns"], asked["tasks"]),
@@ -336,13 +328,6 @@ def test_the_client_matches_the_endpoint_of_every_family(server, tmp_path):
         told = asking(example(DOORS[path].request))
         assert isinstance(told, getattr(schemas, DOORS[path].answer.__name__)) or len(told) == 1
     assert [path for path, _, _ in server.heard] == list(ask)
-
-
-def test_options_of_a_decision_are_sent_with_each_batch(server):
-    costs = schemas.RequestCosts(false_negative=10, false_positive=2, review=1)
-    server.says(judged).judge_comparisons([question("a")], explain=True, costs=costs)
-    sent = {"explain": True, "costs": {"false_negative": 10, "false_positive": 2, "review": 1}}
-    assert server.asked == [{"comparisons": [question("a")], **sent}]
 
 
 @pytest.mark.slow

@@ -52,7 +52,6 @@ failing = pytest.mark.parametrize(("told", "fail"), FAILING.items(), ids=FAILING
 
 
 def ended(command):
-    """Return the exit code of a stage."""
     with pytest.raises(SystemExit) as end:
         exit_on_error(command)
     return end.value.code
@@ -60,7 +59,6 @@ def ended(command):
 
 @pytest.fixture
 def traces(tmp_path, monkeypatch):
-    """The directory of temporary files, empty."""
     directory = tmp_path / "traces"
     directory.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(directory))

@@ -92,13 +92,6 @@ def test_an_outdated_page_says_so_until_it_is_current(checkout, write_now):
     assert page.marked(checkout) == written
 
 
-def test_a_page_without_a_digest_is_outdated(checkout, write_now):
-    page = write_now("first")
-    text = page.path(checkout).read_text()
-    page.path(checkout).write_text(re.sub(r" Code digest `\w+`\.", " with changes", text))
-    assert module.CHANGED in page.marked(checkout)
-
-
 def test_a_failing_page_is_named_and_others_are_written(checkout, capsys):
     (checkout / "docs/results/broken.md").write_text("as it was\n")
     broken = page_of("broken", run="echo half; echo no data >&2; exit 3")
@@ -289,10 +282,6 @@ def test_failing_and_single_questions_are_printed_only(ask, tmp_path, capsys):
     assert ask("--part", "choose", other=well) == 0
     assert not (tmp_path / "docs/results/transfer.md").exists()
     assert other_data_rows(tmp_path, "corun") == []
-
-
-def test_an_interrupted_run_keeps_the_questions_it_has_answered(ask):
-    assert [ask(one=well, other=badly), ask(one=badly, other=well)] == [1, 0]
 
 
 @given(names=st.sets(st.text(min_size=1), min_size=6), report=st.booleans())

@@ -59,7 +59,6 @@ def test_em_increases_monotonically_to_the_maximum_likelihood(name):
 
 
 def test_one_em_iteration_equals_that_of_the_thesis(monkeypatch):
-    """Against responsibilities from Bayes' rule, and scikit-learn's logistic regression of them."""
     monkeypatch.setattr(similarity_climb, "PRECISE", 1e-12)
     x, y = drawn(400, np.array([1.5, -1.0, 0.5]))
     rows = np.vstack(np.hsplit(x, 2))

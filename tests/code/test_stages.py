@@ -153,15 +153,6 @@ def test_a_flaw_ends_ingest_or_is_skipped(tmp_path, family):
     assert kept.stderr.startswith(f"1 skipped\n  {line}")
 
 
-def test_ingest_skips_and_validate_explains_invalid_comparisons(tmp_path):
-    project(tmp_path, "comparisons", FIGURE.replace('"7456.5"', '"0"'), keep_going=True)
-    done = run(tmp_path, "data.ingest", "comparisons")
-    zero = "threads 4: the baseline holds a value that is not above 0: 0"
-    assert done.stderr == f'1 skipped\n  in.xml:2 operation "bt_C_x": {zero}\n{ASSUMED}'
-    assert run(tmp_path, "data.validate", "comparisons").stdout == "0 of 1 are valid, 1 labelled\n"
-    assert pd.read_parquet(tmp_path / "data/valid/comparisons/valid.parquet")["reason"].tolist() == [zero]
-
-
 def test_featurize_removes_extra_training_data_of_an_earlier_run(tmp_path):
     project(tmp_path, "comparisons", FIGURE)
     start = tmp_path / "data/processed/comparisons/start.parquet"
@@ -177,12 +168,6 @@ def test_sources_with_too_little_data_write_no_tables(tmp_path):
     refused = run(tmp_path, "data.ingest", "corun")
     assert (refused.returncode, refused.stderr) == (2, "in: holds no pair\n")
     assert not (tmp_path / "data").exists()
-    project(tmp_path, "fingerprints", CSV.replace("m3,Core,12,8,1,3,15\n", ""))
-    run(tmp_path, "data.ingest", "fingerprints")
-    refused = run(tmp_path, "data.validate", "fingerprints")
-    told = "machines: 2 of 2 machines have a fingerprint to learn from; expected at least 3\n"
-    assert (refused.returncode, refused.stderr) == (2, told)
-    assert not (tmp_path / "data/valid").exists()
 
 
 @pytest.mark.parametrize(

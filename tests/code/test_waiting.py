@@ -14,8 +14,6 @@ MODEL = object()
 
 
 class Answering:
-    """Answers bodies by themselves, and remembers who was asked together."""
-
     def __init__(self):
         self.calls, self.alone = [], []
 

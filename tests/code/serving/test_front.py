@@ -99,51 +99,51 @@ def basic(token):
     return {"authorization": "Basic " + base64.b64encode(f"me:{token}".encode()).decode()}
 
 
+BEARER_OR_BASIC = (
+    "GET does not take this Authorization; expected Bearer TOKEN, or Basic with the token as passw"
+)
+
+
 def test_tokens_grant_their_scope_and_are_never_logged(keys, caplog):
     caplog.set_level(logging.DEBUG)
     cases = [
-        ("GET", "/page", {}, 401),
-        ("POST", "/judge", {}, 401),
-        ("GET", "/nowhere", {}, 401),
-        ("GET", "/page", bearer("wrong-and-unknown"), 401),
-        ("GET", "/page", bearer(keys["read"]), 200),
-        ("GET", "/page", basic(keys["read"]), 200),
-        ("POST", "/judge", basic(keys["read"]), 401),
-        ("POST", "/judge", bearer(keys["read"]), 200),
-        ("GET", "/page", bearer(keys["label"]), 403),
-        ("PUT", "/slow", bearer(keys["read"]), 403),
-        ("PUT", "/slow", bearer(keys["label"]), 504),
-        ("GET", "/page", {"authorization": "Basic no/base64!"}, 401),
-        ("GET", "/healthz", {}, 200),
+        ("GET", "/page", {}, 401, "this needs a token: Authorization: Bearer TOKEN"),
+        ("POST", "/judge", {}, 401, "this needs a token: Authorization: Bearer TOKEN"),
+        ("GET", "/nowhere", {}, 401, "this needs a token"),
+        ("GET", "/page", bearer("wrong-and-unknown"), 401, "the token is not known"),
+        ("GET", "/page", basic("wrong-and-unknown"), 401, "the token is not known"),
+        ("GET", "/page", bearer(keys["read"]), 200, ""),
+        ("GET", "/page", basic(keys["read"]), 200, ""),
+        (
+            "POST",
+            "/judge",
+            basic(keys["read"]),
+            401,
+            "POST does not take this Authorization; expected Bearer TO",
+        ),
+        ("POST", "/judge", {"authorization": keys["read"]}, 401, "POST does not take this Authorization"),
+        ("POST", "/judge", bearer(keys["read"]), 200, ""),
+        ("GET", "/page", bearer(keys["label"]), 403, ""),
+        ("PUT", "/slow", bearer(keys["read"]), 403, ""),
+        ("PUT", "/slow", bearer(keys["label"]), 504, ""),
+        ("GET", "/page", {"authorization": "Basic no/base64!"}, 401, ""),
+        ("GET", "/page", {"authorization": f"Digest {keys['read']}"}, 401, BEARER_OR_BASIC),
+        ("GET", "/healthz", {}, 200, ""),
     ]
-    requests = [(method, path, {"headers": headers}) for method, path, headers, _ in cases]
+    requests = [(method, path, {"headers": headers}) for method, path, headers, *_ in cases]
     answers = ask(keys["app"], *requests)
-    assert [answer.status_code for answer in answers] == [status for *_, status in cases]
-    for answer in (answer for answer in answers if answer.status_code in {401, 403}):
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert 'Bearer realm="perfjudge"' in answer.headers["www-authenticate"]
+    assert [answer.status_code for answer in answers] == [status for *_, status, _ in cases]
+    for answer, (*_, status, told) in zip(answers, cases, strict=True):
+        if status in {401, 403}:
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["detail"].startswith(told)
+            assert 'Bearer realm="perfjudge"' in answer.headers["www-authenticate"]
+            assert ("invalid_token" in answer.headers["www-authenticate"]) == ("not known" in told)
     assert ["Basic" in answer.headers["www-authenticate"] for answer in answers[:3]] == [True, False, True]
     told = caplog.text + str([record.__dict__ for record in caplog.records])
     told += str([(answer.headers, answer.text) for answer in answers])
     assert not any(secret in told for secret in (keys["read"], keys["label"], "wrong-and-unknown"))
     assert "'token': 'reports'" in told
-
-
-@pytest.mark.parametrize(
-    ("method", "headers", "told"),
-    [
-        ("POST", {}, "this needs a token: Authorization: Bearer TOKEN"),
-        ("POST", bearer("pj_wrong"), "the token is not known"),
-        ("POST", basic("pj_right"), "POST does not take this Authorization; expected Bearer TOKEN"),
-        ("POST", {"authorization": "pj_x"}, "POST does not take this Authorization; expected Bearer TOKEN"),
-        ("GET", basic("pj_wrong"), "the token is not known"),
-        ("GET", {"authorization": "Digest pj_x"}, "GET does not take this Authorization; expected Bearer TO"),
-    ],
-)
-def test_a_refused_authorization_names_the_expected_form(keys, method, headers, told):
-    (answer,) = ask(keys["app"], (method, "/judge" if method == "POST" else "/page", {"headers": headers}))
-    assert (answer.status_code, answer.json()["detail"][: len(told)]) == (401, told)
-    assert ("invalid_token" in answer.headers["www-authenticate"]) == ("not known" in told)
 
 
 def test_openapi_requires_tokens_only_if_configured(keys):
@@ -154,9 +154,8 @@ def test_openapi_requires_tokens_only_if_configured(keys):
     assert "401" not in without["paths"]["/page"]["get"]["responses"]
     assert set(document["components"]["securitySchemes"]) == {"bearer", "basic"}
     asked = {path: one.get("security") for path, ways in document["paths"].items() for one in ways.values()}
-    assert asked["/healthz"] is None
-    assert asked["/judge"] == [{"bearer": []}]
-    assert asked["/page"] == [{"bearer": []}, {"basic": []}]
+    expected = {"/healthz": None, "/judge": [{"bearer": []}], "/page": [{"bearer": []}, {"basic": []}]}
+    assert expected.items() <= asked.items()
     assert {"401", "403", "504"} <= set(document["paths"]["/page"]["get"]["responses"])
 
 

@@ -25,7 +25,6 @@ def white(draws, shape):
 
 
 def drifting(draws, shape):
-    """Noise of which 0.3 is that of the version before."""
     noise = draws.standard_normal(shape)
     for at in range(1, shape[1]):
         noise[:, at] = 0.3 * noise[:, at - 1] + np.sqrt(1 - 0.3**2) * noise[:, at]
@@ -37,7 +36,6 @@ def heavy(draws, shape):
 
 
 def offset(draws, shape):
-    """Medians of five repetitions of versions that differ."""
     return np.median(draws.standard_normal((*shape, 1)) + 0.7 * draws.standard_normal((*shape, 5)), axis=2)
 
 
@@ -50,12 +48,10 @@ def told(medians, sign=1.0):
 
 
 def newest(medians):
-    """Return the newest change of each series beside its first version."""
     return [newest_change(row, shifts, 1.0, 0) for row, shifts in zip(medians, told(medians), strict=True)]
 
 
 def noise_of(medians, spread=0.01):
-    """Return the estimated noise as a share of the true one."""
     return find_lasting_changes(medians, np.ones(len(medians)))[1] / spread
 
 

@@ -125,17 +125,14 @@ def test_a_clear_cause_is_trusted_despite_untrusted_predictions(cause, noise):
 
 
 def everything(seed):
-    """Lean on all stressors alike."""
     return application(some(seed), dict.fromkeys(STRESSORS, 0.1), seed, 0.01, stressors=STRESSORS)
 
 
 def nothing(seed):
-    """Have a speed of its own on each CPU model."""
     return application(some(seed), {}, seed, 0.3, stressors=STRESSORS)
 
 
 def dealt(seed):
-    """Follow a stressor of other machines."""
     one = following("stream", 0.02, seed)
     return replace(one, y=np.random.default_rng(seed).permutation(one.y))
 
