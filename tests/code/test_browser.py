@@ -1,4 +1,4 @@
-"""What every endpoint answers without a champion, and what a person sees in a browser, without one."""
+"""Answers of every endpoint, and the pages in a browser, of a server without a champion."""
 
 import os
 import re

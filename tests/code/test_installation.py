@@ -9,7 +9,7 @@ import yaml
 
 from data.errors import InputError
 from data.stage import EXTRAS
-from serving.installation import create_project, describe_version
+from serving.installation import create_project
 from training.registry import champions
 from training.registry.champions import resolve_address
 from training.registry.origins import git_output
@@ -66,10 +66,6 @@ def test_project_is_created_in_an_empty_current_directory_only(tmp_path, monkeyp
     with pytest.raises(InputError, match="is not an empty directory"):
         create_project(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == names
-
-
-def test_version_of_a_checkout_names_its_commit():
-    assert describe_version().splitlines()[0].startswith("perfjudge ")
 
 
 def test_output_of_git_that_is_not_utf8_is_replaced(tmp_path):
