@@ -14,7 +14,7 @@ from training.matrices.judging import judge_tables
 from training.matrices.schemes import FULL, Cell
 
 SEED = 1
-FOLDS, TRIALS = 3, 2
+FOLDS, TRIALS = 2, 2
 
 
 def read_shared(source, shared_data):
