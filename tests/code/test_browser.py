@@ -63,12 +63,10 @@ def test_endpoints_have_example_commands_with_a_token_if_required(app):
     assert '<input type="password" name="token"' in page
 
 
-def test_pages_may_not_load_external_resources(app):
-    for path in ("/", "/nothing", "/docs"):
-        policy = get(app, path).headers["content-security-policy"]
-        assert policy.startswith("default-src 'none'; ")
-        assert "unsafe" not in policy
-        assert "http" not in policy
+@pytest.mark.parametrize("path", ["/", "/nothing", "/docs"])
+def test_pages_may_not_load_external_resources(app, path):
+    policy = get(app, path).headers["content-security-policy"]
+    assert re.match("default-src 'none'; (?!.*(unsafe|http))", policy)
 
 
 def test_only_the_own_script_of_a_report_may_run():
@@ -176,8 +174,6 @@ def test_only_reports_of_the_project_are_served(app, tmp_path):
 def test_unknown_addresses_are_answered_with_helpful_links(app):
     page = get(app, "/v1/nothing")
     assert (page.status_code, 'href="/docs"' in page.text) == (404, True)
-    page = get(app, "/v1/irup")
-    assert (page.status_code, page.headers["allow"], "GET /docs" in page.text) == (405, "POST", True)
     problem = get(app, "/<script>", {"accept": "*/*"})
     assert problem.headers["content-type"] == "application/problem+json"
     assert problem.json()["detail"] == "GET '/<script>': no such address; GET / lists them"
@@ -191,7 +187,7 @@ def test_unknown_addresses_are_answered_with_helpful_links(app):
 def test_a_refused_method_names_all_methods_of_the_address(app, path, allowed, headers):
     (refused,) = ask(app, ("DELETE", path, {"headers": headers}))
     assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
-    assert headers or refused.headers["content-type"] == "application/problem+json"
+    assert "GET /docs" in refused.text if headers else refused.json()["status"] == 405
 
 
 def test_the_address_of_mlflow_is_shown_without_credentials(app, monkeypatch):

@@ -47,15 +47,13 @@ def test_the_prediction_of_a_row_does_not_depend_on_others(frozen_model):
 def test_other_models_answer_as_their_pipeline_does(name, tmp_path):
     model = trained(name)
     model.write(tmp_path)
-    unseen = vectors(50, seed=3)
-    read = ReadyModel.read(tmp_path).answering
+    unseen, read = vectors(50, seed=3), ReadyModel.read(tmp_path).answering
     assert isinstance(read, Boosted if name == "xgboost" else FittedPipeline)
     found = read.predict_and_explain(unseen, np.zeros(6))[0]
     assert found.tolist() == fail_probability(model.model, unseen).tolist()
 
 
 def files_of(directory):
-    """Return the compiled arrays of a stored model and its pipeline."""
     return directory / compiled_pipeline.FILE, directory / "model.skops"
 
 
@@ -182,9 +180,7 @@ def test_equal_models_are_stored_as_equal_bytes(build, tmp_path):
 
 @pytest.fixture(scope="module")
 def rows_with_gaps():
-    rng = np.random.default_rng(0)
-    found = rng.normal(0, 1, (600, 6)).astype(np.float32)
-    return np.where(rng.random(found.shape) < 0.1, np.float32(np.nan), found)
+    return vectors(600, seed=0).astype(np.float32)
 
 
 def booster(rows, depth):

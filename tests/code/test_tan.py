@@ -154,6 +154,7 @@ def test_a_constant_feature_does_not_change_probabilities():
 
 
 GOOD = [[0.0], [1.0]], [0, 1]
+NAMED = pd.DataFrame({"io": [1.0, np.nan]})
 ONE_CLASS = "TAN needs at least 2 classes, but the rows hold 1 class: 1"
 
 
@@ -162,12 +163,7 @@ ONE_CLASS = "TAN needs at least 2 classes, but the rows hold 1 class: 1"
     [
         ([[0.0], [np.nan]], [0, 1], {}, "TAN: row 1, feature 0 is NaN; expected a finite number"),
         ([[0.0], [-np.inf]], [0, 1], {}, "TAN: row 1, feature 0 is -inf; expected a finite number"),
-        (
-            pd.DataFrame({"io": [1.0, np.nan]}),
-            [0, 1],
-            {},
-            'TAN: row 1, feature "io" is NaN; expected a finite number',
-        ),
+        (NAMED, [0, 1], {}, 'TAN: row 1, feature "io" is NaN; expected a finite number'),
         ([[0.0], [1.0]], [1, 1], {}, ONE_CLASS),
         ([[0.0]], [1], {}, ONE_CLASS),
         (*GOOD, {"levels": 1}, 'TAN: levels=1 is not "classes" or a whole number from 2 to 256'),

@@ -126,9 +126,8 @@ def of_coruns(request):
 def test_a_damaged_model_of_coruns_gives_finite_numbers_or_none(of_coruns, data):
     trained_model, rows = of_coruns
     with suppress(ModelError):
-        impacts = damaged(trained_model, data).predict_impacts(
-            rows[["own_rate", "others_rate"]].to_numpy(), named_of(rows)
-        )
+        rates = rows[["own_rate", "others_rate"]].to_numpy()
+        impacts = damaged(trained_model, data).predict_impacts(rates, named_of(rows))
         assert np.isfinite(impacts).all()
 
 

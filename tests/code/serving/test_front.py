@@ -99,11 +99,6 @@ def basic(token):
     return {"authorization": "Basic " + base64.b64encode(f"me:{token}".encode()).decode()}
 
 
-BEARER_OR_BASIC = (
-    "GET does not take this Authorization; expected Bearer TOKEN, or Basic with the token as passw"
-)
-
-
 def test_tokens_grant_their_scope_and_are_never_logged(keys, caplog):
     caplog.set_level(logging.DEBUG)
     cases = [
@@ -114,20 +109,14 @@ def test_tokens_grant_their_scope_and_are_never_logged(keys, caplog):
         ("GET", "/page", basic("wrong-and-unknown"), 401, "the token is not known"),
         ("GET", "/page", bearer(keys["read"]), 200, ""),
         ("GET", "/page", basic(keys["read"]), 200, ""),
-        (
-            "POST",
-            "/judge",
-            basic(keys["read"]),
-            401,
-            "POST does not take this Authorization; expected Bearer TO",
-        ),
+        ("POST", "/judge", basic(keys["read"]), 401, "POST does not take this Authorization; expected Bear"),
         ("POST", "/judge", {"authorization": keys["read"]}, 401, "POST does not take this Authorization"),
         ("POST", "/judge", bearer(keys["read"]), 200, ""),
         ("GET", "/page", bearer(keys["label"]), 403, ""),
         ("PUT", "/slow", bearer(keys["read"]), 403, ""),
         ("PUT", "/slow", bearer(keys["label"]), 504, ""),
         ("GET", "/page", {"authorization": "Basic no/base64!"}, 401, ""),
-        ("GET", "/page", {"authorization": f"Digest {keys['read']}"}, 401, BEARER_OR_BASIC),
+        ("GET", "/page", {"authorization": f"Digest {keys['read']}"}, 401, "GET does not take this Authoriz"),
         ("GET", "/healthz", {}, 200, ""),
     ]
     requests = [(method, path, {"headers": headers}) for method, path, headers, *_ in cases]
