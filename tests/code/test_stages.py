@@ -1,9 +1,13 @@
 """The stages ingest and validate of every family: what they write, print and refuse."""
 
+import io
 import json
 import re
-from contextlib import nullcontext
+import runpy
+import sys
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pandas as pd
 import pytest
@@ -14,7 +18,6 @@ from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.tables.problems import skipped_summary
 from serving.experiments.retraining import requested_stages
-from tests.code.stages import run
 from tests.data.corun.rows import beside, solo
 from tests.data.corun.rows import small as coruns
 from tests.data.matrices.rows import pair
@@ -33,6 +36,23 @@ m2,Opteron,11,6,1,,19
 m3,Core,12,8,1,3,15
 """
 FILES = {"comparisons": ("comparison-xml", "in.xml"), "fingerprints": ("tables", "in.csv")}
+
+
+def run(directory, module, *arguments):
+    """Run ``python -m module`` in this process: importing pandas anew takes longer than stages do."""
+    code, out, err = 0, io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(directory)
+        patch.setattr(sys, "argv", [module, *arguments])
+        for changes_this_process in ("keep_bytecode", "pin_arithmetic"):
+            patch.setattr(stage_module, changes_this_process, lambda: None)
+        # runpy warns of a module that something has imported already
+        patch.delitem(sys.modules, module, raising=False)
+        try:
+            runpy.run_module(module, run_name="__main__")
+        except SystemExit as end:
+            code = end.code or 0
+    return CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 def project(directory, family, source, *, keep_going=False):
