@@ -1,4 +1,4 @@
-"""Rows unlike those that a model was trained on."""
+"""Out-of-distribution scores of rows."""
 
 import numpy as np
 import pytest

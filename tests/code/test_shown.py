@@ -95,10 +95,9 @@ def test_the_confusion_matrix_contains_zero_counts():
 
 def test_interval_widths_come_from_the_other_folds():
     sure = predictions([1.1, 1.2, 2.0, 3.0])
-    told = interval_coverage(sure).set_index(interval_coverage(sure)["wanted"].round(2))
+    told = interval_coverage(sure)
     # fold 0 errs by less than fold 1, so its intervals hold nothing of fold 1, and those of fold 1 all of it
-    assert told["covered"].unique().tolist() == [0.5]
-    assert (told["cases"] == 4).all()
+    assert told[["covered", "cases"]].drop_duplicates().to_numpy().tolist() == [[0.5, 4]]
     alike = interval_coverage(predictions([1.1, 1.3, 1.2, 1.4], fold=(0, 1, 0, 1)))
     assert alike["covered"].is_monotonic_increasing
     of_one_fold = interval_coverage(predictions([1.1, 1.2, 1.3, 1.4], fold=(0,) * 4))

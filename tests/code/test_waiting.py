@@ -83,12 +83,10 @@ def test_bodies_gather_while_a_thread_answers_others():
         return answering.handle_batch(bodies, model)
 
     async def asked():
-        waiting = ThreadedBatch(handle_batch, CapacityLimiter(1))
-        bodies = [b"a", *[b"b"] * TOGETHER, b"bad"]
-        asks = [asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in bodies[:1]]
-        await asyncio.sleep(0.01)
-        asks += [asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in bodies[1:]]
-        await asyncio.sleep(0.01)
+        waiting, asks = ThreadedBatch(handle_batch, CapacityLimiter(1)), []
+        for bodies in ([b"a"], [*[b"b"] * TOGETHER, b"bad"]):
+            asks += [asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in bodies]
+            await asyncio.sleep(0.01)
         free.set()
         return await asyncio.gather(*asks, return_exceptions=True)
 

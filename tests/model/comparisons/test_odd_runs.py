@@ -33,7 +33,6 @@ def operations(draw):
 
 
 def prepared(runs, better, shares=(0.0,)):
-    """Prepare one comparison per share by which its target is worse."""
     *past, before, after = runs
     factors = [1 + share if better == "lower" else 1 / (1 + share) for share in shares]
     sides = sides_of([[([before], [after * factor], past)] for factor in factors], better)
@@ -43,8 +42,9 @@ def prepared(runs, better, shares=(0.0,)):
 def smallest_failing(model, runs, better):
     """Return the smallest change from which on every larger one fails."""
     passed = np.flatnonzero(model.decide_verdicts(prepared(runs, better, SHARES).sides) == "pass")
-    assume(len(passed) == 0 or passed[-1] + 1 < len(SHARES))
-    return SHARES[0 if len(passed) == 0 else passed[-1] + 1]
+    first = 0 if len(passed) == 0 else passed[-1] + 1
+    assume(first < len(SHARES))
+    return SHARES[first]
 
 
 @pytest.fixture(scope="module", params=["logistic", "extra-trees", "xgboost", "knn-distance"])
