@@ -16,7 +16,7 @@ from features.corun.rates import Solo
 from serving.corun.online_answer import SWAPPED_LOG_ODDS, predict_online
 from training.corun.online import SampledRuns, fit_online_models, pair_runs
 from training.corun.progress import AlignedRuns, ImpactPosterior, count_phase_returns, impact_posterior
-from training.corun.splits import by_task
+from training.corun.splits import at_random, by_task
 
 RUNS = 120
 CLOCK = 3e9
@@ -191,12 +191,12 @@ def shipped():
     return sampled, pair_runs(sampled.runs, training_instances(tables, Solo.from_tables(tables)))
 
 
-def asked(shipped, events):
-    """Return the shares of pairs of held-out tasks that are suspected: as they are, and swapped."""
+def asked(shipped, divide, events):
+    """Return the shares of held-out pairs that are suspected: as they are, and swapped."""
     sampled, pairs = shipped
     known = np.isin(sampled.events, events)
     found = []
-    for train, test in by_task(pairs, 5, 1):
+    for train, test in divide(pairs, 5, 1):
         learned, unseen = pairs.iloc[train], pairs.iloc[test]
         (model,) = fit_online_models(sampled, learned, [LinearRegression()])
         done = model.completion_rates(sampled.start)
@@ -207,12 +207,13 @@ def asked(shipped, events):
     return np.array(found).mean(axis=0)
 
 
+@pytest.mark.parametrize("divide", [at_random, by_task])
 @pytest.mark.parametrize(("events", "least"), [(PERF, 0.85), (PERF[:1], 0.8)], ids=["perf", "one event"])
-def test_most_swapped_pairs_are_suspected_and_few_correct_ones(shipped, events, least):
-    falsely, noticed = asked(shipped, events)
+def test_most_swapped_pairs_are_suspected_and_few_correct_ones(shipped, divide, events, least):
+    falsely, noticed = asked(shipped, divide, events)
     assert falsely <= 0.01
     assert noticed >= least
 
 
 def test_an_event_that_changes_either_way_raises_no_suspicion(shipped):
-    assert asked(shipped, ["page-faults"]).max() <= 0.02
+    assert asked(shipped, at_random, ["page-faults"]).max() <= 0.02
