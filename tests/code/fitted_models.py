@@ -1,5 +1,7 @@
 """Models of the catalogue fitted to random vectors with gaps."""
 
+from functools import cache
+
 import numpy as np
 
 from training.comparisons.stored import Card, TrainedModel
@@ -18,8 +20,9 @@ def vectors(rows, seed):
     return columns
 
 
+@cache
 def trained(name, weights="balanced", seed=0):
-    """Fit the first configuration of the catalogue's model `name` to noisy labels, which make deep trees."""
+    """Fit the first configuration of a model of the catalogue to noisy labels, which make deep trees."""
     columns, generator = vectors(300, seed), np.random.default_rng(seed + 1)
     fails = (np.nan_to_num(columns[:, 0]) + generator.normal(0, 1, 300) < -0.7).astype(np.int64)
     model = CATALOGUE[name]

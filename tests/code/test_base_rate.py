@@ -31,43 +31,27 @@ def estimated(generator, size, rate, shift=0.0, known=1000):
     return estimate_base_rate(training, scores(generator, size, rate, shift)[0], 0.5)
 
 
-@given(st.floats(0.005, 0.9), st.integers(0, 2**16))
-@settings(max_examples=15)
+@given(st.just(0.0) | st.floats(0.005, 0.9), st.integers(0, 2**16))
+@settings(max_examples=10)
 def test_a_rate_is_recovered_from_any_mixture(rate, seed):
     found = estimated(np.random.default_rng(seed), 10_000, rate, known=5000)
     # within three standard errors: the interval has 1.96 on either side
     assert abs(found.rate - rate) <= 3 / (2 * 1.96) * (found.high - found.low)
     assert found.low <= found.rate <= found.high
+    assert found.black_box == pytest.approx(rate, abs=0.05)
 
 
-@pytest.mark.parametrize(
-    ("size", "rate"), [(200, 0.005), (200, 0.2), (1000, 0.02), (5000, 0.02), (1000, 0.4)]
-)
-def test_nine_of_ten_intervals_hold_the_true_rate(size, rate):
-    held = []
-    for seed in range(40):
-        found = estimated(np.random.default_rng([seed, size]), size, rate)
-        held.append(found.low <= rate <= found.high)
-    assert np.mean(held) >= 0.9
+@pytest.mark.parametrize(("size", "rate"), [(200, 0.005), (1000, 0.02), (1000, 0.4)])
+def test_nine_of_ten_intervals_hold_the_true_rate_of_mixtures(size, rate):
+    every = [estimated(np.random.default_rng([seed, size]), size, rate) for seed in range(30)]
+    assert np.mean([found.low <= rate <= found.high for found in every]) >= 0.9
+    assert np.mean([found.explains_scores for found in every]) >= 0.9
 
 
-def test_black_box_estimation_agrees_on_mixtures():
-    found = estimated(np.random.default_rng(3), 10_000, 0.1, known=5000)
-    assert found.black_box == pytest.approx(0.1, abs=0.02)
-
-
-def test_only_scores_beyond_every_mixture_fail_the_assumption():
-    explained = [estimated(np.random.default_rng(seed), 1000, 0.05).explains_scores for seed in range(40)]
-    assert np.mean(explained) >= 0.9
+def test_scores_beyond_every_mixture_fail_the_assumption():
     found = estimated(np.random.default_rng(1), 1000, 0.05, shift=3.0)
     assert not found.explains_scores
     assert found.distance > found.max_distance > 0
-
-
-def test_a_stream_without_regressions_has_a_small_rate():
-    found = estimated(np.random.default_rng(2), 2000, 0.0)
-    assert 0 < found.rate < 0.005
-    assert found.low == 0
 
 
 def test_too_few_comparisons_are_refused_with_their_number():
@@ -100,11 +84,11 @@ def test_training_scores_of_one_label_or_few_groups_are_no_crash():
 
 
 def rows(seed, warp, count=6000, groups=300):
-    """Return labels, what a model says of them, which is `warp` of the log-odds, and groups."""
+    """Return labels, probabilities whose log-odds are `warp` of the true ones, and groups."""
     generator = np.random.default_rng(seed)
-    odds = generator.normal(-1, 2.5, count)
-    y = (generator.random(count) < expit(odds)).astype(np.int64)
-    return y, expit(warp(odds)), generator.integers(0, groups, count).astype(str)
+    log_odds = generator.normal(-1, 2.5, count)
+    y = (generator.random(count) < expit(log_odds)).astype(np.int64)
+    return y, expit(warp(log_odds)), generator.integers(0, groups, count).astype(str)
 
 
 WARPS = {
@@ -135,8 +119,7 @@ def test_calibrated_probabilities_and_few_rows_are_left_unchanged():
 
 def test_calibration_error_ranges_from_zero_to_one():
     y = np.array([0, 0, 1, 1])
-    assert calibration_error(y, y.astype(float)) == 0
-    assert calibration_error(y, 1.0 - y) == 1
+    assert [calibration_error(y, told) for told in (y.astype(float), 1.0 - y)] == [0, 1]
 
 
 @pytest.mark.parametrize(

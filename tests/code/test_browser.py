@@ -1,6 +1,7 @@
-"""What every endpoint answers without a champion, and what a person sees in a browser, without one."""
+"""Answers of every endpoint, and the pages in a browser, of a server without a champion."""
 
 import os
+import re
 from base64 import b64encode
 from hashlib import sha256
 from html import unescape
@@ -46,14 +47,8 @@ def answered(*names):
 def test_an_empty_server_explains_the_next_steps(app, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = get(app, "/").text
-    told = [
-        "0 of 4 models answer",
-        "uv run dvc repro",
-        "The label store is empty",
-        "No requests yet",
-        "/docs",
-    ]
-    told += ["No model was promoted yet", "No evaluation was run yet"]
+    told = ["0 of 4 models answer", "uv run dvc repro", "The label store is empty", "No requests yet"]
+    told += ["No model was promoted yet", "No evaluation was run yet", "/docs"]
     told += ["mlflow ui --backend-store-uri sqlite:///mlflow.db"]
     assert [words for words in told if words not in page] == []
 
@@ -68,12 +63,10 @@ def test_endpoints_have_example_commands_with_a_token_if_required(app):
     assert '<input type="password" name="token"' in page
 
 
-def test_pages_may_not_load_external_resources(app):
-    for path in ("/", "/nothing", "/docs"):
-        policy = get(app, path).headers["content-security-policy"]
-        assert policy.startswith("default-src 'none'; ")
-        assert "unsafe" not in policy
-        assert "http" not in policy
+@pytest.mark.parametrize("path", ["/", "/nothing", "/docs"])
+def test_pages_may_not_load_external_resources(app, path):
+    policy = get(app, path).headers["content-security-policy"]
+    assert re.match("default-src 'none'; (?!.*(unsafe|http))", policy)
 
 
 def test_only_the_own_script_of_a_report_may_run():
@@ -114,9 +107,8 @@ def test_processes_of_one_server_share_recent_verdicts(tmp_path):
 
 
 def test_drift_or_the_missing_number_of_requests_is_shown(app, monkeypatch):
-    feature = ("medians_min", 0.3)
     few = SimpleNamespace(ref=ModelRef("few", "1", ""), rows=150, features=())
-    many = SimpleNamespace(ref=ModelRef("many", "1", ""), rows=1500, features=(feature,))
+    many = SimpleNamespace(ref=ModelRef("many", "1", ""), rows=1500, features=(("medians_min", 0.3),))
     monkeypatch.setattr(app.state.drift, "by_model", lambda: {"a": few, "b": many})
     page = get(app, "/").text
     assert "50 more requests are needed" in page
@@ -131,29 +123,24 @@ def version(number, reason, against):
 FIRST, WORSE = version("2", "like <v1> on these", "1"), version("3", "worse than v2", "2")
 
 
+BOTH = ["version 2 (logistic)", "like &lt;v1&gt;", "version 3 (logistic)", "worse than v2"]
+
+
 @pytest.mark.parametrize(
     ("champion", "challenger", "shown", "hidden"),
     [
-        (
-            FIRST,
-            WORSE,
-            ["version 2 (logistic)", "like &lt;v1&gt;", "version 3 (logistic)", "worse than v2"],
-            "",
-        ),
+        (FIRST, WORSE, BOTH, "No model was promoted yet"),
         (version("4", "not worse", "2"), WORSE, ["version 4 (logistic)"], "version 3 (logistic)"),
         (None, version("1", "passes what is slow", ""), ["passes what is slow"], "No model was promoted yet"),
     ],
     ids=["both", "a challenger of a former champion", "a refused candidate"],
 )
-def test_champion_and_its_challenger_are_shown_with_reasons(
-    app, champion, challenger, shown, hidden, monkeypatch
-):
-    name = "models:/regression-comparison"
-    known = {f"{name}@champion": champion, f"{name}@challenger": challenger}
-    monkeypatch.setattr(overview, "served_version", known.get)
+def test_current_roles_are_shown_with_reasons(app, champion, challenger, shown, hidden, monkeypatch):
+    known = {"champion": champion, "challenger": challenger}
+    monkeypatch.setattr(overview, "served_version", lambda uri: known.get(uri.rpartition("@")[2]))
     page = get(app, "/").text
     assert [words for words in shown if words not in page] == []
-    assert not hidden or hidden not in page
+    assert hidden not in page
 
 
 def test_the_overview_counts_labels_of_all_families(app, monkeypatch):
@@ -162,9 +149,7 @@ def test_the_overview_counts_labels_of_all_families(app, monkeypatch):
 
     counts = (None, lambda _: {"pass": 2}, damaged, lambda _: {"pass": 3, "fail": 1})
     monkeypatch.setattr(overview, "all_plugins", lambda: [SimpleNamespace(labels=one) for one in counts])
-    page = get(app, "/").text
-    assert "<b>5</b>pass" in page
-    assert "<b>1</b>fail" in page
+    assert re.search("<b>5</b>pass.*<b>1</b>fail", get(app, "/").text, re.DOTALL)
 
 
 def test_figures_are_those_of_the_champion_on_each_split(app, monkeypatch):
@@ -189,8 +174,6 @@ def test_only_reports_of_the_project_are_served(app, tmp_path):
 def test_unknown_addresses_are_answered_with_helpful_links(app):
     page = get(app, "/v1/nothing")
     assert (page.status_code, 'href="/docs"' in page.text) == (404, True)
-    page = get(app, "/v1/irup")
-    assert (page.status_code, page.headers["allow"], "GET /docs" in page.text) == (405, "POST", True)
     problem = get(app, "/<script>", {"accept": "*/*"})
     assert problem.headers["content-type"] == "application/problem+json"
     assert problem.json()["detail"] == "GET '/<script>': no such address; GET / lists them"
@@ -204,13 +187,12 @@ def test_unknown_addresses_are_answered_with_helpful_links(app):
 def test_a_refused_method_names_all_methods_of_the_address(app, path, allowed, headers):
     (refused,) = ask(app, ("DELETE", path, {"headers": headers}))
     assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
-    assert headers or refused.headers["content-type"] == "application/problem+json"
+    assert "GET /docs" in refused.text if headers else refused.json()["status"] == 405
 
 
 def test_the_address_of_mlflow_is_shown_without_credentials(app, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://name:secret@tracking:5000/x")
-    # nobody answers there
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setattr(overview, "served_version", lambda _: None)
     page = get(app, "/").text
     assert 'href="http://tracking:5000/x"' in page
     assert "secret" not in page
@@ -222,14 +204,9 @@ every_door = pytest.mark.parametrize("door", list(all_endpoints()), ids=lambda d
 
 @every_door
 def test_endpoints_refuse_media_types_large_bodies_and_lacking_champions(app, door):
-    too_many = {**JSON, "content-length": str(door.limit + 1)}
-    plain, large, answer = ask(
-        app,
-        ("POST", door.path, {"content": b"x", "headers": {"content-type": "text/plain"}}),
-        ("POST", door.path, {"content": b"{}", "headers": too_many}),
-        ("POST", door.path, {"content": b"{}", "headers": JSON}),
-        started=True,
-    )
+    headers = {"content-type": "text/plain"}, {**JSON, "content-length": str(door.limit + 1)}, JSON
+    requests = [("POST", door.path, {"content": b"{}", "headers": one}) for one in headers]
+    plain, large, answer = ask(app, *requests, started=True)
     assert (plain.status_code, "expected application/json" in plain.json()["detail"]) == (415, True)
     assert (large.status_code, str(door.limit) in large.json()["detail"]) == (413, True)
     lacks = door.model is not None and not door.champion_optional
@@ -237,13 +214,17 @@ def test_endpoints_refuse_media_types_large_bodies_and_lacking_champions(app, do
     assert (answer.status_code, named) == ((503, True) if lacks else (422, False))
 
 
+@pytest.fixture(scope="module")
+def description():
+    return create_app({}).openapi()
+
+
 @every_door
-def test_endpoints_are_described_with_request_and_error_responses(app, door):
-    described = ask(app, ("GET", "/openapi.json"))[0].json()
-    operation = described["paths"][door.path]["post"]
+def test_endpoints_are_described_with_request_and_error_responses(description, door):
+    operation = description["paths"][door.path]["post"]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     assert schema == {"$ref": f"#/components/schemas/{door.request.__name__}"}
-    assert door.request.__name__ in described["components"]["schemas"]
+    assert door.request.__name__ in description["components"]["schemas"]
     assert {"400", "413", "415", "422"} <= set(operation["responses"])
     assert ("503" in operation["responses"]) == (door.model is not None)
 

@@ -10,7 +10,7 @@ import pytest
 
 from data.errors import InputError
 from data.fingerprints.collect import MeasuredRun, PlannedRun
-from data.measure.child import KEPT, LINE, Child, Talking, TimedOutError, TimeLimits, execute
+from data.measure.child import KEPT, LINE, Child, Talking, TimeLimits, execute
 from data.measure.kernel_counts import ProcessTree, is_running
 from data.measure.session import Journal, Session, repeat_while_disturbed
 from tests.seen import Seen
@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def gone(pid):
-    """Tell whether a process that is being killed ends."""
     try:
         ended = os.pidfd_open(int(pid))
     except ProcessLookupError:
@@ -27,17 +26,7 @@ def gone(pid):
     return bool(select.select([ended], [], [], 30)[0])
 
 
-def test_children_end_with_their_program_and_at_a_timeout(tmp_path):
-    done = execute(["sh", "-c", "sleep 77 & echo $!"], "x")
-    assert (done.code, gone(done.last_line)) == (0, True)
-    command = ["sh", "-c", f"sleep 77 & echo $! > {tmp_path}/pid; wait"]
-    with pytest.raises(TimedOutError, match=r"^here: ran for longer than 0.3 seconds$") as error:
-        execute(command, "here", limit=0.3)
-    assert error.value.seconds == 0.3
-    assert gone((tmp_path / "pid").read_text())
-
-
-#: Says by how many KiB a program's output made this process larger, and what was kept of it.
+#: Prints by how many KiB a program's output makes this process larger, and how much of it is kept.
 MEASURING = """
 import resource, sys
 from data.measure.child import execute
@@ -96,7 +85,7 @@ def test_a_second_interrupt_kills_a_stubborn_program(monkeypatch):
     assert time.monotonic() - begin < 30
 
 
-def test_a_failing_program_is_reported_with_its_last_line(tmp_path):
+def test_a_failing_or_missing_program_is_reported_in_one_line(tmp_path):
     child = Child(["sh", "-c", "echo first; echo no luck >&2; exit 3"], "here", tmp_path)
     child.wait()
     with pytest.raises(InputError, match=r"^here: exit code 3 \(no luck\)$"):
@@ -113,10 +102,9 @@ def test_pinned_programs_leave_their_whole_output_in_their_directory(tmp_path):
     assert (tmp_path / "output").read_text() == done.output
 
 
-@pytest.mark.parametrize("letter", "é€𝄞")
-def test_programs_with_names_cut_within_a_letter_are_counted(letter, tmp_path):
+def test_programs_with_names_cut_within_a_letter_are_counted(tmp_path):
     # the kernel cuts names to 15 bytes
-    program = tmp_path / ("a" * 14 + letter)
+    program = tmp_path / ("a" * 14 + "€")
     program.symlink_to("/bin/sleep")
     child = Child([str(program), "60"], "x")
     try:
@@ -146,13 +134,9 @@ def test_a_program_on_a_missing_processor_is_refused_and_ended(tmp_path):
 PLAN = [PlannedRun("", "stressor", "cpu", 1, repetition) for repetition in range(1, 6)]
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr("data.measure.session.PATIENCE", 0)
-
-
 @pytest.fixture
-def journal(tmp_path):
+def journal(tmp_path, monkeypatch):
+    monkeypatch.setattr("data.measure.session.PATIENCE", 0)
     return Journal.open_or_create(tmp_path / "journal.jsonl", {}, MeasuredRun)
 
 
@@ -192,7 +176,8 @@ def test_a_failing_session_keeps_its_earlier_measurements(journal):
         ([0.5, 0.3, 0.4], 3, 1, ["50%", "30%"]),
     ],
 )  # fmt: skip
-def test_the_quietest_of_some_attempts_is_kept(shares, attempts, made, told):
+def test_the_quietest_of_some_attempts_is_kept(shares, attempts, made, told, monkeypatch):
+    monkeypatch.setattr("data.measure.session.PATIENCE", 0)
     trials, waits = iter(enumerate(shares)), []
     assert repeat_while_disturbed(lambda: next(trials), 0.2, attempts, waits.append) == (made, shares[made])
     assert waits == [f"waiting: others use {share} of the machine" for share in told]

@@ -1,4 +1,4 @@
-"""The model that a server names is the one that answers, and it follows its alias."""
+"""A server answers with the model that it names, which follows its alias."""
 
 import logging
 import time
@@ -59,7 +59,7 @@ def standing(registry):
     """A model whose first version answers."""
     registry.versions.append(1)
     model = registry.lazy(eager=True)
-    model.ensure_loaded()
+    assert model.ensure_loaded().ref.version == "1"
     return model
 
 
@@ -92,14 +92,6 @@ def test_a_champion_may_come_later_but_a_named_model_may_not(registry):
     assert model.ensure_loaded().ref.version == "1"
 
 
-def test_a_new_version_is_loaded_before_it_answers(registry, standing):
-    begun = standing.ensure_loaded()
-    registry.versions.append(2)
-    standing.check_alias()
-    assert (begun.ref.version, standing.ensure_loaded().ref.version, standing.swaps) == ("1", "2", 1)
-    assert registry.loads == ["1", "2"]
-
-
 @pytest.mark.parametrize("how", ["2", "2 is dumb", "no card"])
 def test_a_broken_version_keeps_the_previous_one_answering(registry, standing, how, caplog):
     registry.versions.append(2)
@@ -115,7 +107,7 @@ def test_a_broken_version_keeps_the_previous_one_answering(registry, standing, h
     registry.broken.clear()
     registry.versions.append(3)
     standing.check_alias()
-    assert (standing.ensure_loaded().ref.version, standing.load_failure, standing.swaps) == ("3", None, 1)
+    assert (standing.loaded_model.ref.version, standing.load_failure, standing.swaps) == ("3", None, 1)
     assert said(caplog)[1:] == ["any: all is well again, models:/some/3 answers"]
 
 
@@ -165,19 +157,16 @@ def test_a_used_model_is_loaded_by_all_processes(registry, tmp_path, is_used, is
     used, other = registry.lazy(shared=tmp_path), registry.lazy(shared=tmp_path)
     if is_used:
         used.ensure_loaded()
-    if is_broken:
-        registry.broken.add("1")
+    registry.broken = {"1"} if is_broken else set()
     with lazy_models.follow_aliases([other], 0.01):
-        for _ in range(20):
-            time.sleep(0.02)
+        time.sleep(0.3)
     # a failure is not repeated
     assert registry.loads[: len(loads)] == loads
     assert len(registry.loads) <= len(loads) + is_broken
     assert (other.loaded_model is not None) == bool(is_used and not is_broken)
 
 
-def test_a_load_failure_is_reported_until_loading_succeeds(registry, caplog):
-    caplog.set_level(logging.WARNING)
+def test_a_load_failure_is_reported_until_loading_succeeds(registry):
     registry.versions.append(1)
     registry.broken.add("1")
     model = registry.lazy()
@@ -199,9 +188,8 @@ def test_a_requested_model_is_loaded_once_with_its_options():
 
     loader = Loader(str, load, vars, dict)
     model = Registered("some", "", {"floor": float, "other": str})
-    lazy = HotReloadingModel.from_options(
-        model, loader, {"some": "/", "floor": 0.2, "other": None, "foreign": 1}
-    )
+    options = {"some": "/", "floor": 0.2, "other": None, "foreign": 1}
+    lazy = HotReloadingModel.from_options(model, loader, options)
     assert (lazy.eager, lazy.ref) == (True, None)
     assert lazy.ensure_loaded() is lazy.ensure_loaded()
     assert asked == [("/", {"floor": 0.2})]

@@ -1,4 +1,4 @@
-"""A promise is kept on groups that had no say in it, and what cannot be promised is not."""
+"""Risk guarantees hold on groups that they were not learned from; impossible ones are not given."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ from training.evaluation.thresholds import (
     thresholds_for,
 )
 
-SPLITS = 200
+SPLITS = 100
 
 
 def cases(generator, groups, each, alike):
@@ -40,15 +40,14 @@ def missed(known, cut):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("groups", "each", "alike"), [(1500, 1, 0.0), (150, 8, 0.8)])
-@pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
-def test_risk_guarantees_hold_in_nine_of_ten_splits(groups, each, alike, share):
-    generator = np.random.default_rng(groups + each)
+def test_risk_guarantees_hold_in_nine_of_ten_splits(groups, each, alike):
+    generator, shares = np.random.default_rng(groups + each), [0.02, 0.05, 0.1]
     held = []
     for split in range(SPLITS):
         known, others = cases(generator, groups, each, alike), cases(generator, groups // 3, each, alike)
-        (one,) = guarantee_rates(known, [share], 0.9, split)
-        held.append(one.cut is None or missed(others, one.cut) <= share)
-    assert np.mean(held) >= 0.9
+        guarantees = guarantee_rates(known, shares, 0.9, split)
+        held.append([missed(others, one.cut or 0.0) for one in guarantees])
+    assert (np.mean(np.array(held) <= shares, axis=0) >= 0.9).all()
 
 
 def guaranteed(known, share):
@@ -105,20 +104,20 @@ PROMISE = RiskGuarantee(0.9, 60, 30, OF_FAILS, (GuaranteedRate(0.01, 0.8), Guara
 @pytest.mark.parametrize(
     ("wish", "low", "high"),
     [
-        (DecisionPolicy(), 0.4, 0.4),
-        (DecisionPolicy(max_false_negative_rate=0.05), 0.1, 0.4),
-        (DecisionPolicy(max_false_negative_rate=0.2), 0.4, 0.4),
-        (DecisionPolicy(max_false_positive_rate=0.01), 0.4, 0.8),
-        (DecisionPolicy(max_false_positive_rate=0.1), 0.4, 0.4),
-        (DecisionPolicy(max_false_negative_rate=0.05, max_false_positive_rate=0.01), 0.1, 0.8),
-        (DecisionPolicy(max_false_negative_rate=0.2, max_false_positive_rate=0.1), 0.4, 0.4),
-        (DecisionPolicy(max_false_negative_rate=0.02), 0.0, 0.4),
-        (DecisionPolicy(costs=VerdictCosts(100, 10, 1)), 0.01, 0.9),
-        (DecisionPolicy(costs=VerdictCosts(3, 1, 2)), 0.25, 0.25),
+        ({}, 0.4, 0.4),
+        ({"max_false_negative_rate": 0.05}, 0.1, 0.4),
+        ({"max_false_negative_rate": 0.2}, 0.4, 0.4),
+        ({"max_false_positive_rate": 0.01}, 0.4, 0.8),
+        ({"max_false_positive_rate": 0.1}, 0.4, 0.4),
+        ({"max_false_negative_rate": 0.05, "max_false_positive_rate": 0.01}, 0.1, 0.8),
+        ({"max_false_negative_rate": 0.2, "max_false_positive_rate": 0.1}, 0.4, 0.4),
+        ({"max_false_negative_rate": 0.02}, 0.0, 0.4),
+        ({"costs": VerdictCosts(100, 10, 1)}, 0.01, 0.9),
+        ({"costs": VerdictCosts(3, 1, 2)}, 0.25, 0.25),
     ],
 )
 def test_thresholds_satisfy_the_requested_decision_policy(wish, low, high):
-    found = thresholds_for(PROMISE, 0.4, wish)
+    found = thresholds_for(PROMISE, 0.4, DecisionPolicy(**wish))
     assert (found.low, found.high) == pytest.approx((low, high))
 
 

@@ -45,13 +45,10 @@ def metrics(entries, champion):
 def test_classifier_summary_uses_the_split_of_the_selection(tmp_path):
     every = pd.concat([verdicts("a"), verdicts("b"), verdicts("a", (0.9,) * 4, split="stratified")])
     shown = dvc_verdict_figures(metrics({"a": judged(0.75), "b": judged(0.5)}, "a"), "grouped", every)
-    assert shown.summary == {
-        "champion": "a", "balanced_accuracy": 0.75, "false_negative_rate": 0.25,
-        "false_positive_rate": 0.1235,
-    }  # fmt: skip
     places = FamilyPaths("boots", tmp_path)
     shown.write(places)
-    assert json.loads(places.summary.read_text()) == shown.summary
+    scores = {"balanced_accuracy": 0.75, "false_negative_rate": 0.25, "false_positive_rate": 0.1235}
+    assert json.loads(places.summary.read_text()) == {"champion": "a", **scores}
     drawn = {path.stem: pd.read_csv(path) for path in places.evaluated.iterdir()}
     assert set(drawn) == {"precision_recall", "reliability", "confusion"}
     assert all(list(table["entry"].unique()) == ["a", "b"] for table in drawn.values())
@@ -85,8 +82,8 @@ def test_precision_is_listed_at_a_hundred_recalls():
 
 
 def test_reliability_bins_include_1_in_the_last_bin():
-    bins = [0.025, 0.5, 2], [0.55, 0.0, 1], [1.0, 1.0, 1]
-    assert reliability_bins(verdicts()).to_numpy().tolist() == [*bins]
+    bins = [[0.025, 0.5, 2], [0.55, 0.0, 1], [1.0, 1.0, 1]]
+    assert reliability_bins(verdicts()).to_numpy().tolist() == bins
 
 
 def test_the_confusion_matrix_contains_zero_counts():
@@ -98,10 +95,9 @@ def test_the_confusion_matrix_contains_zero_counts():
 
 def test_interval_widths_come_from_the_other_folds():
     sure = predictions([1.1, 1.2, 2.0, 3.0])
-    told = interval_coverage(sure).set_index(interval_coverage(sure)["wanted"].round(2))
+    told = interval_coverage(sure)
     # fold 0 errs by less than fold 1, so its intervals hold nothing of fold 1, and those of fold 1 all of it
-    assert told["covered"].unique().tolist() == [0.5]
-    assert (told["cases"] == 4).all()
+    assert told[["covered", "cases"]].drop_duplicates().to_numpy().tolist() == [[0.5, 4]]
     alike = interval_coverage(predictions([1.1, 1.3, 1.2, 1.4], fold=(0, 1, 0, 1)))
     assert alike["covered"].is_monotonic_increasing
     of_one_fold = interval_coverage(predictions([1.1, 1.2, 1.3, 1.4], fold=(0,) * 4))

@@ -54,13 +54,11 @@ def test_em_increases_monotonically_to_the_maximum_likelihood(name):
     em, direct = (SimilarityLogistic(solver).fit(x, y) for solver in ("em", "direct"))
     assert np.diff(em.log_likelihoods_).min(initial=np.inf) >= 0
     assert em.log_likelihoods_[-1] == pytest.approx(log_likelihood(em, x, y, 1.0), abs=1e-6)
-    assert em.log_likelihoods_[-1] == pytest.approx(direct.log_likelihoods_[-1], abs=1e-4)
     np.testing.assert_allclose(em.coef_, direct.coef_, atol=1e-4)
     np.testing.assert_allclose(em.intercept_, direct.intercept_, atol=1e-4)
 
 
 def test_one_em_iteration_equals_that_of_the_thesis(monkeypatch):
-    """Against responsibilities from Bayes' rule, and scikit-learn's logistic regression of them."""
     monkeypatch.setattr(similarity_climb, "PRECISE", 1e-12)
     x, y = drawn(400, np.array([1.5, -1.0, 0.5]))
     rows = np.vstack(np.hsplit(x, 2))
@@ -89,7 +87,7 @@ def test_known_weights_are_recovered_from_simulated_pairs():
 
 
 def test_similarity_does_not_depend_on_the_order_of_sides():
-    x, y = SETS["targets near their baselines"]
+    x, y = shifted(400, 12)
     model = SimilarityLogistic().fit(x, y)
     swapped = np.hstack(np.hsplit(x, 2)[::-1])
     np.testing.assert_allclose(model.decision_function(swapped), model.decision_function(x), atol=1e-12)
@@ -97,9 +95,8 @@ def test_similarity_does_not_depend_on_the_order_of_sides():
 
 def test_the_weights_rise_from_baseline_to_dissimilar_target():
     x, y = shifted(800, 5)
-    assert SimilarityLogistic().fit(x, y).coef_[0, 0] > 0
     x[:, [0, 5]] *= -1
-    assert SimilarityLogistic().fit(x, y).coef_[0, 0] < 0
+    assert SimilarityLogistic().fit(x, y).coef_[0, 0] < 0 < SimilarityLogistic().fit(-x, y).coef_[0, 0]
 
 
 def test_units_have_no_effect_without_a_penalty():

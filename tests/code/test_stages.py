@@ -1,8 +1,13 @@
 """The stages ingest and validate of every family: what they write, print and refuse."""
 
+import io
 import json
-from contextlib import nullcontext
+import re
+import runpy
+import sys
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pandas as pd
 import pytest
@@ -13,7 +18,6 @@ from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.tables.problems import skipped_summary
 from serving.experiments.retraining import requested_stages
-from tests.code.stages import run
 from tests.data.corun.rows import beside, solo
 from tests.data.corun.rows import small as coruns
 from tests.data.matrices.rows import pair
@@ -32,6 +36,23 @@ m2,Opteron,11,6,1,,19
 m3,Core,12,8,1,3,15
 """
 FILES = {"comparisons": ("comparison-xml", "in.xml"), "fingerprints": ("tables", "in.csv")}
+
+
+def run(directory, module, *arguments):
+    """Run ``python -m module`` in this process: importing pandas anew takes longer than stages do."""
+    code, out, err = 0, io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(directory)
+        patch.setattr(sys, "argv", [module, *arguments])
+        for changes_this_process in ("keep_bytecode", "pin_arithmetic"):
+            patch.setattr(stage_module, changes_this_process, lambda: None)
+        # runpy warns of a module that something has imported already
+        patch.delitem(sys.modules, module, raising=False)
+        try:
+            runpy.run_module(module, run_name="__main__")
+        except SystemExit as end:
+            code = end.code or 0
+    return CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 def project(directory, family, source, *, keep_going=False):
@@ -101,8 +122,7 @@ def test_an_evaluation_ends_with_the_table_of_its_scores(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     evaluate._evaluate_and_print(lambda: path.write_text(metrics), family)
     printed = capsys.readouterr().out
-    entries = json.loads(metrics)["splits"][split]["entries"]
-    for name, entry in entries.items():
+    for name, entry in json.loads(metrics)["splits"][split]["entries"].items():
         (row,) = (line for line in printed.splitlines() if line.startswith(f"│ {name} "))
         assert f"{entry['balanced_accuracy']['pooled']:.3f}" in row
 
@@ -153,15 +173,6 @@ def test_a_flaw_ends_ingest_or_is_skipped(tmp_path, family):
     assert kept.stderr.startswith(f"1 skipped\n  {line}")
 
 
-def test_ingest_skips_and_validate_explains_invalid_comparisons(tmp_path):
-    project(tmp_path, "comparisons", FIGURE.replace('"7456.5"', '"0"'), keep_going=True)
-    done = run(tmp_path, "data.ingest", "comparisons")
-    zero = "threads 4: the baseline holds a value that is not above 0: 0"
-    assert done.stderr == f'1 skipped\n  in.xml:2 operation "bt_C_x": {zero}\n{ASSUMED}'
-    assert run(tmp_path, "data.validate", "comparisons").stdout == "0 of 1 are valid, 1 labelled\n"
-    assert pd.read_parquet(tmp_path / "data/valid/comparisons/valid.parquet")["reason"].tolist() == [zero]
-
-
 def test_featurize_removes_extra_training_data_of_an_earlier_run(tmp_path):
     project(tmp_path, "comparisons", FIGURE)
     start = tmp_path / "data/processed/comparisons/start.parquet"
@@ -177,12 +188,6 @@ def test_sources_with_too_little_data_write_no_tables(tmp_path):
     refused = run(tmp_path, "data.ingest", "corun")
     assert (refused.returncode, refused.stderr) == (2, "in: holds no pair\n")
     assert not (tmp_path / "data").exists()
-    project(tmp_path, "fingerprints", CSV.replace("m3,Core,12,8,1,3,15\n", ""))
-    run(tmp_path, "data.ingest", "fingerprints")
-    refused = run(tmp_path, "data.validate", "fingerprints")
-    told = "machines: 2 of 2 machines have a fingerprint to learn from; expected at least 3\n"
-    assert (refused.returncode, refused.stderr) == (2, told)
-    assert not (tmp_path / "data/valid").exists()
 
 
 @pytest.mark.parametrize(
@@ -195,9 +200,8 @@ def test_a_stage_refuses_a_family_without_that_stage(tmp_path, module, family):
 
 
 def test_only_the_first_of_many_skipped_are_named():
-    skipped = tuple(InputError(f"problem {number}") for number in range(7))
-    first = [f"  problem {number}" for number in range(5)]
-    assert skipped_summary(skipped).splitlines() == ["7 skipped", *first, "  ... and 2 more"]
+    told = skipped_summary(tuple(InputError(f"problem {number}") for number in range(7))).splitlines()
+    assert told == ["7 skipped", *(f"  problem {number}" for number in range(5)), "  ... and 2 more"]
 
 
 def test_a_stage_of_dvc_records_its_duration(tmp_path, monkeypatch):
@@ -205,9 +209,8 @@ def test_a_stage_of_dvc_records_its_duration(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("DVC_STAGE", "demo@corun")
     monkeypatch.setattr("sys.argv", ["demo", "corun"])
-    # these would change this process, and wait for its parent
-    monkeypatch.setattr(stage_module, "prepare_process", lambda: None)
-    monkeypatch.setattr(stage_module, "alone", nullcontext)
+    for changes_this_process in ("prepare_process", "alone"):
+        monkeypatch.setattr(stage_module, changes_this_process, nullcontext)
     stage_module.run_stage("demo", lambda family: lambda: families.append(family))
     assert families == ["corun"]
     assert 0 <= float((tmp_path / stage_module.DURATIONS / "demo@corun").read_text()) < 60
@@ -239,15 +242,11 @@ def test_retraining_takes_stages_families_and_outputs(target, stages):
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("tune@corum", 'stage "tune@corum" is unknown; did you mean "tune@corun"?'),
-        ("comparison", 'stage "comparison" is unknown; did you mean "comparisons"?'),
-        (
-            "zzz",
-            'stage "zzz" is unknown; there are promote@corun, tune@corun, tune@comparisons, plots, compari',
-        ),
+        ("tune@corum", 'is unknown; did you mean "tune@corun"?'),
+        ("comparison", 'is unknown; did you mean "comparisons"?'),
+        ("zzz", "is unknown; there are promote@corun, tune@corun, tune@comparisons, plots, compari"),
     ],
 )
 def test_an_unknown_stage_to_retrain_names_the_known_ones(target, told):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=f'^stage "{target}" {re.escape(told)}'):
         [*requested_stages([target], OUTPUTS)]
-    assert str(error.value).startswith(told)

@@ -1,4 +1,4 @@
-"""Small bodies that came in the same turn of the loop are answered by one call."""
+"""Micro-batching: small bodies of the same turn of the event loop are answered by one call."""
 
 import asyncio
 import threading
@@ -14,8 +14,6 @@ MODEL = object()
 
 
 class Answering:
-    """Answers bodies by themselves, and remembers who was asked together."""
-
     def __init__(self):
         self.calls, self.alone = [], []
 
@@ -85,12 +83,10 @@ def test_bodies_gather_while_a_thread_answers_others():
         return answering.handle_batch(bodies, model)
 
     async def asked():
-        waiting = ThreadedBatch(handle_batch, CapacityLimiter(1))
-        bodies = [b"a", *[b"b"] * TOGETHER, b"bad"]
-        asks = [asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in bodies[:1]]
-        await asyncio.sleep(0.01)
-        asks += [asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in bodies[1:]]
-        await asyncio.sleep(0.01)
+        waiting, asks = ThreadedBatch(handle_batch, CapacityLimiter(1)), []
+        for bodies in ([b"a"], [*[b"b"] * TOGETHER, b"bad"]):
+            asks += [asyncio.ensure_future(waiting.answer_body(body, MODEL)) for body in bodies]
+            await asyncio.sleep(0.01)
         free.set()
         return await asyncio.gather(*asks, return_exceptions=True)
 
@@ -100,15 +96,6 @@ def test_bodies_gather_while_a_thread_answers_others():
     assert [len(bodies) for bodies, _ in answering.calls] == [1, TOGETHER, 1]
 
 
-def batcher(answering, *, loaded):
-    handlers = {JSON: answering.handle, "text/xml": answering.handle}
-    door = SimpleNamespace(
-        handle_batch=answering.handle_batch, batch_in_thread=False, handlers=handlers, champion_optional=False
-    )
-    model = SimpleNamespace(loaded_model=MODEL if loaded else None, ensure_loaded=lambda: MODEL)
-    return RequestBatcher(door, model, CapacityLimiter(1))
-
-
 @pytest.mark.parametrize(
     ("media_type", "size", "loaded", "batched"),
     [(JSON, SMALL + 1, True, False), ("text/xml", 1, True, False), (JSON, 1, False, True)],
@@ -116,9 +103,14 @@ def batcher(answering, *, loaded):
 )
 def test_requests_unsuited_for_batching_run_in_a_thread(media_type, size, loaded, batched):
     answering, body = Answering(), b"x" * size
+    handlers = dict.fromkeys((JSON, "text/xml"), answering.handle)
+    endpoint = SimpleNamespace(
+        handle_batch=answering.handle_batch, batch_in_thread=False, handlers=handlers, champion_optional=False
+    )
+    model = SimpleNamespace(loaded_model=MODEL if loaded else None, ensure_loaded=lambda: MODEL)
 
     async def asked():
-        return await batcher(answering, loaded=loaded).answer_body(media_type, body)
+        return await RequestBatcher(endpoint, model, CapacityLimiter(1)).answer_body(media_type, body)
 
     answered, model = asyncio.run(asked())
     assert (answered.content, model) == (body, MODEL)

@@ -1,4 +1,4 @@
-"""What stands around every request, and when the supervisor of workers replaces one or ends the server."""
+"""Request middleware, and when the supervisor of workers replaces one or ends the server."""
 
 import asyncio
 import base64
@@ -102,58 +102,37 @@ def basic(token):
 def test_tokens_grant_their_scope_and_are_never_logged(keys, caplog):
     caplog.set_level(logging.DEBUG)
     cases = [
-        ("GET", "/page", {}, 401),
-        ("POST", "/judge", {}, 401),
-        ("GET", "/nowhere", {}, 401),
-        ("GET", "/page", bearer("wrong-and-unknown"), 401),
-        ("GET", "/page", bearer(keys["read"]), 200),
-        ("GET", "/page", basic(keys["read"]), 200),
-        ("POST", "/judge", basic(keys["read"]), 401),
-        ("POST", "/judge", bearer(keys["read"]), 200),
-        ("GET", "/page", bearer(keys["label"]), 403),
-        ("PUT", "/slow", bearer(keys["read"]), 403),
-        ("PUT", "/slow", bearer(keys["label"]), 504),
-        ("GET", "/page", {"authorization": "Basic no/base64!"}, 401),
-        ("GET", "/healthz", {}, 200),
+        ("GET", "/page", {}, 401, "this needs a token: Authorization: Bearer TOKEN"),
+        ("POST", "/judge", {}, 401, "this needs a token: Authorization: Bearer TOKEN"),
+        ("GET", "/nowhere", {}, 401, "this needs a token"),
+        ("GET", "/page", bearer("wrong-and-unknown"), 401, "the token is not known"),
+        ("GET", "/page", basic("wrong-and-unknown"), 401, "the token is not known"),
+        ("GET", "/page", bearer(keys["read"]), 200, ""),
+        ("GET", "/page", basic(keys["read"]), 200, ""),
+        ("POST", "/judge", basic(keys["read"]), 401, "POST does not take this Authorization; expected Bear"),
+        ("POST", "/judge", {"authorization": keys["read"]}, 401, "POST does not take this Authorization"),
+        ("POST", "/judge", bearer(keys["read"]), 200, ""),
+        ("GET", "/page", bearer(keys["label"]), 403, ""),
+        ("PUT", "/slow", bearer(keys["read"]), 403, ""),
+        ("PUT", "/slow", bearer(keys["label"]), 504, ""),
+        ("GET", "/page", {"authorization": "Basic no/base64!"}, 401, ""),
+        ("GET", "/page", {"authorization": f"Digest {keys['read']}"}, 401, "GET does not take this Authoriz"),
+        ("GET", "/healthz", {}, 200, ""),
     ]
-    requests = [(method, path, {"headers": headers}) for method, path, headers, _ in cases]
+    requests = [(method, path, {"headers": headers}) for method, path, headers, *_ in cases]
     answers = ask(keys["app"], *requests)
-    assert [answer.status_code for answer in answers] == [status for *_, status in cases]
-    for answer in (answer for answer in answers if answer.status_code in {401, 403}):
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert 'Bearer realm="perfjudge"' in answer.headers["www-authenticate"]
-        assert answer.json()["status"] == answer.status_code
+    assert [answer.status_code for answer in answers] == [status for *_, status, _ in cases]
+    for answer, (*_, status, told) in zip(answers, cases, strict=True):
+        if status in {401, 403}:
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["detail"].startswith(told)
+            assert 'Bearer realm="perfjudge"' in answer.headers["www-authenticate"]
+            assert ("invalid_token" in answer.headers["www-authenticate"]) == ("not known" in told)
     assert ["Basic" in answer.headers["www-authenticate"] for answer in answers[:3]] == [True, False, True]
     told = caplog.text + str([record.__dict__ for record in caplog.records])
     told += str([(answer.headers, answer.text) for answer in answers])
     assert not any(secret in told for secret in (keys["read"], keys["label"], "wrong-and-unknown"))
     assert "'token': 'reports'" in told
-
-
-@pytest.mark.parametrize(
-    ("method", "headers", "told"),
-    [
-        ("POST", {}, "this needs a token: Authorization: Bearer TOKEN"),
-        ("POST", bearer("pj_wrong"), "the token is not known"),
-        ("POST", basic("pj_right"), "POST does not take this Authorization; expected Bearer TOKEN"),
-        (
-            "POST",
-            {"authorization": "pj_bare"},
-            "POST does not take this Authorization; expected Bearer TOKEN",
-        ),
-        ("GET", basic("pj_wrong"), "the token is not known"),
-        (
-            "GET",
-            {"authorization": "Digest pj_bare"},
-            "GET does not take this Authorization; expected Bearer TOKEN, or Basic with the token as passw",
-        ),
-    ],
-)
-def test_a_refused_authorization_names_the_expected_form(keys, method, headers, told):
-    (answer,) = ask(keys["app"], (method, "/judge" if method == "POST" else "/page", {"headers": headers}))
-    assert (answer.status_code, answer.json()["detail"][: len(told)]) == (401, told)
-    is_unknown_token = "not known" in told
-    assert ("invalid_token" in answer.headers["www-authenticate"]) == is_unknown_token
 
 
 def test_openapi_requires_tokens_only_if_configured(keys):
@@ -164,9 +143,8 @@ def test_openapi_requires_tokens_only_if_configured(keys):
     assert "401" not in without["paths"]["/page"]["get"]["responses"]
     assert set(document["components"]["securitySchemes"]) == {"bearer", "basic"}
     asked = {path: one.get("security") for path, ways in document["paths"].items() for one in ways.values()}
-    assert asked["/healthz"] is None
-    assert asked["/judge"] == [{"bearer": []}]
-    assert asked["/page"] == [{"bearer": []}, {"basic": []}]
+    expected = {"/healthz": None, "/judge": [{"bearer": []}], "/page": [{"bearer": []}, {"basic": []}]}
+    assert expected.items() <= asked.items()
     assert {"401", "403", "504"} <= set(document["paths"]["/page"]["get"]["responses"])
 
 
@@ -186,13 +164,13 @@ def test_a_compressed_body_is_decompressed_up_to_the_limit(how):
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (lambda content: content[:-1], "Content-Encoding"),
-        (lambda content: content[: len(content) // 2], "Content-Encoding"),
-        (lambda content: content + b"more", "Content-Encoding"),
-        (lambda content: b"{}", "Content-Encoding"),
-        (lambda content: content * (PARTS + 2), "parts"),
+        (lambda body: body[:-1], "Content-Encoding"),
+        (lambda body: body[: len(body) // 2], "Content-Encoding"),
+        (lambda body: body + b"more", "Content-Encoding"),
+        (lambda _: b"{}", "Content-Encoding"),
+        (lambda body: body * (PARTS + 2), "parts"),
     ],
-    ids=["without its end", "half of it", "with more", "not packed", "very many members"],
+    ids=["without its end", "half of it", "with more", "not packed", "many members"],
 )
 def test_a_malformed_compressed_body_is_refused(how, spoil, told):
     answer = post(spoil(packed(how, b"some content" * 10)), how)
@@ -208,7 +186,7 @@ def test_unsupported_content_encodings_are_answered_with_the_supported():
 @pytest.mark.parametrize("how", ["gzip", "zstd"])
 def test_a_decompression_bomb_is_refused_at_the_limit(how):
     packer = zlib.compressobj(9, wbits=31) if how == "gzip" else zstandard.ZstdCompressor().compressobj()
-    content = b"".join(packer.compress(bytes(2**20)) for _ in range(100)) + packer.flush()
+    content = b"".join(packer.compress(bytes(2**20)) for _ in range(40)) + packer.flush()
     assert len(content) < LIMIT
     tracemalloc.start()
     try:
@@ -273,11 +251,10 @@ def test_harmless_request_ids_of_clients_are_kept():
 def test_every_answer_has_headers_for_browser_security():
     page, problem = ask(application(), ("GET", "/page"), ("GET", "/nowhere"))
     assert page.headers["content-security-policy"] == "default-src 'self'"
+    secure = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+    secure |= {"cache-control": "no-store", "x-frame-options": "DENY"}
     for answer in (page, problem):
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
-        assert answer.headers["cache-control"] == "no-store"
-        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers.items() >= secure.items()
     assert problem.headers["content-security-policy"].startswith("default-src 'none'")
     assert "frame-ancestors 'none'" in problem.headers["content-security-policy"]
 
@@ -314,24 +291,18 @@ def test_access_log_lines_contain_no_body_or_path(lines):
     assert "hidden" not in str(lines())
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "headers", "route", "status"),
-    [
-        ("GET", "/openapi.json", "token", "/openapi.json", 200),
-        ("GET", "/openapi.json", {}, "/openapi.json", 401),
-        ("POST", "/judge?key=hidden", {}, "/judge", 401),
-        ("GET", "/secret/hidden", {}, "/secret/{word}", 401),
-        ("GET", "/judge", "token", "/judge", 405),
-        ("GET", "/hidden", "token", "unknown", 404),
-        ("GET", "/hidden", {}, "unknown", 401),
-    ],
-)
-def test_the_log_names_the_route_of_answered_and_refused_requests(
-    keys, lines, method, path, headers, route, status
-):
-    headers = bearer(keys["read"]) if headers == "token" else headers
-    ask(keys["app"], (method, path, {"headers": headers}))
-    assert [(line["route"], line["status"]) for line in lines()] == [(route, status)]
+def test_the_log_names_the_route_of_answered_and_refused_requests(keys, lines):
+    expected = [
+        ("GET", "/openapi.json", "/openapi.json", 200),
+        ("GET", "/openapi.json", "/openapi.json", 401),
+        ("POST", "/judge?key=hidden", "/judge", 401),
+        ("GET", "/secret/hidden", "/secret/{word}", 401),
+        ("GET", "/judge", "/judge", 405),
+        ("GET", "/hidden", "unknown", 401),
+    ]
+    headers = {401: {}, 200: bearer(keys["read"]), 405: bearer(keys["read"])}
+    ask(keys["app"], *[(method, path, {"headers": headers[end]}) for method, path, _, end in expected])
+    assert [(line["route"], line["status"]) for line in lines()] == [one[2:] for one in expected]
     assert "hidden" not in str(lines())
 
 
@@ -355,7 +326,7 @@ def test_requests_are_counted_by_route_status_and_model():
     assert found["perfjudge_verdicts_total", ("endpoint", "/judge"), ("verdict", "pass")] == 2
     assert found["perfjudge_judging_seconds_count",] == 1
     assert found["perfjudge_requests_in_flight",] == 0
-    assert len([key for key in found if key[0] == "perfjudge_request_seconds_count"]) == 2
+    assert [key[0] for key in found].count("perfjudge_request_seconds_count") == 2
 
 
 def test_metrics_report_version_load_failure_and_swaps():
@@ -371,51 +342,6 @@ def test_metrics_report_version_load_failure_and_swaps():
     assert found["perfjudge_model_swaps", ("key", "key")] == 1
 
 
-def test_the_example_of_problem_details_is_registered():
-    (example,) = schemas.ProblemDetails.model_json_schema()["examples"]
-    assert schemas.ProblemDetails.model_validate(example)
-
-
-class ScriptedWorker:
-    """A worker that ends at the second check, and at the first one serves or is still starting."""
-
-    serves: list[bool]
-    pid, exitcode = 1, 7
-
-    def __init__(self, config, sockets, counts, place):
-        self.ready, self.checks = self.serves.pop(0), 0
-
-    def is_alive(self, timeout):
-        self.checks += 1
-        return self.checks == 1
-
-    def is_ready(self, timeout):
-        return self.ready
-
-    def start(self):
-        pass
-
-    kill = join = start
-
-
-@pytest.fixture
-def workers(monkeypatch, tmp_path):
-    """Supervise one place, whose workers successively serve or do not, until none is left to start."""
-
-    def supervise(*serves):
-        monkeypatch.setattr(ScriptedWorker, "serves", [*serves, False], raising=False)
-        workers = server.Workers(SimpleNamespace(workers=1, timeout_worker_healthcheck=1), sockets=[])
-        workers.init_processes()
-        for _ in range(2 * len(serves)):
-            workers.keep_subprocess_alive()
-        return workers
-
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(server, "Worker", ScriptedWorker)
-    return supervise
-
-
 @pytest.mark.parametrize(
     ("serves", "ending"),
     [
@@ -424,6 +350,21 @@ def workers(monkeypatch, tmp_path):
         ([True] + [False] * 3, (3, True)),
     ],
 )
-def test_only_three_failed_starts_in_a_row_end_the_server(workers, serves, ending):
-    supervisor = workers(*serves)
+def test_only_three_failed_starts_in_a_row_end_the_server(serves, ending, monkeypatch, tmp_path):
+    starts = iter([*serves, False])
+
+    def worker(*_):
+        """Return a worker that ends at the second check, and at the first one serves or is still starting."""
+        ready, alive = next(starts), iter([True, False])
+        methods = dict.fromkeys(("start", "kill", "join"), lambda: None)
+        methods |= {"is_alive": lambda _: next(alive), "is_ready": lambda _: ready}
+        return SimpleNamespace(**methods, pid=1, exitcode=7)
+
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(server, "Worker", worker)
+    supervisor = server.Workers(SimpleNamespace(workers=1, timeout_worker_healthcheck=1), sockets=[])
+    supervisor.init_processes()
+    for _ in range(2 * len(serves)):
+        supervisor.keep_subprocess_alive()
     assert (supervisor.exit_code, supervisor.should_exit.is_set()) == ending

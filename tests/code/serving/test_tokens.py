@@ -1,5 +1,6 @@
-"""Who may ask."""
+"""Access tokens: which are accepted, what is stored, and where they are needed."""
 
+import re
 import socket
 from hashlib import sha256
 
@@ -41,14 +42,12 @@ def test_strings_that_are_no_token_are_rejected(path, presented):
     assert Tokens(path).find_token(b"secret").name == "reports"
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_all_token_digests_are_compared_in_constant_time(path, monkeypatch, place):
+def test_all_token_digests_are_compared_in_constant_time(path, monkeypatch):
     path.write_bytes(b"\n".join(LINES[:2]))
     known, compared = Tokens(path), []
     monkeypatch.setattr(authentication.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)
-    assert known.find_token(WORDS[place]).name == f"n{place}"
-    presented = sha256(WORDS[place]).digest()
-    assert compared == [(sha256(word).digest(), presented) for word in WORDS[:2]]
+    assert known.find_token(WORDS[0]).name == "n0"
+    assert compared == [(sha256(word).digest(), sha256(WORDS[0]).digest()) for word in WORDS[:2]]
 
 
 @pytest.mark.parametrize(
@@ -66,8 +65,7 @@ def test_errors_of_bad_lines_do_not_reveal_tokens(path, text, told):
     path.write_text(text)
     with pytest.raises(InputError, match=told) as refused:
         read_tokens(path)
-    assert "pj_" not in str(refused.value)
-    assert DIGEST not in str(refused.value)
+    assert not re.search(f"pj_|{DIGEST}", str(refused.value))
 
 
 def test_invalid_names_and_files_writable_by_others_are_refused(path):
@@ -99,7 +97,7 @@ def bring_into_state(path, state):
             path.mkdir()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(states, min_size=1, max_size=8))
 def test_tokens_removed_from_the_file_lose_access(path, changes):
     now = 0.0

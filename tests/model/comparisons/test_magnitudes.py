@@ -22,7 +22,7 @@ LEAST, MOST = -1020, 1022
 def shipped():
     """Return some of the shipped comparisons, with history, siblings and several configurations."""
     tables = measured_tables()
-    return replace(tables, comparisons=tables.comparisons.iloc[::7].reset_index(drop=True))
+    return replace(tables, comparisons=tables.comparisons.iloc[::14].reset_index(drop=True))
 
 
 def multiplied(factor):
@@ -49,7 +49,7 @@ def said(served, factor):
     return found.answers.tolist(), probabilities, changes, flips
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_scaling_samples_by_a_power_of_two_changes_nothing(served, usual, data):
     values = shipped().results["value"].to_numpy()
@@ -57,13 +57,12 @@ def test_scaling_samples_by_a_power_of_two_changes_nothing(served, usual, data):
     power = data.draw(st.integers(int(np.ceil(low)), int(np.floor(high))))
     verdicts, probabilities, changes, flips = said(served, 2.0**power)
     assert verdicts == usual[0]
-    np.testing.assert_allclose(probabilities, usual[1], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(changes, usual[2], rtol=0, atol=1e-9)
+    np.testing.assert_allclose([probabilities, changes], usual[1:3], rtol=0, atol=1e-9)
     assert flips == usual[3]
 
 
-@settings(max_examples=12)
-@given(exponent=st.integers(-290, 290) | st.sampled_from([-290, -150, 150, 290]))
+@settings(max_examples=8)
+@given(exponent=st.integers(-290, 290) | st.sampled_from([-290, 290]))
 def test_decimal_unit_prefixes_change_no_verdict(served, usual, exponent):
     verdicts, probabilities, *_ = said(served, 10.0**exponent)
     assert verdicts == usual[0]

@@ -7,13 +7,8 @@ import pytest
 
 from features.comparisons.vectors import DIRECTIONS, FEATURES, feature_vectors
 from tests.model.comparisons.measured_models import trained
-from training.comparisons.behavioural_checks import (
-    Case,
-    build_checks,
-    draw_unchanged,
-    find_violations,
-    sides_of,
-)
+from training.comparisons import behavioural_checks as checks
+from training.comparisons.behavioural_checks import Case, draw_unchanged, sides_of
 from training.comparisons.promote import first_violation
 from training.comparisons.stored import ReadyModel
 from training.estimators.catalogue import CATALOGUE
@@ -27,7 +22,8 @@ def model(request):
 
 
 def violations(model, seed):
-    return [*find_violations(model.predict_uncleaned, model.card.threshold, build_checks(seed))]
+    drawn = checks.build_checks(seed)
+    return [*checks.find_violations(model.predict_uncleaned, model.card.threshold, drawn)]
 
 
 @pytest.mark.parametrize("seed", [1, 20261121])
@@ -35,15 +31,18 @@ def test_no_model_violates_a_behavioural_check(model, seed):
     assert violations(model, seed) == []
 
 
-def test_behavioural_checks_hold_at_extremes_of_the_search_space():
-    for name, params in (
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
         ("logistic", {"c": 1e-3}),
         ("logistic", {"c": 30.0, "sampler": "smote", "rate": 0.9}),
         ("knn-uniform", {"k": 30, "p": 1}),
         ("decision-tree", {"leaf": 64, "criterion": "entropy"}),
         ("xgboost", {"trees": 30, "depth": 1, "rate_of_learning": 0.03, "child_weight": 8.0}),
-    ):
-        assert (name, violations(ReadyModel.from_trained(trained(name, params)), 3)) == (name, [])
+    ],
+)
+def test_behavioural_checks_hold_at_extremes_of_the_search_space(name, params):
+    assert violations(ReadyModel.from_trained(trained(name, params)), 3) == []
 
 
 def test_only_models_violating_a_behavioural_check_are_refused(tmp_path):
@@ -55,15 +54,14 @@ def test_only_models_violating_a_behavioural_check_are_refused(tmp_path):
     assert "for 100 % worse, 3 samples a side that scatter by 0.3 %" in told
 
 
-def test_no_feature_gets_better_where_the_target_gets_worse():
+@pytest.mark.parametrize("better", ["lower", "higher"])
+@pytest.mark.parametrize(("noise", "history"), [(0.003, 0), (0.1, 0), (0.02, 12)])
+def test_no_feature_gets_better_where_the_target_gets_worse(better, noise, history):
     draw = np.random.default_rng(4)
-    for better in ("lower", "higher"):
-        for noise, history in ((0.003, 0), (0.1, 0), (0.02, 12)):
-            case = draw_unchanged(draw, noise, 7, better=better, configurations=2, history=history)
-            chain = feature_vectors(sides_of([case.worsen_targets(share) for share in np.linspace(0, 1, 30)]))
-            steps = np.diff(chain, axis=0) * [DIRECTIONS[name] for name in FEATURES]
-            wrong = [FEATURES[at] for at in np.unique(np.argwhere(steps < -1e-9)[:, 1])]
-            assert wrong == []
+    case = draw_unchanged(draw, noise, 7, better=better, configurations=2, history=history)
+    chain = feature_vectors(sides_of([case.worsen_targets(share) for share in np.linspace(0, 1, 30)]))
+    steps = np.diff(chain, axis=0) * [DIRECTIONS[name] for name in FEATURES]
+    assert [FEATURES[at] for at in np.unique(np.argwhere(steps < -1e-9)[:, 1])] == []
 
 
 def runs(seed, spread, worse=0.0, number=600):
@@ -81,9 +79,8 @@ def runs(seed, spread, worse=0.0, number=600):
 def test_runs_of_one_build_rarely_fail_and_most_slowdowns_do():
     model = ReadyModel.from_trained(trained("logistic"))
     for spread in (0.0, 0.01, 0.03, 0.05):
-        alarms = (model.predict_uncleaned(runs(11, spread)) >= model.card.threshold).mean()
         # a share of 1 % in 600 draws stays below 2 % in 99 of 100 cases
-        assert alarms <= 0.02, spread
+        assert (model.predict_uncleaned(runs(11, spread)) >= model.card.threshold).mean() <= 0.02, spread
     assert (model.predict_uncleaned(runs(12, 0.03, worse=0.1)) >= model.card.threshold).mean() >= 0.6
 
 

@@ -1,4 +1,4 @@
-"""Series that are drawn: what does not change is left alone, what changes is found."""
+"""Changes of simulated series are found, with their sizes and intervals, and few others."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ from data.tables.problems import Problems
 from features.comparisons.lasting_changes import WANTED, Shift, detectable_change, find_lasting_changes
 from features.comparisons.newest_change import newest_change
 
-MANY = 150
+MANY = 100
 DOCS = Path(__file__).parents[3] / "docs"
 
 
@@ -25,7 +25,6 @@ def white(draws, shape):
 
 
 def drifting(draws, shape):
-    """Noise of which 0.3 is that of the version before."""
     noise = draws.standard_normal(shape)
     for at in range(1, shape[1]):
         noise[:, at] = 0.3 * noise[:, at - 1] + np.sqrt(1 - 0.3**2) * noise[:, at]
@@ -37,7 +36,6 @@ def heavy(draws, shape):
 
 
 def offset(draws, shape):
-    """Medians of five repetitions of versions that differ."""
     return np.median(draws.standard_normal((*shape, 1)) + 0.7 * draws.standard_normal((*shape, 5)), axis=2)
 
 
@@ -50,18 +48,16 @@ def told(medians, sign=1.0):
 
 
 def newest(medians):
-    """Return the newest change of each series beside its first version."""
     return [newest_change(row, shifts, 1.0, 0) for row, shifts in zip(medians, told(medians), strict=True)]
 
 
 def noise_of(medians, spread=0.01):
-    """Return the estimated noise as a share of the true one."""
     return find_lasting_changes(medians, np.ones(len(medians)))[1] / spread
 
 
 @pytest.mark.parametrize("noise", [white, drifting, heavy, offset])
 def test_at_most_1_of_100_series_without_change_shows_one(noise):
-    found = [one for versions in (8, 12, 20, 50, 100, 200, 400) for one in told(series(noise, versions))]
+    found = [one for versions in (8, 12, 20, 50, 100, 400) for one in told(series(noise, versions))]
     assert sum(map(bool, found)) <= 0.01 * len(found)
 
 
@@ -76,7 +72,7 @@ COURSES = {
 }
 
 
-@pytest.mark.parametrize("versions", [20, 40, 100])
+@pytest.mark.parametrize("versions", [20, 100])
 @pytest.mark.parametrize("course", COURSES)
 def test_noise_estimates_do_not_depend_on_changes(course, versions):
     ratio = noise_of(series(white, versions) * np.exp(COURSES[course](versions)))
@@ -84,18 +80,19 @@ def test_noise_estimates_do_not_depend_on_changes(course, versions):
     assert np.mean((ratio > 0.6) & (ratio < 2)) > 0.95
 
 
+SEEDS = st.integers(0, 2**32 - 1)
+
+
 @given(
-    before=st.integers(5, 60),
-    behind=st.integers(5, 60),
-    spread=st.floats(1e-5, 0.05),
-    times=st.floats(20, 1e4),
-    level=st.floats(1e-3, 1e6),
+    lengths=st.tuples(st.integers(5, 60), st.integers(5, 60)),
+    scales=st.tuples(st.floats(1e-5, 0.05), st.floats(20, 1e4), st.floats(1e-3, 1e6)),
     worse=st.booleans(),
     sign=st.sampled_from([1.0, -1.0]),
-    seed=st.integers(0, 2**32 - 1),
+    seed=SEEDS,
 )
-@settings(max_examples=200, derandomize=True)
-def test_any_step_far_above_noise_is_found_exactly(before, behind, spread, times, level, worse, sign, seed):
+@settings(max_examples=100, derandomize=True)
+def test_any_step_far_above_noise_is_found_exactly(lengths, scales, worse, sign, seed):
+    (before, behind), (spread, times, level) = lengths, scales
     size = np.clip(times * spread, 0.0055, 5.0)
     spread = min(spread, size / 20)
     values = spread * np.random.default_rng(seed).standard_normal(before + behind)
@@ -111,8 +108,8 @@ def test_steps_of_eight_deviations_are_found_after_five_versions(versions):
     assert np.mean([[one.first for one in own] == [versions - 5] for own in found]) > 0.95
 
 
-@given(place=st.integers(3, 27), worse=st.booleans(), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=300, derandomize=True)
+@given(place=st.integers(3, 27), worse=st.booleans(), seed=SEEDS)
+@settings(max_examples=100, derandomize=True)
 def test_a_clean_step_of_5_percent_is_found_anywhere(place, worse, seed):
     noise = np.random.default_rng(seed).standard_normal(30)
     course = np.log(0.95 if worse else 1.05) * (np.arange(30) >= place)
@@ -128,7 +125,7 @@ def test_a_clean_step_of_5_percent_is_found_anywhere(place, worse, seed):
     assert detectable_change(np.full((1, 30, 5), 100.0), np.ones((1, 30)), np.array([estimate]))[0] < WANTED
 
 
-@pytest.mark.parametrize("place", [3, 5, 15, 25, 27])
+@pytest.mark.parametrize("place", [3, 15, 27])
 def test_noise_beside_a_step_is_that_of_the_versions(place):
     ratio = noise_of(series(white, 30, spread=0.003) * (1 - 0.05 * (np.arange(30) >= place)), 0.003)
     assert 0.9 < np.median(ratio) < 1.1
@@ -138,9 +135,8 @@ def test_noise_beside_a_step_is_that_of_the_versions(place):
 @pytest.mark.parametrize("noise", [white, drifting, heavy, offset])
 def test_at_most_1_of_20_unchanged_pages_shows_a_change(noise):
     draws = np.random.default_rng(20)
-    pages = [100 * np.exp(0.01 * noise(draws, (20, 40))) for _ in range(120)]
-    changed = [any(find_lasting_changes(page, np.ones(20))[0]) for page in pages]
-    assert sum(changed) <= 0.05 * len(pages)
+    pages = [100 * np.exp(0.01 * noise(draws, (20, 40))) for _ in range(80)]
+    assert sum(any(told(page)) for page in pages) <= 0.05 * len(pages)
 
 
 @pytest.mark.parametrize(("versions", "spread"), [(12, 0.003), (20, 0.005), (30, 0.003), (40, 0.01)])
@@ -161,28 +157,23 @@ def test_19_of_20_intervals_contain_the_change(first):
     assert np.mean([one.lost for one in states]) == (first is not None)
 
 
-def claims():
-    """Return what docs/samples.md says that operations lose: the share, and whether with each version."""
-    text = " ".join((DOCS / "samples.md").read_text().split())
-    found = re.findall(r"`(\w+)` (?:loses )?([\d.]+) % with (one version|each)", text)
-    return {name: (float(percent) / 100, when == "each") for name, percent, when in found}
-
-
 def test_the_sample_shows_the_losses_that_its_page_claims():
+    text = " ".join((DOCS / "samples.md").read_text().split())
+    claims = re.findall(r"`(\w+)` (?:loses )?([\d.]+) % with (one version|each)", text)
+    assert len(claims) == 2
     runs = read_folder(DOCS / "samples/results", Measure()).runs
     (rule,) = rules.read_rule_sets(DOCS / "samples/rules.xml")
     found = gather_measurements(choose_runs(runs, rule)[0], Problems())
     rows = [(one, row) for one in found.operations for row in range(*one.row_slice.indices(len(found.five)))]
     changes, noise = find_lasting_changes(found.five[..., 2], np.array([one.sign for one, _ in rows]))
-    hidden = detectable_change(found.five, found.sample_counts.astype(float), noise)
-    assert len(claims()) == 2
-    for one, row in rows:
-        share, creeps = claims().get(one.operation, (0.0, False))
-        kinds = [(change.kind, round(change.share, 2)) for change in changes[row]]
-        whole = (1 - share) ** (found.five.shape[1] - 2) - 1 if creeps else -share
-        expected = [("creep" if creeps else "drop", pytest.approx(whole, abs=0.011))] if share else []
-        assert (one.operation, kinds) == (one.operation, expected)
-        assert hidden[row] < WANTED
+    expected = {}
+    for operation, percent, when in claims:
+        share, versions = float(percent) / 100, found.five.shape[1] - 2
+        whole, kind = (share, "drop") if when == "one version" else (1 - (1 - share) ** versions, "creep")
+        expected[operation] = [(kind, pytest.approx(-whole, abs=0.011))]
+    told = [(one.operation, [(change.kind, change.share) for change in changes[row]]) for one, row in rows]
+    assert told == [(one.operation, expected.get(one.operation, [])) for one, _ in rows]
+    assert (detectable_change(found.five, found.sample_counts.astype(float), noise) < WANTED).all()
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -198,8 +189,7 @@ def test_most_slow_drops_below_noise_are_found(sign):
 
 
 def test_a_step_is_located_and_not_mistaken_for_creep():
-    step = np.where(np.arange(100) >= 60, 0.97, 1.0)
-    found = told(series(white, 100) * step)
+    found = told(series(white, 100) * np.where(np.arange(100) >= 60, 0.97, 1.0))
     right = [len(one) == 1 and one[0].kind == "drop" and abs(one[0].first - 60) <= 2 for one in found]
     assert np.mean(right) > 0.95
 
@@ -225,7 +215,5 @@ def test_operations_hiding_5_percent_changes_are_unstable():
 
 def test_few_versions_use_the_spread_of_repetitions():
     five = np.tile([90.0, 95.0, 100.0, 105.0, 110.0], (1, 2, 1))
-    error = 1.2533 * 0.1 / 1.349 / np.sqrt(5)
-    assert detectable_change(five, np.zeros((1, 2)), noise_of(five[..., 2], 1.0)) == pytest.approx(
-        1.96 * np.sqrt(2) * error
-    )
+    found = detectable_change(five, np.zeros((1, 2)), noise_of(five[..., 2], 1.0))
+    assert found == pytest.approx(1.96 * np.sqrt(2) * 1.2533 * 0.1 / 1.349 / np.sqrt(5))

@@ -1,4 +1,4 @@
-"""An engine that learns a chunk at a time is the engine that learns from everything at once."""
+"""An engine trained on chunks equals the engine trained on whole tables."""
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from training.matrices.engine.stored import EngineRecipe, TrainedEngine
 from training.matrices.fitting import MatrixExamples
 from training.matrices.schemes import LARGE, Cell
 
-SEED, MISSING, TRIALS = 7, 0.5, 3
+SEED, MISSING, TRIALS = 7, 0.5, 2
 CELL = Cell("logistic", LARGE)
 
 
@@ -63,11 +63,9 @@ def test_chunks_hold_whole_test_cases_of_one_group(tmp_path):
     chunks = [MatrixTables.SPECS["runs"].read(file) for file in files]
     assert max(map(len, chunks)) <= 80
     assert len(runs) == sum(map(len, chunks))
-    whole = pd.concat(chunks)
-    assert whole.groupby("workload").apply(lambda one: one.index.size).eq(36).all()
     for chunk in chunks:
         assert len(set(chunk["group"])) == 1
-        order = runs[runs["run_id"].isin(chunk["run_id"])]
+        order = runs[runs["workload"].isin(chunk["workload"])]
         assert chunk["run_id"].tolist() == order["run_id"].tolist()
 
 

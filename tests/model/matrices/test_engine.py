@@ -1,4 +1,4 @@
-"""What the engine must do for systems that others measured, and faults that others injected."""
+"""The engine on public data: systems and injected faults that others measured."""
 
 import pandas as pd
 import pytest
@@ -14,7 +14,7 @@ from training.matrices.judging import judge_tables
 from training.matrices.schemes import FULL, Cell
 
 SEED = 1
-FOLDS, TRIALS = 3, 2
+FOLDS, TRIALS = 2, 2
 
 
 def read_shared(source, shared_data):
@@ -54,10 +54,11 @@ def test_a_saturated_processor_is_named_by_its_metrics(runs):
     trained, unseen = runs
     chosen = unseen.runs["workload"].str.contains("CPU Saturation").to_numpy(bool)
     verdicts = judge_tables(trained, unseen.select_runs(chosen)).verdicts
-    failed = [one for one in verdicts if one.verdict == "fail"]
+    failed = [
+        " ".join(driver.metric for driver in one.attributions) for one in verdicts if one.verdict == "fail"
+    ]
     assert failed
-    for verdict in failed:
-        assert any("cpu" in driver.metric.lower() for driver in verdict.attributions), verdict.pair_id
+    assert [metrics for metrics in failed if "cpu" not in metrics.lower()] == []
 
 
 def balanced_accuracy(told, abnormal):
