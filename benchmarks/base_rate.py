@@ -40,7 +40,6 @@ SIMULATED = {
 
 
 def read_part(path: Path, part: Part) -> tuple[Sides, Flags]:
-    """Return the comparisons of half of the series, and whether engineers call them regressions."""
     tables, y = read_labelled(path)
     series = np.unique(tables.comparisons["operation"].to_numpy(np.str_), return_inverse=True)[1]
     half = np.random.default_rng(SEED).permutation(series.max() + 1) % len(PARTS)
@@ -83,7 +82,6 @@ Source = Callable[[np.random.Generator], Pool]
 
 
 def halves(training: TrainingScores, generator: np.random.Generator) -> Pool:
-    """Return the scores of half of the operations as a pool, and those of the others for the estimate."""
     scores, y, groups = training.rows
     known = (generator.permutation(groups.max() + 1) % 2 == 0)[groups]
     names = groups[known].astype(np.str_)
@@ -92,7 +90,6 @@ def halves(training: TrainingScores, generator: np.random.Generator) -> Pool:
 
 
 def simulated_figures(source: Source, size: int, rate: float, threshold: float) -> list[object]:
-    """Estimate the share of regressions in `STREAMS` streams; return the figures of a row."""
     generator = np.random.default_rng([SEED, size, int(1000 * rate)])
     pools = [source(generator) for _ in range(STREAMS)]
     streams = [(pool.training, pool.stream(size, rate, generator)) for pool in pools]

@@ -26,7 +26,6 @@ TASKS, MILLION = 28, 1_000_000
 
 
 def simulate_coruns(tasks: int) -> CorunTables:
-    """Return tables of `tasks` tasks on one machine, all pairs in both directions."""
     generator = np.random.default_rng(1)
     pressure, seconds = generator.random(tasks), generator.uniform(3, 5, tasks)
     counts = generator.lognormal(18, 1, (tasks, len(EVENTS))) * (0.2 + pressure[:, None])

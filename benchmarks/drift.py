@@ -63,7 +63,6 @@ class Project:
         return [run for _, run in builder.take_tables().results.groupby("order")]
 
     def next_levels(self) -> Floats:
-        """Return the levels of all operations in the next run, in ms."""
         circumstances = self._circumstances
         shifts = self._rng.normal(0, circumstances.whole) if circumstances.whole else 0.0
         shifts += self._rng.normal(0, circumstances.spread, len(self._level)) + self._drift * self._number
@@ -157,7 +156,6 @@ def row_of(simulated: tuple[Circumstances, int]) -> list[object]:
 
 
 def all_circumstances() -> Iterator[Circumstances]:
-    """Yield every spread, number of runs and of earlier runs with 20 operations, then other conditions."""
     for spread in (0.005, 0.01, 0.02, 0.03):
         for runs, history in product((1, 3), (0, 3, 10)):
             yield Circumstances(spread=spread, runs=runs, history=history)

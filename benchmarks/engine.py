@@ -67,38 +67,32 @@ class TaskResult(NamedTuple):
     group: Array
 
     def of_groups(self, groups: Collection[str]) -> TaskResult:
-        """Return a copy with the vectors of `groups` only; `seconds` stays that of all vectors."""
         chosen = np.isin(self.group, list(groups))
         return TaskResult(self.seconds, self.truth[chosen], self.verdict[chosen], self.group[chosen])
 
     @property
     def with_counts(self) -> str:
-        """The balanced accuracy with the numbers of abnormal and of all vectors."""
         return f"{pooled_accuracy([self]):.3f} ({self.truth.sum()} of {len(self.truth):,} abnormal)"
 
 
 def pooled_accuracy(judged: list[TaskResult]) -> float:
-    """Return the balanced accuracy over the vectors of all folds together."""
     truth, verdict = (np.concatenate(side) for side in zip(*(one[1:3] for one in judged), strict=True))
     return float((verdict[truth].mean() + (~verdict[~truth]).mean()) / 2)
 
 
 @lru_cache(maxsize=1)
 def tables_of(vectors: int) -> MatrixTables:
-    """Return synthetic tables of the valid runs; as in the paper, invalid runs are left out."""
     tables = generate(vectors, SEED)
     return tables.select_runs(tables.runs["valid"].to_numpy(bool))
 
 
 def split_fold(tables: MatrixTables, fold: int) -> tuple[MatrixTables, MatrixTables]:
-    """Return training and test tables; test cases stay whole, and every fold has cases of every group."""
     case = tables.runs["workload"].str.extract(r"(\d+)$", expand=False).astype(int).to_numpy()
     test = (case // GROUPS) % FOLDS == fold
     return tables.select_runs(~test), tables.select_runs(test)
 
 
 def run_engine(task: Task) -> TaskResult:
-    """Fit the engine with its search, judge the test part of the fold, and time both."""
     train, test = split_fold(tables_of(task.vectors), task.fold)
     engine = Engine(Cell(task.model, task.scheme), TRIALS, SEED)
     seconds, (_, vectors) = time_call(
@@ -111,7 +105,6 @@ def run_engine(task: Task) -> TaskResult:
 
 
 def run_all_folds(scheme: Scheme) -> tuple[float, dict[str, list[TaskResult]]]:
-    """Return the wall-clock seconds of all tasks, and the results of each classifier by fold."""
     tasks = [Task(model, fold, scheme) for model in CLASSIFIERS for fold in range(FOLDS)]
     seconds, results = time_call(lambda: side_by_side(run_engine, tasks, Compute(JOBS), "perfjudge"))
     folds = iter(results)
@@ -119,8 +112,6 @@ def run_all_folds(scheme: Scheme) -> tuple[float, dict[str, list[TaskResult]]]:
 
 
 class PlainScript(NamedTuple):
-    """A straightforward script: one classifier, fitted group by group after a search."""
-
     model: str
 
     def run(self, train: MatrixTables, test: MatrixTables, groups: int) -> tuple[float, TaskResult]:
@@ -232,7 +223,6 @@ class PlainScript(NamedTuple):
 
 
 def comparison_table() -> Table:
-    """Run the engine on all folds and the plain script on a part of one fold; return the table."""
     (clock, results), (contrast_clock, contrasted) = run_all_folds(PAPER_SCHEME), run_all_folds(FULL)
     train, test = split_fold(tables_of(VECTORS), 0)
     rows, seconds = list[tuple[object, ...]](), {}

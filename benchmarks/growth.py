@@ -31,8 +31,6 @@ PAIRS = 10
 
 
 class TimedFit(NamedTuple):
-    """A fit that is timed, and the size of its data."""
-
     what: str
     cases: int
     columns: int
@@ -40,7 +38,6 @@ class TimedFit(NamedTuple):
 
 
 def comparison_fit(times: int) -> TimedFit:
-    """Return a fit of the champion of comparisons, with tuned parameters, on `times` copies of its data."""
     from training.comparisons.decision import examples_of
     from training.comparisons.family import Examples, bound
     from training.comparisons.label_review import read_training_data
@@ -84,7 +81,6 @@ def matrix_fit(times: int) -> TimedFit:
 
 
 def corun_fit(times: int) -> TimedFit:
-    """Return a fit of the champion of static co-runs, with tuned parameters, on `times` copies."""
     from data.corun.params import Corun
     from training.corun.estimators.fitting import ImpactTable
     from training.corun.stages import FEATURES, recipe_of
@@ -100,7 +96,6 @@ def corun_fit(times: int) -> TimedFit:
 
 
 def profile_fit(times: int) -> TimedFit:
-    """Return the computation of one application's profile on `times` copies of its machines."""
     from data.fingerprints.params import Fingerprints
     from training.fingerprints.profiles import infer_profile
 
@@ -109,7 +104,6 @@ def profile_fit(times: int) -> TimedFit:
 
 
 def prediction_fit(times: int) -> TimedFit:
-    """Return a fit of the model that predicts an application on other machines, on `times` copies."""
     from training.fingerprints.prediction import fit_predictor
 
     measured = _copied_machines(times).by_machine()

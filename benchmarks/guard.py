@@ -116,7 +116,6 @@ def measure_operations() -> Samples:
 
 
 def write_run(path: Path, samples: Samples) -> None:
-    """Write samples of this machine in perfjudge's format of one run, a line per operation."""
     shared = {"machine": machine_name(), "unit": "ms", "better": "lower"}
     lines = [
         json.dumps(
@@ -294,7 +293,6 @@ def _draw_levels(values: NDArray[np.float64]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit code."""
     summary = __doc__.partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.guard", description=summary)
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="DIR", help="folder of earlier runs")

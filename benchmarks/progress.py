@@ -34,7 +34,6 @@ class Simulated(NamedTuple):
 
     @property
     def impact(self) -> float:
-        """Co-run time over solo time."""
         return float(self.seconds @ self.slower / self.seconds.sum())
 
 
@@ -132,7 +131,6 @@ def shipped_cases(seconds: float, *, whole: bool) -> Iterator[Case]:
 
 
 def score_rows(about: tuple[object, ...], cases: list[Case]) -> Iterator[tuple[object, ...]]:
-    """Yield a row for the answer by the progress curve, and one for the ratio so far."""
     truth = np.array([case.truth for case in cases])
     answers = [(one.impact, one.low, one.high, one.opinions[0].so_far or np.nan) for _, one in cases]
     impact, low, high, so_far = np.array(answers, np.float64).T

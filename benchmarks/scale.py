@@ -69,7 +69,6 @@ class Measured(NamedTuple):
 
 
 def write_vectors(directory: Path, vectors: int) -> None:
-    """Write a table of `vectors` vectors, a file at a time."""
     directory.mkdir(parents=True)
     for number in track(range(vectors // FILE), f"make {vectors:,} vectors", transient=True):
         tables = generate(FILE, seed=number)
@@ -81,7 +80,6 @@ def write_vectors(directory: Path, vectors: int) -> None:
 
 
 def measure_run(vectors: int, root: Path) -> Measured:
-    """Generate vectors, train on them in a separate process, and sample its memory."""
     source, work = root / f"{vectors}" / "matrices", root / f"{vectors}" / "work"
     write_vectors(source, vectors)
     command = [sys.executable, "-m", "benchmarks.scale", "--source", source, "--work", work]
@@ -101,7 +99,6 @@ def measure_run(vectors: int, root: Path) -> Measured:
 
 
 def size_table(runs: list[Measured]) -> Table:
-    """Return the cost of each run, and of the last one relative to the first."""
     small, large, shown, figures = runs[0], runs[-1], (*STEPS, "all", "processor"), runs[-1].figures
     rows = [
         (f"{run.vectors:,}", *(run.figures[step] for step in shown), run.peak / GIB, run.disk / GIB)

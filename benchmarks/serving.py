@@ -78,8 +78,6 @@ end
 
 
 class LoadTest(NamedTuple):
-    """The result of a closed-loop load test by wrk; `p50` and `p99` are latencies in milliseconds."""
-
     answers: int
     seconds: float
     p50: float
@@ -117,7 +115,6 @@ def run_load_test(
 
 
 def processor_seconds(process: int) -> float:
-    """Return the user and system time that a process and its children have taken so far."""
     server = psutil.Process(process)
     times = [member.cpu_times() for member in (server, *server.children(recursive=True))]
     return sum(spent.user + spent.system for spent in times)
@@ -159,7 +156,6 @@ def post_body(url: str, body: bytes) -> None:
 
 
 def shipped_comparisons() -> list[dict[str, Any]]:
-    """Return the shipped comparisons in the format of a request."""
     tables, requests = ComparisonTables.read(Path("data/interim/comparisons")), []
     by_operation = dict(list(tables.results.groupby(["benchmark", "operation", "machine"])))
     for row in tables.comparisons.itertuples():

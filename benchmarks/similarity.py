@@ -36,7 +36,6 @@ class Problem(NamedTuple):
     weights: Floats
 
     def likelihood(self, weights: Floats) -> float:
-        """Return the penalised log-likelihood of the labels."""
         differ = differing_probability(self.x, weights)
         log_likelihood = np.log(np.where(self.y == 1, differ, 1 - differ)).sum()
         return float(log_likelihood - RIDGE / 2 * weights[:-1] @ weights[:-1])
@@ -89,7 +88,6 @@ def em_steps(x: Floats, y: Ints, weights: Floats, costs: Floats, regression: Any
 
 
 def fit_perfjudge(drawn: Problem, solver: str) -> Run:
-    """Fit `training.estimators.similarity_logistic.SimilarityLogistic`."""
     fit = partial(SimilarityLogistic(solver, ridge=RIDGE).fit, drawn.x, drawn.y)
     seconds, model = time_call(fit, time.process_time)
     return Run(f"perfjudge, {solver}", seconds, model.n_iter_, np.append(model.coef_[0], model.intercept_))

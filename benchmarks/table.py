@@ -86,7 +86,6 @@ def _cell(value: object, form: str) -> str:
 
 
 def time_call(work: Callable[[], Result], clock: Clock = time.perf_counter) -> tuple[float, Result]:
-    """Return the seconds that `work` takes by `clock`, and its result."""
     start = clock()
     result = work()
     return clock() - start, result
@@ -98,12 +97,10 @@ def shortest_time(work: Callable[[], object], rounds: int = 1) -> float:
 
 
 def median_run(run: Callable[[], Any]) -> Any:
-    """Call `run` three times, and return the result of median ``seconds``."""
     return sorted((run() for _ in range(3)), key=lambda result: result.seconds)[1]
 
 
 def call_in_process(work: Callable[..., Result], *arguments: object) -> Result:
-    """Call a function of a module in a fresh process, and return its result."""
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         return executor.submit(work, *arguments).result()
 
@@ -119,7 +116,6 @@ class ProcessCost:
 
 
 def run_measured(*command: object) -> ProcessCost:
-    """Run a command in a separate process, ignoring its stderr."""
     start = time.perf_counter()
     arguments = [str(argument) for argument in command]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
@@ -149,13 +145,11 @@ def read_figures(root: Path) -> dict[str, bytes]:
 
 
 def machine_line() -> str:
-    """Describe this machine and interpreter in one line."""
     here = describe_machine()
     system = f"{platform.system()} {here['architecture']}"
     return f"{here['processor']}, {here['processors']} cores, {system}, Python {here['python']}"
 
 
 def load_note() -> str:
-    """Return a note with this machine, and its load average at the start and now."""
     now = os.getloadavg()[0]
     return f"{machine_line()}; load average {_LOAD_AT_START:.1f} before and {now:.1f} after."

@@ -27,8 +27,6 @@ Edges = frozenset[frozenset[int]]
 
 
 class Problem(NamedTuple):
-    """Training and test levels drawn from the same tree."""
-
     x: pd.DataFrame
     y: pd.Series
     x_test: pd.DataFrame
@@ -112,7 +110,6 @@ def run_pyagrum(drawn: Problem) -> Run:
 
 
 def run_pgmpy(drawn: Problem, n_rows: int) -> Run:
-    """Fit pgmpy's tree and tables, and predict the first `n_rows` rows."""
     with warnings.catch_warnings():
         # pgmpy warns at import about future names of its modules
         warnings.simplefilter("ignore")
@@ -139,7 +136,6 @@ def _feature_edges(names: Iterable[tuple[str, str]]) -> Edges:
 
 
 def relative_peak_memory(drawn: Problem) -> float:
-    """Return the peak allocation of fit and predict, as a multiple of the data's size."""
     x = drawn.x.to_numpy(np.float64)
     tracemalloc.start()
     TAN(BINS).fit(x, drawn.y.to_numpy()).predict(x)

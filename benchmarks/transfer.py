@@ -37,12 +37,11 @@ from benchmarks import transfer_pictures as pictures
 from benchmarks.impact import AHEAD_OF_TIME, Rows, recipe_of, table_of
 from benchmarks.pages import RESULTS
 from benchmarks.profiles import read_table as fingerprint_table
-from benchmarks.sap_hana import champion_name, read_series, verdict_figures
+from benchmarks.sap_hana import champion_name, examples_of, feature_frames, read_series, verdict_figures
 from benchmarks.table import SEED, Table, machine_line, publish
 from data.comparisons import formats
 from data.comparisons.params import Comparisons
-from data.comparisons.sides import Sides
-from data.comparisons.stages import validate_comparisons
+from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
 from data.corun.formats import pitot, spec_corun
 from data.corun.validity import select_engines
@@ -56,8 +55,6 @@ from data.params import load
 from data.paths import FamilyPaths
 from data.tables.files import digest_of, write_text
 from data.tables.problems import Problems
-from features.comparisons.featurize import training_tables
-from features.comparisons.vectors import model_columns
 from training.comparisons.base_rate import estimate_base_rate
 from training.comparisons.decision import learn_decision
 from training.comparisons.family import RULES, Examples, FeatureTable
@@ -68,7 +65,7 @@ from training.comparisons.tune import SearchTask, run_search
 from training.corun.estimators.fitting import ImpactTable
 from training.evaluation.calibration import calibration_error
 from training.evaluation.metrics import Scores, score_verdicts
-from training.evaluation.thresholds import below_min_effect, best_cut
+from training.evaluation.thresholds import best_cut
 from training.fingerprints.prediction import ENTRIES, Forecast, predict_performance
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms
@@ -78,7 +75,6 @@ from training.matrices.fitting import MatrixExamples
 from training.matrices.schemes import JOINED, Cell
 
 Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[1]
 #: Finished answers, and the rows for the reports of the families.
 ANSWERS, ROWS = Path(".studies/transfer"), RESULTS / "transfer.csv"
@@ -193,29 +189,21 @@ def is_reached(goal: str, ours: float, reference: float | None) -> bool:
 
 
 class Labelled(NamedTuple):
-    """Labelled comparisons: samples and vectors, a row each in the same order."""
-
     tables: ComparisonTables
-    table: pd.DataFrame
+    table: FeatureTable
     examples: Examples
 
     @classmethod
     def from_tables(cls, tables: ComparisonTables) -> Labelled:
-        frames = training_tables(tables, validate_comparisons(tables).comparisons)
-        table, least = frames["features"], load(Comparisons).section.decide.min_effect_size or 0.0
-        examples, bare = (
-            replace(
-                few_labels.examples_of(vectors),
-                below=below_min_effect(changes["worst_change"].to_numpy(np.float64), least),
-            )
-            for vectors, changes in ((table, frames["changes"]), (frames["bare"], frames["bare"]))
-        )
-        chosen = tables.comparisons.set_index("comparison_id").loc[table["comparison_id"]].reset_index()
-        return cls(replace(tables, comparisons=chosen), table, replace(examples, bare=bare))
+        table, examples = examples_of(feature_frames(tables))
+        ids = table.frame["comparison_id"]
+        chosen = tables.comparisons.set_index("comparison_id").loc[ids].reset_index()
+        return cls(replace(tables, comparisons=chosen), table, examples)
 
     def select_rows(self, rows: Rows) -> Labelled:
         tables = replace(self.tables, comparisons=self.tables.comparisons.iloc[rows].reset_index(drop=True))
-        return Labelled(tables, self.table.iloc[rows], self.examples.select_rows(rows))
+        table = replace(self.table, frame=self.table.frame.iloc[rows])
+        return Labelled(tables, table, self.examples.select_rows(rows))
 
     @property
     def failed(self) -> Flags:
@@ -230,12 +218,11 @@ class Labelled(NamedTuple):
         return Sides.from_tables(self.tables)
 
     def rule_scores(self) -> dict[str, float]:
-        """Return the balanced accuracy of two rules."""
         rules = {"5 % rule": "median-5", "Mann-Whitney, p < 0.001": "mann-whitney-001"}
-        scores = {
-            name: score_verdicts(self.failed, RULES[rule](self.sides), None) for name, rule in rules.items()
+        judged = {name: RULES[rule](self.sides) for name, rule in rules.items()}
+        return {
+            name: score_verdicts(self.failed, fails, None).balanced_accuracy for name, fails in judged.items()
         }
-        return {name: score.balanced_accuracy for name, score in scores.items()}
 
     def worst(self, probability: Floats, threshold: float, picture: str = "") -> list[str]:
         """Count the passes among the first ranks, and name the most confident wrong verdicts.
@@ -243,8 +230,8 @@ class Labelled(NamedTuple):
         With the name of a `picture`, draw the series of these verdicts.
         """
         error = np.where(self.failed, threshold - probability, probability - threshold)
-        names, status = self.table["comparison_id"].to_numpy(), self.table["status"].to_numpy()
-        operations = self.table["operation"].to_numpy()
+        columns = ("comparison_id", "status", "operation")
+        names, status, operations = (self.table.frame[name].to_numpy() for name in columns)
         rows = [row for row in np.argsort(-error)[:SHOWN] if error[row] > 0]
         cases = [f"{names[row]} ({status[row]}, probability {probability[row]:.2f})" for row in rows]
         if picture:
@@ -277,9 +264,8 @@ class Labelled(NamedTuple):
 
 
 def read_labelled(part: Part) -> tuple[Labelled, Labelled]:
-    """Return SAP HANA's comparisons to learn from and to test on."""
     labelled = Labelled.from_tables(read_series(part.shared / "sap-hana"))
-    train, test = part.split_rows(labelled.table["operation"])
+    train, test = part.split_rows(labelled.table.frame["operation"])
     return labelled.select_rows(train), labelled.select_rows(test)
 
 
@@ -290,7 +276,7 @@ def scores_of(plain: Mapping[str, Scores], name: str) -> dict[str, float]:
 def label_rows(part: Part) -> Iterator[TransferRow]:
     """Learn from SAP HANA's labels with the model, parameters and threshold that are best inside."""
     (train, test), section = read_labelled(part), load(Comparisons).section
-    constraints = FeatureTable(train.table, tuple(model_columns("extended")), "").constraints
+    constraints = train.table.constraints
     data, below, scored = Learnable(train.examples), ~test.examples.needs_model, []
     for name in section.tune.models:
         found = run_search(SearchTask("final", name, data, section.tune, part.seed, None, constraints))
@@ -339,9 +325,9 @@ def champion_rows(part: Part) -> Iterator[TransferRow]:
 def first_label_rows(part: Part) -> Iterator[TransferRow]:
     """Give the shipped champion the labels that it requests first; orders and models by five seeds."""
     train, test = read_labelled(part)
-    suspicion = -np.nan_to_num(train.table["rank_z_min"].to_numpy(np.float64))
+    suspicion = -np.nan_to_num(train.table.frame["rank_z_min"].to_numpy(np.float64))
     shipped = few_labels.examples_of(few_labels.read_features("tables", few_labels.SHIPPED))
-    both = (few_labels.examples_of(some.table) for some in (train, test))
+    both = (some.table.examples for some in (train, test))
     trial = few_labels.Trial(*both, suspicion, shipped, part.seed, 0)
     trials = (replace(trial, seed=seed) for seed in part.seeds)
     rows = pd.DataFrame([row for one in trials for row in one.label_curves()])
@@ -369,7 +355,6 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
 
 
 def cause_rows(part: Part) -> Iterator[TransferRow]:
-    """Hold out causes of DBSherlock."""
     tables = read_tables(part.shared / "dbsherlock").without_flaws(Problems())
     targets = tables.runs[tables.runs["side"] == SIDES[1]]
     loaded = targets.groupby("pair_id")[TRANSACTIONS].max() > 0
@@ -387,7 +372,6 @@ def cause_rows(part: Part) -> Iterator[TransferRow]:
 
 
 def shipped_cause_rows(part: Part) -> Iterator[TransferRow]:
-    """Hold out causes of the shipped matrices."""
     scored = CauseScores.measure(MatrixTables.read(Path("data/raw/matrices")), part)
     abnormal, by_rule = scored.pairs["abnormal"], {}
     for method in reference_methods(scored.test, abnormal):
@@ -522,7 +506,6 @@ CAUSE_JUDGES: dict[str, Callable[[MatrixTables, MatrixTables, int], pd.DataFrame
 
 
 def online_rows(part: Part) -> Iterator[TransferRow]:
-    """Answer after 10 s of shipped co-runs, and of simulated ones whose phases come once."""
     simulated = progress.simulated_cases(10.0, 8, recurring=False, whole=True)
     for source, held_out, cases in (
         ("shipped", "half of the tasks", progress.shipped_cases(10.0, whole=True)),
@@ -550,7 +533,6 @@ def online_rows(part: Part) -> Iterator[TransferRow]:
 
 
 def pitot_rows(part: Part) -> Iterator[TransferRow]:
-    """Hold out pairs, families and devices of pitot."""
     table = table_of(select_engines(pitot.read_tables(part.shared / "pitot"), AHEAD_OF_TIME))
     families = table.frame["families"].str.split("+")
     sides = part.split_names(sorted({name for names in families for name in names}))
@@ -568,7 +550,6 @@ def pitot_rows(part: Part) -> Iterator[TransferRow]:
 
 
 def spec_rows(part: Part) -> Iterator[TransferRow]:
-    """Hold out pairs of SPEC programs, on both machines and on one."""
     table = table_of(spec_corun.read_tables(part.shared / "spec-corun"))
     pairs, known = table.frame["families"], "pairs on one machine, perhaps known from the other"
     for held_out, groups in (("pairs", pairs), (known, table.frame["machine"] + pairs)):
@@ -619,7 +600,6 @@ APPLICATIONS = (
 
 
 def cpu_rows(part: Part) -> Iterator[TransferRow]:
-    """Hold out CPU models of Spare Cores."""
     fingerprints, confidence = fingerprint_table("sparecores", part.shared), Profiling().confidence
     learned, tested = part.split_names(sorted(set(fingerprints.runs["cpu_model"])))
     panels = {}

@@ -77,8 +77,6 @@ LEAST, MOST = 2e-4, 0.2
 
 @dataclass(frozen=True)
 class PageText:
-    """One view of the comparisons, its judges, and the text of its tables."""
-
     title: str
     cases: Cases
     judges: Sequence[Judge]
@@ -111,12 +109,10 @@ class PageText:
 
     @property
     def champion(self) -> Judge:
-        """The model with the highest balanced accuracy at thresholds from inside the training part."""
         candidates = [judge for judge in self.judges if judge.kind == "model" and judge.judged is not None]
         return max(candidates, key=lambda judge: scoring.verdict_rates(self.cases, judge.judged).balanced)
 
     def rates_at_best(self, judge: Judge) -> VerdictRates:
-        """Return the rates of a judge at its best threshold."""
         return scoring.rates_at_best_cut(self.cases, judge.score)
 
     def curve(self, judge: Judge) -> Curve:
@@ -140,7 +136,6 @@ class PageText:
 
 
 def engineer_table(engineers: list[Engineer], cases: Cases, judge: Judge, notes: str) -> Table:
-    """Return the table of engineers with the rates of `judge` on the boundaries of each, best first."""
     reported = [engineer for engineer in engineers if engineer.is_reported]
     reported.sort(key=lambda engineer: -engineer.engineer_rates.balanced)
     rows = []
@@ -227,7 +222,6 @@ def judged_view(
 
 
 def compared_tables(run: PipelineRun) -> ComparisonTables:
-    """Return the tables with the judged comparisons only, in the order of the cases."""
     comparisons = run.tables.comparisons.set_index("comparison_id").loc[list(run.cases.ids)]
     return replace(run.tables, comparisons=comparisons.reset_index())
 
@@ -271,7 +265,6 @@ def main(path: Path = SAP_HANA, cache: Path = CACHE, jobs: int = 2) -> None:
 
 
 def write_page(path: Path, run: PipelineRun, views: Sequence[PageText], image: Path, load: str) -> None:
-    """Write the tables of both views and of the engineers, and draw the picture."""
     engineers = scoring.compare_engineers(path, scoring.series_of(run.tables.results), LabelRules())
     about, champion, tables = f"\n- {run.about(path)}", views[0].champion, []
     for view in views:

@@ -51,8 +51,6 @@ _VARIED: Mapping[str, tuple[Any, str, Floats]] = {
 
 @dataclass(frozen=True)
 class VersionedSeries:
-    """Samples of one operation at one configuration, version by version."""
-
     better: float
     samples: Floats
     starts: Ints
@@ -75,7 +73,6 @@ class VersionedSeries:
         return Stretch(self, 0, len(self.orders))
 
     def place(self, order: int) -> int:
-        """Return the index of the first version whose order is at least `order`."""
         return int(np.searchsorted(self.orders, order))
 
 
@@ -89,8 +86,6 @@ def series_of(results: pd.DataFrame) -> SeriesByName:
 
 
 class Stretch(NamedTuple):
-    """The versions ``first:stop`` of a series."""
-
     series: VersionedSeries
     first: int
     stop: int
@@ -152,7 +147,6 @@ class View:
         return np.where(self.worse & (strongest > -np.inf), strongest, np.nan)
 
     def chunks(self, versions: int) -> list[slice]:
-        """Divide the stretches into chunks of about `versions` versions each."""
         lengths = np.cumsum([stretch.stop - stretch.first for stretch in self.stretches])
         edges = np.unique(np.searchsorted(lengths, np.arange(0, lengths[-1], versions)))
         ends = pairwise([*edges.tolist(), len(lengths)])
@@ -171,7 +165,6 @@ def online_view(series: SeriesByName, comparisons: pd.DataFrame, rules: LabelRul
 
 
 def hindsight_view(series: SeriesByName, comparisons: pd.DataFrame, rules: LabelRules) -> View:
-    """Return a view of whole series, later versions included."""
     operations = sorted(comparisons["operation"].unique())
     positions = [series[row.operation].place(row.target_from) for row in comparisons.itertuples()]
     owner = np.searchsorted(operations, comparisons["operation"].to_numpy(str))
@@ -180,15 +173,12 @@ def hindsight_view(series: SeriesByName, comparisons: pd.DataFrame, rules: Label
 
 @dataclass(frozen=True)
 class Cases:
-    """The comparisons that all judges judge, their labels and their folds."""
-
     ids: Sequence[str]
     failed: Flags
     fold: Ints
 
     @property
     def folds(self) -> list[Flags]:
-        """Flags of the comparisons of each fold."""
         return [self.fold == fold for fold in np.unique(self.fold)]
 
 
@@ -222,7 +212,6 @@ class Curve(NamedTuple):
 
     @property
     def best_cut(self) -> float:
-        """The cut with the highest balanced accuracy."""
         return float(self.cuts[np.argmin(self.false_negative_rate + self.false_positive_rate)])
 
     def false_negative_rate_at(self, share: float) -> float:
@@ -250,7 +239,6 @@ def verdict_rates(cases: Cases, judged: Flags) -> VerdictRates:
 
 
 def rates_at_best_cut(cases: Cases, score: Floats) -> VerdictRates:
-    """Score a judge at the threshold that is best on these comparisons themselves."""
     return verdict_rates(cases, score >= Curve.of(cases.failed, score).best_cut)
 
 
@@ -263,7 +251,6 @@ def rates_from_other_folds(cases: Cases, score: Floats) -> VerdictRates:
 
 
 def average_precision(cases: Cases, score: Floats) -> tuple[float, float]:
-    """Return the mean and the standard deviation of the average precision over the folds."""
     folds = [average_precision_score(cases.failed[rows], score[rows]) for rows in cases.folds]
     return float(np.mean(folds)), float(np.std(folds))
 
@@ -291,8 +278,6 @@ def rule_judges(sides: Sides) -> Iterator[Judge]:
 
 @dataclass(frozen=True)
 class Engineer:
-    """An engineer's verdicts on boundaries, and whether the others fail them."""
-
     name: str
     ids: Sequence[str]
     failed: Flags
@@ -300,7 +285,6 @@ class Engineer:
 
     @property
     def is_reported(self) -> bool:
-        """Whether there are enough boundaries and fails to report rates."""
         return len(self.failed) > ENOUGH and int(self.failed.sum()) >= FAILS
 
     @property
@@ -318,8 +302,6 @@ class Engineer:
 
 @dataclass(frozen=True)
 class ReviewedSeries:
-    """The versions of one series that annotators looked at, and their marks."""
-
     name: str
     series: VersionedSeries
     spans: list[Span]
@@ -353,7 +335,6 @@ class ReviewedSeries:
 
 
 def compare_engineers(path: Path, series: SeriesByName, rules: LabelRules) -> list[Engineer]:
-    """Compare each annotator of the data set under `path` with the consensus of the others."""
     marked, reviewed = annotations_of(path / "annotations.json"), []
     for operation, versions in series.items():
         if splits := marked.get(operation.lstrip("0") or "0"):

@@ -39,7 +39,6 @@ class EngineerMarks:
 
 
 def count_changes(marked: EngineerMarks, spans: Iterable[tuple[int, int]]) -> dict[str, int]:
-    """Count the detected changes of one series, given as first and last version each."""
     reviewed = [span for span in spans if span[0] < marked.looked]
     return {
         "found": sum(any(_is_near(span, [mark], MATCH_WINDOW) for span in reviewed) for mark in marked.worse),
@@ -54,7 +53,6 @@ def _is_near(span: tuple[int, int], versions: Iterable[int], within: int) -> boo
 
 
 def marks_by_series(labels: pd.DataFrame, source: Path) -> Iterator[tuple[str, EngineerMarks]]:
-    """Yield the name and the engineers' marks of every series."""
     fails = labels[labels["status"] == "fail"].groupby("operation")["target_from"].apply(np.array)
     names = {name.lstrip("0"): name for name in labels["operation"].unique()}
     for number, splits in annotations_of(source / "annotations.json").items():

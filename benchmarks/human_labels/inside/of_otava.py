@@ -24,7 +24,6 @@ def by_p(series: Series) -> dict[int, float]:
 
 
 def by_size(series: Series) -> dict[int, float]:
-    """Vary the smallest relative change, at the p value's default."""
     return strictest({size: size for size in SIZES}, lambda size: changes(series, magnitude=size))
 
 
