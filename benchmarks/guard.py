@@ -117,13 +117,10 @@ def measure_operations() -> Samples:
 
 def write_run(path: Path, samples: Samples) -> None:
     shared = {"machine": machine_name(), "unit": "ms", "better": "lower"}
-    lines = [
-        json.dumps(
-            {"benchmark": benchmark, "operation": operation, **shared}
-            | {"configurations": [{"samples": values}]}
-        )
-        for (benchmark, operation), values in samples.items()
-    ]
+    lines = []
+    for (benchmark, operation), values in samples.items():
+        named = {"benchmark": benchmark, "operation": operation}
+        lines.append(json.dumps({**named, **shared, "configurations": [{"samples": values}]}))
     write_text(path, '{"results": [\n' + ",\n".join(lines) + "\n]}\n")
 
 
@@ -212,8 +209,7 @@ def _measure_here(run: Path) -> Path:
 
 def _measure_in_turn(version: str, scratch: Path) -> tuple[list[Path], list[Path]]:
     """Return `PAIRS` runs of an earlier commit and of this code; without that commit, one run of this."""
-    base: list[Path] = []
-    target: list[Path] = []
+    base, target = list[Path](), list[Path]()
     for number in range(PAIRS):
         base += _measure_commit(version, scratch / "base", number)
         target.append(_measure_here(scratch / f"here-{number}.json"))
@@ -265,20 +261,17 @@ def write_page(history: Path) -> None:
         rows.append((name, level, spread, detectable.get(name), _draw_levels(values[-SHOWN:])))
     slower = [[row.full_name for row in sides.rows if row.outcome == "regression"] for sides in judged]
     names = ", ".join(dict.fromkeys(name for of_run in slower for name in of_run)) or "none"
-    Table(
-        "Speed of perfjudge, run by run",
-        {"operation": "", "ms": ".1f", "runs differ by": ".1%", "detectable": ".1%", "timeline": ""},
-        rows,
-        [
-            f"{len(runs)} runs on {machine}, from {runs[0].stem} to {newest.stem} (UTC and commit).",
-            f"ms: where the reference takes {REFERENCE_MS:g} ms; {SAMPLES} samples of the newest run.",
-            "runs differ by: standard deviation, from the median step from run to run.",
-            "detectable: the slow-down that the newest run would show with a probability of 80 %.",
-            f"timeline: the last {SHOWN} runs; the lowest and the highest bar are 20 % from the median.",
-            f"Of the last {len(judged)} runs, {slower.count([])} have no regression beside the runs",
-            f"before them. Called slower: {names}. CI measures these again beside the earlier commit.",
-        ],
-    ).publish("guard")
+    notes = [
+        f"{len(runs)} runs on {machine}, from {runs[0].stem} to {newest.stem} (UTC and commit).",
+        f"ms: where the reference takes {REFERENCE_MS:g} ms; {SAMPLES} samples of the newest run.",
+        "runs differ by: standard deviation, from the median step from run to run.",
+        "detectable: the slow-down that the newest run would show with a probability of 80 %.",
+        f"timeline: the last {SHOWN} runs; the lowest and the highest bar are 20 % from the median.",
+        f"Of the last {len(judged)} runs, {slower.count([])} have no regression beside the runs",
+        f"before them. Called slower: {names}. CI measures these again beside the earlier commit.",
+    ]
+    columns = {"operation": "", "ms": ".1f", "runs differ by": ".1%", "detectable": ".1%", "timeline": ""}
+    Table("Speed of perfjudge, run by run", columns, rows, notes).publish("guard")
 
 
 def _levels_of(run: Path) -> dict[str, float]:

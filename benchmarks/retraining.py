@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +26,8 @@ _RUN = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
 def timed_repro(root: Path) -> tuple[float, Sequence[str]]:
     """Run ``dvc repro`` in `root`; return the seconds and the stages that ran."""
     command, environment = repro_command()
-    run = partial(subprocess.run, command, cwd=root, env=environment, check=True, capture_output=True)
-    seconds, done = time_call(partial(run, text=True))
+    options = {"cwd": root, "env": environment, "capture_output": True, "text": True}
+    seconds, done = time_call(lambda: subprocess.run(command, check=True, **options))
     return seconds, _RUN.findall(done.stdout)
 
 
@@ -52,22 +51,19 @@ def main() -> None:
         seconds, ran = timed_repro(root)
         repeated, _ = timed_repro(root)
     families = sorted({name.partition("@")[2] for name in ran} - {""})
-    Table(
-        "New labels",
-        dict.fromkeys(("what", "figure", "wanted"), ""),
-        [
-            ("dvc repro after 50 new labels, seconds", f"{seconds:.1f}", "under 45"),
-            ("families that are trained anew", ", ".join(families), "comparisons"),
-            ("stages that run", ", ".join(ran), ""),
-            ("dvc repro before they came, seconds", f"{first:.1f}", ""),
-            ("dvc repro once more, seconds", f"{repeated:.1f}", ""),
-        ],
-        [
-            load_note(),
-            f"The shipped measurement ({WHOLE} comparisons) with {WHOLE - NEW} labels, then with the rest.",
-            f"Of these {NEW}, {OTHERWISE} say the opposite of the truth. Drawn with the seed {SEED}.",
-        ],
-    ).publish("retraining")
+    rows = [
+        ("dvc repro after 50 new labels, seconds", f"{seconds:.1f}", "under 45"),
+        ("families that are trained anew", ", ".join(families), "comparisons"),
+        ("stages that run", ", ".join(ran), ""),
+        ("dvc repro before they came, seconds", f"{first:.1f}", ""),
+        ("dvc repro once more, seconds", f"{repeated:.1f}", ""),
+    ]
+    notes = [
+        load_note(),
+        f"The shipped measurement ({WHOLE} comparisons) with {WHOLE - NEW} labels, then with the rest.",
+        f"Of these {NEW}, {OTHERWISE} say the opposite of the truth. Drawn with the seed {SEED}.",
+    ]
+    Table("New labels", dict.fromkeys(("what", "figure", "wanted"), ""), rows, notes).publish("retraining")
 
 
 if __name__ == "__main__":

@@ -166,12 +166,9 @@ def main(rows: int = 20_000, features: int = 200, pgmpy_rows: int = 100) -> None
     - Memory that perfjudge allocates at its peak: {relative_peak_memory(drawn):.2f} times the data.
     - {load_note()}
     """
-    Table(
-        f"Tree-augmented naive Bayes, {rows:,} x {features} in {BINS} levels",
-        COLUMNS | dict.fromkeys(accuracies, ".4f"),
-        [run.row(runs[0], drawn.truth, common) for run in runs],
-        notes,
-    ).publish("tan")
+    title = f"Tree-augmented naive Bayes, {rows:,} x {features} in {BINS} levels"
+    cells = [run.row(runs[0], drawn.truth, common) for run in runs]
+    Table(title, COLUMNS | dict.fromkeys(accuracies, ".4f"), cells, notes).publish("tan")
 
 
 if __name__ == "__main__":

@@ -184,18 +184,14 @@ class Cases:
 
 @dataclass(frozen=True)
 class Judge:
-    """A judge's verdicts at its setting and its scores, None where it has none, in the order of the cases.
-
-    `inside`: the setting comes from inside each training part.
-    """
+    """A judge's verdicts at its setting and its scores, if it has any, in the order of the cases."""
 
     name: str
     kind: str
     setting: str
-    judged: Flags | None
+    judged: Flags
     score: Floats | None
-    inside: bool = False
-    seconds: float | None = None
+    seconds: float  # of the processor
 
 
 class Curve(NamedTuple):
@@ -273,7 +269,7 @@ def rule_judges(sides: Sides) -> Iterator[Judge]:
             score, setting = np.zeros(len(judged)), f"as it is; {argument} varied"
             for strictness, value in enumerate(values, start=1):
                 score[varied(sides, **{argument: value})] = strictness
-        yield Judge(name, "rule", setting, judged, score, seconds=seconds)
+        yield Judge(name, "rule", setting, judged, score, seconds)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ STAGES = (
 )
 #: The random split is not reported here, so it is as small as the stages allow.
 FEWEST = {"n_folds": 2, "n_repeats": 1}
-RETROSPECTIVE = "retrospective"
 #: Comparisons used to time models: nearest neighbours would take a minute for all.
 TIMED = 1000
 
@@ -82,17 +82,11 @@ class PipelineRun:
         for name in self.verdicts.loc[self.verdicts["kind"] == "model", "entry"].unique():
             trained, rows = TrainedModel.read(self.paths.models / name), self._entry_rows(name)
             vectors = table[list(trained.card.features)].head(TIMED).to_numpy(np.float64)
-            took = time_call(lambda: fail_probability(trained.model, vectors), time.process_time)[0]  # noqa: B023
+            took, _ = time_call(partial(fail_probability, trained.model, vectors), time.process_time)
             took = seconds + took * len(table) / len(vectors)
             probability = rows["probability"].to_numpy(np.float64)
             judged = probability >= rows["threshold"].to_numpy(np.float64)
-            yield Judge(name, "model", "from inside", judged, probability, inside=True, seconds=took)
-
-
-def feature_sets() -> tuple[str, ...]:
-    """Return the feature sets to run: that of params.yaml, then the retrospective one."""
-    configured = load(Comparisons, ROOT / "params.yaml").section.featurize.feature_set
-    return tuple(dict.fromkeys((configured, RETROSPECTIVE)))
+            yield Judge(name, "model", "from inside", judged, probability, took)
 
 
 def run_pipeline(source: Path, cache: Path, chosen: str, jobs: int, **tune_params: Any) -> PipelineRun:
