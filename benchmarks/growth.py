@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.table import SEED, Table, call_in_process, load_note, time_call
+from benchmarks.table import SEED, Table, call_in_process, load_note, read_metrics, time_call
 from data.corun.tables import AND
 from data.parallel import with_progress_bar
 from data.params import load
@@ -46,7 +44,7 @@ def comparison_fit(times: int) -> TimedFit:
 
     family = bound()
     table = family.read_features()
-    name = _champion(family.paths.metrics)
+    name = read_metrics("comparisons")["champion"]
     tuned = read_tuned(family.paths.tuned, Classified)["all"][name]
     examples = read_training_data(family.features_file, table, examples_of(family, table)).all_rows
     x = np.tile(examples.x, (times, 1))
@@ -64,11 +62,8 @@ def matrix_fit(times: int) -> TimedFit:
     from training.matrices.schemes import FULL, candidate_cells
 
     paths, how = FamilyPaths("matrices"), load(Matrices).section.evaluate
-    wanted = {
-        cell.entry_name: cell
-        for cell in candidate_cells(how.models, replace(FULL, components=how.max_components))
-    }
-    cell = wanted[_champion(paths.metrics)]
+    cells = candidate_cells(how.models, replace(FULL, components=how.max_components))
+    cell = {cell.entry_name: cell for cell in cells}[read_metrics("matrices")["champion"]]
     tables = MatrixExamples.read(paths.interim, paths.valid).tables
     some = tables.runs["pair_id"].unique()[::PAIRS]
     tables = tables.select_runs(tables.runs["pair_id"].isin(some).to_numpy(bool))
@@ -85,9 +80,9 @@ def corun_fit(times: int) -> TimedFit:
     from training.corun.estimators.fitting import ImpactTable
     from training.corun.stages import FEATURES, recipe_of
 
-    paths, table = FamilyPaths("corun"), ImpactTable.read(FEATURES)
-    name = _champion(paths.metrics)
-    tuned = read_tuned(paths.tuned, Tuned)["all"][name]
+    table = ImpactTable.read(FEATURES)
+    name = read_metrics("corun")["champion"]
+    tuned = read_tuned(FamilyPaths("corun").tuned, Tuned)["all"][name]
     rows = _copy_rows(table.frame, times, ("task", "corunners", "families"))
     measured = ["impact", *table.rate_features]
     rows[measured] *= np.exp(_draw_noise(rows[measured].shape))
@@ -117,10 +112,6 @@ LESSONS: Mapping[str, Callable[[int], TimedFit]] = {
     "fingerprints, profile": profile_fit,
     "fingerprints, prediction": prediction_fit,
 }
-
-
-def _champion(metrics: Path) -> str:
-    return str(json.loads(metrics.read_text())["champion"])
 
 
 def _copy_rows(rows: pd.DataFrame, times: int, names: Sequence[str]) -> pd.DataFrame:

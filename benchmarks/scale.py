@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import typer
 from rich.progress import track
 
 from benchmarks.synthetic_matrices import GROUPS, RAW, generate
-from benchmarks.table import SEED, Table, load_note, publish, time_call
+from benchmarks.table import SEED, Table, load_note, processor_seconds, publish, time_call
 from data.parallel import Compute, side_by_side
 from features.matrices.chunks import CleanChunks, statistics_without_parts
 from features.matrices.forms import MetricStatistics
@@ -51,10 +52,8 @@ def train_and_print(source: Path, work: Path, jobs: int) -> None:
     clean, (chunks, _) = time_call(lambda: recipe.clean_chunks(source, work))
     features, (scales, shaped) = time_call(lambda: shape_chunks(recipe, chunks))
     fit, engine = time_call(lambda: recipe.fit_engine(scales, shaped))
-    me = psutil.Process()
-    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
     figures = {"clean": clean, "features": features, "fit": fit, "all": clean + features + fit}
-    figures["processor"] = sum(process.user + process.system for process in times)
+    figures["processor"] = processor_seconds(os.getpid())
     sizes = {"pairs": chunks.pairs, "pieces": len(chunks.files), "valid": chunks.rows}
     print(json.dumps(figures | sizes | {"own": len(engine.judges.of_groups)}))
 

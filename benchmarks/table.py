@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -16,8 +17,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from benchmarks.pages import PAGES, RESULTS, footer, markdown_table
 from data.measure.machine import describe_machine
+from data.paths import FamilyPaths
 from data.tables.files import write_text
 
 Result = TypeVar("Result")
@@ -128,6 +132,13 @@ def run_measured(*command: object) -> ProcessCost:
     return ProcessCost(output, time.perf_counter() - start, computed, usage.ru_maxrss << 10)
 
 
+def processor_seconds(process: int) -> float:
+    """Return the user and system time that a process and its children have taken so far."""
+    parent = psutil.Process(process)
+    times = [member.cpu_times() for member in (parent, *parent.children(recursive=True))]
+    return sum(spent.user + spent.system for spent in times)
+
+
 def program_environment(**variables: str) -> dict[str, str]:
     """Return the environment of a command that finds this interpreter's programs first, with `variables`."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -142,6 +153,10 @@ def repro_command(targets: Iterable[str] = (), **variables: str) -> tuple[list[s
 def read_figures(root: Path) -> dict[str, bytes]:
     """Return the content of each family's metrics.json and summary.json in `root`."""
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.glob("reports/*/*.json"))}
+
+
+def read_metrics(family: str, root: Path = Path()) -> dict[str, Any]:
+    return json.loads(FamilyPaths(family, root).metrics.read_text(encoding="utf-8"))
 
 
 def machine_line() -> str:

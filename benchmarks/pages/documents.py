@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from benchmarks.pages import PAGES, RESULTS, markdown_table
+from benchmarks.table import read_metrics
 from data.errors import InputError
 from data.families import FAMILIES
 from data.paths import FamilyPaths
@@ -230,8 +231,8 @@ class Value(NamedTuple):
 
 def _source_value(source: str, keys: Sequence[str], root: Path) -> Value:
     if source in FAMILIES:
-        return _metrics_value(_metrics(root, source), keys)
-    path = (root / "docs" / f"{source}.md").resolve()
+        return _metrics_value(read_metrics(source, root), keys)
+    path = root / "docs" / f"{source}.md"
     if not source.startswith("results/") or not path.is_file():
         raise InputError("no such source; expected results/PAGE or a family")
     page = path.read_text(encoding="utf-8")
@@ -240,15 +241,11 @@ def _source_value(source: str, keys: Sequence[str], root: Path) -> Value:
         return Value.parse(_cell(page, keys, last))
     # notes may be repeated below several tables
     lines = dict.fromkeys(line for line in page.splitlines() if all(key in line for key in keys))
-    line = _single_match([*lines])
+    line, number = _single_match([*lines]), int(last[1:])
     numbers = [*_NUMBER.finditer(line)]
-    if len(numbers) < int(last[1:]):
+    if len(numbers) < number:
         raise InputError(f"only {len(numbers)} numbers in that line")
-    return Value.parse(line[numbers[int(last[1:]) - 1].start() :])
-
-
-def _metrics(root: Path, family: str) -> dict[str, Any]:
-    return dict(json.loads(FamilyPaths(family, root).metrics.read_text(encoding="utf-8")))
+    return Value.parse(line[numbers[number - 1].start() :])
 
 
 def _metrics_value(metrics: Mapping[str, Any], keys: Sequence[str]) -> Value:
@@ -305,31 +302,26 @@ def document_paths(root: Path = Path()) -> list[Path]:
 
 def render_cards(root: Path = Path()) -> str:
     """Return the cards of all families, in Markdown, from the figures of the last pipeline run."""
-    templates = Environment(  # noqa: S701 - Markdown, of our own figures
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-    )
-    figures = {family: _metrics(root, family) for family in FAMILIES}
+    loader, options = FileSystemLoader(Path(__file__).parent), {"undefined": StrictUndefined}
+    options |= {"keep_trailing_newline": True, "trim_blocks": True}
+    templates = Environment(loader=loader, **options)  # noqa: S701 - Markdown, of our own figures
+    figures = {family: read_metrics(family, root) for family in FAMILIES}
     return templates.get_template("cards.md.jinja").render(figures)
 
 
 def write_documents(root: Path = Path()) -> list[Path]:
     """Write documents with the figures of their sources, and marks in outdated pages; return what changed."""
     problems, changed = [], []
-    written: dict[Path, Callable[[], str]] = {
-        path: partial(fill_figures, (root / path).read_text(encoding="utf-8"), root, str(path))
-        for path in document_paths(root)
-    }
     pages = {page.path(): partial(page.marked, root) for page in PAGES}
-    for path, content in (written | pages | {CARDS: partial(render_cards, root)}).items():
+    written = dict.fromkeys(document_paths(root)) | pages | {CARDS: partial(render_cards, root)}
+    for path, content in written.items():
+        old = (root / path).read_text(encoding="utf-8")
         try:
-            text = content()
+            text = content() if content else fill_figures(old, root, str(path))
         except InputError as exc:
             problems.append(str(exc))
             continue
-        if text != (root / path).read_text(encoding="utf-8"):
+        if text != old:
             write_text(root / path, text)
             changed.append(path)
     if problems:
@@ -354,7 +346,7 @@ def _pipeline_output(root: Path) -> str:
     from training.evaluation.figures import print_scores
 
     with redirect_stdout(StringIO()) as output:
-        print_scores(_metrics(root, "comparisons"), "grouped", "comparisons")
+        print_scores(read_metrics("comparisons", root), "grouped", "comparisons")
     return _indented(output.getvalue())
 
 
@@ -374,28 +366,24 @@ def _dvc_output(root: Path, families: Sequence[str]) -> str:
 
 def _corun_table(root: Path) -> str:
     """Return the accuracy of the static co-run champion by split, and the measurement's repeatability."""
-    metrics, rows = _metrics(root, "corun"), []
-    digits = {"within_tolerance": 1, "mape": 2, "coverage": 1}
-    for split, held_out in (
-        ("pairs", "pairs never seen"),
-        ("random", "at random, 4:1 (the paper's split)"),
-        ("tasks", "both tasks never seen"),
-    ):
+    metrics, rows = read_metrics("corun", root), []
+    splits = {"pairs": "pairs never seen", "random": "at random, 4:1 (the paper's split)"}
+    for split, held_out in {**splits, "tasks": "both tasks never seen"}.items():
         scores = metrics["splits"][split]["entries"][metrics["champion"]]
-        rows.append([held_out, *(_percent(scores[name]["pooled"], count) for name, count in digits.items())])
+        pooled = {name: scores[name]["pooled"] for name in ("within_tolerance", "mape", "coverage")}
+        rows.append([held_out, *_accuracy(pooled), _percent(pooled["coverage"], 1)])
     rows.append(["nothing: measured once more", *_accuracy(metrics["repeatability"]), ""])
     return markdown_table(["held out", "within 3 %", "mean error", "interval of 90 % holds"], rows)
 
 
 def _online_table(root: Path) -> str:
     """Return the accuracy of the online co-run champion by seconds of measurement."""
-    online = _metrics(root, "corun")["online"]
-    designs = {"random": "co-runs at random", "tasks": "tasks"}
+    online, designs = read_metrics("corun", root)["online"], {"random": "co-runs at random", "tasks": "tasks"}
     entries = [entry for entry in online["entries"] if entry["model"] == online["champion"]]
-    order = sorted(entries, key=lambda entry: (entry["seconds"], list(designs).index(entry["design"])))
+    entries.sort(key=lambda entry: (entry["seconds"], entry["design"]))
     rows = [
         [f"{entry['seconds']:g}", designs[entry["design"]], *_accuracy(entry), f"{entry['r2']:.2f}"]
-        for entry in order
+        for entry in entries
     ]
     return markdown_table(["seconds", "held out", "within 3 %", "mean error", "R²"], rows)
 
@@ -418,8 +406,7 @@ def _public_coruns(root: Path) -> str:
 def _progress_table(root: Path) -> str:
     """Return the rows of docs/results/progress.md about 10 s of simulated programs."""
     columns = ("within 5 %", "mean error", "interval of 90 % holds", "its width")
-    page = _result_page(root, "progress")
-    rows = []
+    page, rows = _result_page(root, "progress"), []
     for keys in product(("phases come again and again", "phases come once"), ("whole", "its beginning")):
         cells = (_cell(page, (*keys, "10", "progress"), name).replace("%", " %") for name in columns)
         rows.append([*keys, *cells])
