@@ -112,6 +112,8 @@ def run_all_folds(scheme: Scheme) -> tuple[float, dict[str, list[TaskResult]]]:
 
 
 class PlainScript(NamedTuple):
+    """One classifier, fitted group by group after a search, with plain scikit-learn."""
+
     model: str
 
     def run(self, train: MatrixTables, test: MatrixTables, groups: int) -> tuple[float, TaskResult]:
@@ -131,10 +133,10 @@ class PlainScript(NamedTuple):
                 judged.append((new, self._judge_group(x[rows], y[rows], workload, x_test[new])))
             return judged
 
-        seconds, judged_groups = time_call(judge_groups, time.process_time)
-        positions, verdicts = (np.concatenate(parts) for parts in zip(*judged_groups, strict=True))
-        group_of = of_asked["group"].to_numpy(object)[positions]
-        return common, TaskResult(seconds, truth[positions].astype(bool), verdicts, group_of)
+        seconds, judged = time_call(judge_groups, time.process_time)
+        positions, verdicts = (np.concatenate(parts) for parts in zip(*judged, strict=True))
+        group = of_asked["group"].to_numpy(object)[positions]
+        return common, TaskResult(seconds, truth[positions].astype(bool), verdicts, group)
 
     def _prepare(self, *parts: MatrixTables) -> list[Any]:
         """Return components, runs and labels of both parts; runs are paired for the similarity logistic."""
@@ -232,12 +234,9 @@ def comparison_table() -> Table:
         engine = sum(result.seconds for result in results[model])
         other = FOLDS * (common + part.seconds * GROUPS / PART_GROUPS)
         seconds[model] = np.array([engine, other])
-        accuracies = (
-            same.with_counts,
-            part.with_counts,
-            *map(pooled_accuracy, (results[model], contrasted[model])),
-        )
-        rows.append((model, engine, common + part.seconds, other, other / engine, *accuracies))
+        pooled = pooled_accuracy(results[model]), pooled_accuracy(contrasted[model])
+        times = engine, common + part.seconds, other, other / engine
+        rows.append((model, *times, same.with_counts, part.with_counts, *pooled))
     for name, models in (("all", CLASSIFIERS), ("all but similarity-logistic", CLASSIFIERS[:-1])):
         engine, other = sum(seconds[model] for model in models)
         rows.append((name, engine, None, other, other / engine, *(None,) * 4))

@@ -16,13 +16,11 @@ from benchmarks.table import Table, load_note, publish, run_measured
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "docs" / "samples"
+_RUNS = [SAMPLES / "formats" / "pytest-benchmark" / f"{side}.json" for side in ("base", "new")]
 COMMANDS = {
     "--version": ["--version"],
     "judge mine.json": ["judge", SAMPLES / "mine.json"],
-    "compare, two files of pytest-benchmark": [
-        "compare",
-        *(SAMPLES / "formats" / "pytest-benchmark" / f"{side}.json" for side in ("base", "new")),
-    ],
+    "compare, two files of pytest-benchmark": ["compare", *_RUNS],
 }
 REPEATS = 5
 

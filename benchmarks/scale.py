@@ -26,8 +26,6 @@ from training.matrices.chunks import SEARCHED, LargeRecipe, ShapedChunk, shape_c
 from training.matrices.schemes import LARGE, Cell
 
 MODEL, TRIALS, MISSING = "logistic", 6, 0.5
-
-
 SIZES = (200_000, 2_000_000)
 #: Vectors per file of the source; test cases differ between files.
 FILE = 20_000
@@ -99,10 +97,10 @@ def measure_run(vectors: int, root: Path) -> Measured:
 
 def size_table(runs: list[Measured]) -> Table:
     small, large, shown, figures = runs[0], runs[-1], (*STEPS, "all", "processor"), runs[-1].figures
-    rows = [
-        (f"{run.vectors:,}", *(run.figures[step] for step in shown), run.peak / GIB, run.disk / GIB)
-        for run in runs
-    ]
+    rows = []
+    for run in runs:
+        seconds = (run.figures[step] for step in shown)
+        rows.append((f"{run.vectors:,}", *seconds, run.peak / GIB, run.disk / GIB))
     times = [figures[step] / small.figures[step] for step in shown]
     rows.append(("last / first", *times, large.peak / small.peak, None))
     columns = {"vectors": "", **{f"{words}, s": ".1f" for words in STEPS.values()}, "all, s": ".1f"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 import warnings
 from collections.abc import Iterable
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,11 +153,8 @@ def main(rows: int = 20_000, features: int = 200, pgmpy_rows: int = 100) -> None
     steps = (run_perfjudge, run_pyagrum, lambda drawn: run_pgmpy(drawn, pgmpy_rows))
     runs = [step(drawn) for step in track(steps, "Tree-augmented naive Bayes", transient=True)]
     common = min(len(run.probability) for run in runs)
-    accuracies = [
-        f"{what}, {which} rows"
-        for which in (f"first {common:,}", f"all {rows:,}")
-        for what in ("balanced accuracy", "area under ROC")
-    ]
+    counted = product((f"first {common:,}", f"all {rows:,}"), ("balanced accuracy", "area under ROC"))
+    accuracies = [f"{what}, {which} rows" for which, what in counted]
     notes = f"""
     - Synthetic levels drawn from a tree, {ABNORMAL:.0%} abnormal, seed {SEED}.
     - {rows:,} rows to learn from, and {rows:,} others to judge.
