@@ -39,15 +39,6 @@ SIMULATED = {
 }  # fmt: skip
 
 
-def read_part(path: Path, part: Part) -> tuple[Sides, Flags]:
-    tables, y = read_labelled(path)
-    series = np.unique(tables.comparisons["operation"].to_numpy(np.str_), return_inverse=True)[1]
-    half = np.random.default_rng(SEED).permutation(series.max() + 1) % len(PARTS)
-    rows = half[series] == PARTS.index(part)
-    chosen = tables.comparisons[rows].reset_index(drop=True)
-    return Sides.from_tables(replace(tables, comparisons=chosen)), y[rows] == 1
-
-
 def verdict_rows(model: ReadyModel, sides: Sides, failed: Flags, estimate: BaseRate) -> list[list[object]]:
     """Return rows of the table of verdicts: at the base rate of training, the estimated and the true one."""
     card, probability, rows = model.card, model.predict_uncleaned(sides), []
@@ -102,7 +93,12 @@ def simulated_figures(source: Source, size: int, rate: float, threshold: float) 
 
 def main(path: Path = SAP_HANA, part: Part = "report") -> None:
     """Estimate the base rate of half of the series, and of simulated streams."""
-    sides, failed = read_part(path, part)
+    tables, y = read_labelled(path)
+    series = np.unique(tables.comparisons["operation"].to_numpy(np.str_), return_inverse=True)[1]
+    half = np.random.default_rng(SEED).permutation(series.max() + 1) % len(PARTS)
+    rows = half[series] == PARTS.index(part)
+    chosen = tables.comparisons[rows].reset_index(drop=True)
+    sides, failed = Sides.from_tables(replace(tables, comparisons=chosen)), y[rows] == 1
     champion = champion_name()
     model = ReadyModel.read(FamilyPaths("comparisons").models / champion)
     training, probability = model.card.require_scores(), model.predict_uncleaned(sides)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,19 +44,15 @@ FIGURES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """Out-of-fold predictions for all rows; no model was trained on the operation of its row."""
-
-    probability: Floats
-    failed: NDArray[np.bool_]
+#: Out-of-fold probabilities and verdicts of all rows; no model was trained on the operation of its row.
+Predictions = tuple[Floats, NDArray[np.bool_]]
 
 
 def predict_all_folds(learner: Learner, examples: Examples, seed: int) -> Predictions:
     probability, failed = np.zeros(len(examples.y)), np.zeros(len(examples.y), bool)
     for inside, inner, test, judged in learner.predict_folds(examples, FOLDS, seed):
         probability[test], failed[test] = judged, judged >= best_cut(inside.y, inner).threshold
-    return Predictions(probability, failed)
+    return probability, failed
 
 
 def false_negative_rate_at(alarms: float, y: NDArray[np.int64], probability: Floats) -> float:
@@ -70,8 +65,7 @@ def figure_row(name: str, examples: Examples, judged: Sequence[Predictions], row
     from sklearn.metrics import average_precision_score, balanced_accuracy_score
 
     y, seed_scores = examples.y[rows], []
-    for predictions in judged:
-        failed, probability = predictions.failed[rows], predictions.probability[rows]
+    for probability, failed in ((column[rows] for column in predictions) for predictions in judged):
         accuracy, miss_rate = balanced_accuracy_score(y, failed), 1 - failed[y == 1].mean()
         at_limits = (false_negative_rate_at(alarms, y, probability) for alarms in (0.02, 0.005))
         precision = average_precision_score(y, probability)
@@ -81,7 +75,7 @@ def figure_row(name: str, examples: Examples, judged: Sequence[Predictions], row
 
 
 def worst_rows(y: NDArray[np.int64], judged: Sequence[Predictions], mean_probability: Floats) -> list[int]:
-    mostly_missed = np.mean([~predictions.failed for predictions in judged], axis=0) > 1 / 2
+    mostly_missed = np.mean([~failed for _, failed in judged], axis=0) > 1 / 2
     fails, passes = np.flatnonzero((y == 1) & mostly_missed), np.flatnonzero(y == 0)
     fails, passes = fails[np.argsort(mean_probability[fails])], passes[np.argsort(-mean_probability[passes])]
     return [*fails.tolist(), *passes[:ALARMS].tolist()]
@@ -123,25 +117,24 @@ def _draw_versions(panel: Axes, comparison: Any, results: pd.DataFrame) -> None:
     panel.set(xticks=[], yticks=[], ylim=(low - margin, high + margin))
 
 
-def read_remarks() -> dict[str, tuple[str, str]]:
-    """Read whether labels are justified online, and why, by operation and first target version."""
-    remarks = pd.read_csv(Path(__file__).with_suffix(".csv"), keep_default_na=False)
-    return {case: (justified, reason) for case, justified, reason in remarks.itertuples(index=False)}
-
-
 def main(path: Path = SAP_HANA) -> None:
     """Judge all comparisons, show the worst verdicts, and score models without unjustified labels."""
     tables = read_series(path)
-    frames, remarks, judged = feature_frames(tables, "retrospective"), read_remarks(), {}
+    frames, judged = feature_frames(tables, "retrospective"), {}
     for seen, model in product(SETS, MODELS):
         table, examples = examples_of(frames, seen)
         learner = Learner(model, table.constraints)
         judged[model, seen] = examples, [predict_all_folds(learner, examples, seed) for seed in SEEDS]
     examples, best = judged[MODELS[0], "extended"]
     y, names, labels = examples.y, table.frame["comparison_id"].tolist(), table.frame["status"].tolist()
-    unreviewed = "", "nobody has looked at it yet"
-    seen_by_person = [remarks.get(name.partition("/")[2], unreviewed) for name in names]
-    mean_probability = np.mean([candidate.probability for candidate in best], axis=0)
+    # whether labels are justified online, and why, by operation and first target version
+    remarks = pd.read_csv(Path(__file__).with_suffix(".csv"), keep_default_na=False, index_col=0)
+    seen, unreviewed = (
+        dict(zip(remarks.index, remarks.to_numpy(), strict=True)),
+        ("", "nobody has looked at it yet"),
+    )
+    seen_by_person = [seen.get(name.partition("/")[2], unreviewed) for name in names]
+    mean_probability = np.mean([probability for probability, _ in best], axis=0)
     shown = [*enumerate(worst_rows(y, best, mean_probability), 1)]
     draw_cases(tables, {names[row]: f"{number} {names[row]} {labels[row]}" for number, row in shown})
     change = frames["changes"]["worst_change"].to_numpy(np.float64)

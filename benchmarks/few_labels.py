@@ -231,13 +231,6 @@ def read_features(kind: str, path: Path) -> pd.DataFrame:
     return feature_frames(formats.read_tables(kind, [path], keep_going=True).tables)["features"]
 
 
-def held_out_half(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the comparisons of the half of the operations on which no rule was chosen."""
-    operations = np.array(sorted(table["fold_group"].unique()))
-    drawn = np.random.default_rng(HALF_SEED).permutation(operations)
-    return table[table["fold_group"].isin(drawn[len(drawn) // 2 :])]
-
-
 def examples_of(table: pd.DataFrame) -> Examples:
     return FeatureTable(table, model_columns("extended"), "").examples
 
@@ -262,7 +255,10 @@ def draw_picture(sets: Sequence[DataSet]) -> None:
 
 def main() -> None:
     shipped = read_features("tables", SHIPPED)
-    held_out = held_out_half(read_features("sap-hana", SAP_HANA))
+    table = read_features("sap-hana", SAP_HANA)
+    drawn = np.random.default_rng(HALF_SEED).permutation(sorted(table["fold_group"].unique()))
+    # the half of the operations on which no rule was chosen
+    held_out = table[table["fold_group"].isin(drawn[len(drawn) // 2 :])]
     sets = [
         DataSet.evaluate("sap-hana", held_out, examples_of(shipped)),
         DataSet.evaluate("the shipped measurement", shipped, None),

@@ -28,11 +28,8 @@ NOISE = 0.02
 PAIRS = 10
 
 
-class TimedFit(NamedTuple):
-    what: str
-    cases: int
-    columns: int
-    learn: Callable[[], object]
+#: A model's name, the numbers of cases and of columns of its data, and its fit.
+TimedFit = tuple[str, int, int, Callable[[], object]]
 
 
 def comparison_fit(times: int) -> TimedFit:
@@ -51,7 +48,7 @@ def comparison_fit(times: int) -> TimedFit:
     x += np.nanstd(examples.x, axis=0) * _draw_noise(x.shape)
     train = Examples(x, np.tile(examples.y, times), _numbered_names(examples.groups, times))
     fit = Fit(name, tuned, train, x[:0], SEED, table.constraints)
-    return TimedFit(name, *x.shape, lambda: fit_pipeline(fit))
+    return name, *x.shape, lambda: fit_pipeline(fit)
 
 
 def matrix_fit(times: int) -> TimedFit:
@@ -72,7 +69,7 @@ def matrix_fit(times: int) -> TimedFit:
     runs[metrics] *= 1 + _draw_noise(runs[metrics].shape)
     engine = Engine(cell, how.n_trials, SEED)
     copied_tables = replace(tables, runs=runs)
-    return TimedFit(cell.entry_name, len(runs), len(metrics), lambda: engine.fit(copied_tables))
+    return cell.entry_name, len(runs), len(metrics), lambda: engine.fit(copied_tables)
 
 
 def corun_fit(times: int) -> TimedFit:
@@ -87,7 +84,7 @@ def corun_fit(times: int) -> TimedFit:
     measured = ["impact", *table.rate_features]
     rows[measured] *= np.exp(_draw_noise(rows[measured].shape))
     recipe = recipe_of(table, name, load(Corun).section, SEED, tuned.params)
-    return TimedFit(name, len(rows), len(recipe.columns), lambda: recipe.fit(rows))
+    return name, len(rows), len(recipe.columns), lambda: recipe.fit(rows)
 
 
 def profile_fit(times: int) -> TimedFit:
@@ -95,14 +92,14 @@ def profile_fit(times: int) -> TimedFit:
     from training.fingerprints.profiles import infer_profile
 
     measured, how = _copied_machines(times), load(Fingerprints).section.profile
-    return TimedFit("profile", *measured.x.shape, lambda: infer_profile(measured, how, SEED))
+    return "profile", *measured.x.shape, lambda: infer_profile(measured, how, SEED)
 
 
 def prediction_fit(times: int) -> TimedFit:
     from training.fingerprints.prediction import fit_predictor
 
     measured = _copied_machines(times).by_machine()
-    return TimedFit("prediction", *measured.x.shape, lambda: fit_predictor(measured, SEED))
+    return "prediction", *measured.x.shape, lambda: fit_predictor(measured, SEED)
 
 
 LESSONS: Mapping[str, Callable[[int], TimedFit]] = {
@@ -167,7 +164,7 @@ class FitCost(NamedTuple):
 def measure_fit(model: str, times: int) -> FitCost:
     # warm-up: imports are not timed
     with threadpool_limits(1):
-        LESSONS[model](1).learn()
+        LESSONS[model](1)[-1]()
         *size, learn = LESSONS[model](times)
         data, seconds = _resident_mib(), time_call(learn, time.process_time)[0]
         peak = _resident_mib()

@@ -5,7 +5,7 @@ The public data are SAP HANA's without the third that `benchmarks.transfer` keep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from data.comparisons.params import Comparisons
 from data.comparisons.sides import Floats, Ints
 from data.params import load
 from training.comparisons.family import Examples
-from training.estimators.answering import MonotoneConstraints
 from training.evaluation.calibration import learn_calibration, log_odds
 from training.evaluation.thresholds import best_cut
 
@@ -75,21 +74,19 @@ def score_seed(examples: Examples, learner: Learner, seed: int) -> list[float]:
     return [*balanced.tolist(), best_cut(examples.y, probability).balanced_accuracy]
 
 
-def data_sets(shared: Path) -> Iterator[tuple[str, Examples, MonotoneConstraints | None]]:
-    labelled = Labelled.from_tables(read_series(shared / "sap-hana"))
-    known, _ = Part(shared).split_rows(labelled.table.frame["operation"])
-    examples, constraints = labelled.select_rows(known).examples, labelled.table.constraints
-    yield "SAP HANA, without the kept-back third", examples, constraints
-    table, examples = read_labelled(Path(), load(Comparisons).section.decide.min_effect_size or 0.0)
-    yield "shipped measurement", examples, table.constraints
-
-
 def main(shared: Path = SHARED) -> None:
     """Compare ways to choose a threshold on whole operations, with 20 seeds of folds and models."""
     rows: list[tuple[object, ...]] = []
-    for name, examples, constraints in data_sets(shared):
+    labelled = Labelled.from_tables(read_series(shared / "sap-hana"))
+    known, _ = Part(shared).split_rows(labelled.table.frame["operation"])
+    shipped, shipped_examples = read_labelled(Path(), load(Comparisons).section.decide.min_effect_size or 0.0)
+    for name, table, examples in (
+        ("SAP HANA, without the kept-back third", labelled.table, labelled.select_rows(known).examples),
+        ("shipped measurement", shipped, shipped_examples),
+    ):
         for model in MODELS:
-            scores = np.array([score_seed(examples, Learner(model, constraints), seed) for seed in SEEDS])
+            learner = Learner(model, table.constraints)
+            scores = np.array([score_seed(examples, learner, seed) for seed in SEEDS])
             for choice, score in zip([*CHOICES, "best on the held-out operations"], scores.T, strict=True):
                 gain, lost = score - scores[:, 0], (scores[:, -1] - score).mean()
                 cells = f"{score.mean():.4f} ± {score.std():.4f}", f"{gain.mean():+.4f} ± {gain.std():.4f}"
