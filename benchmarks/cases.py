@@ -13,12 +13,14 @@ import typer
 from numpy.typing import NDArray
 
 from benchmarks.guarantees import Learner
+from benchmarks.human_labels.cases import ALARMS, Curve
 from benchmarks.sap_hana import SAP_HANA, examples_of, feature_frames, read_series
 from benchmarks.table import SEED, Table, publish
 from data.comparisons.params import FeatureSet
 from data.comparisons.sides import Floats
 from data.comparisons.tables import ComparisonTables
 from training.comparisons.family import Examples
+from training.evaluation.metrics import score_verdicts
 from training.evaluation.thresholds import best_cut
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ SETS: dict[FeatureSet, str] = {"extended": "", "retrospective": ", retrospective
 #: Seeds of the folds, and of the models.
 SEEDS = range(SEED, SEED + 5)
 #: Number of passes shown: those with the highest mean probability.
-ALARMS = 30
+SUREST = 30
 IMAGE = Path("docs/images/sap-hana-cases.png")
 #: Versions drawn before and after the boundary; only retrospective models see those after the target.
 BEFORE, AFTER = 40, 30
@@ -55,21 +57,14 @@ def predict_all_folds(learner: Learner, examples: Examples, seed: int) -> Predic
     return probability, failed
 
 
-def false_negative_rate_at(alarms: float, y: NDArray[np.int64], probability: Floats) -> float:
-    passes = np.sort(probability[y == 0])[::-1]
-    return float((probability[y == 1] <= passes[int(alarms * len(passes))]).mean())
-
-
 def figure_row(name: str, examples: Examples, judged: Sequence[Predictions], rows: Any) -> tuple[str, ...]:
     """Return a row: every figure's mean and spread over the seeds of the folds, of some rows."""
-    from sklearn.metrics import average_precision_score, balanced_accuracy_score
-
-    y, seed_scores = examples.y[rows], []
+    is_fail, seed_scores = examples.y[rows] == 1, []
     for probability, failed in ((column[rows] for column in predictions) for predictions in judged):
-        accuracy, miss_rate = balanced_accuracy_score(y, failed), 1 - failed[y == 1].mean()
-        at_limits = (false_negative_rate_at(alarms, y, probability) for alarms in (0.02, 0.005))
-        precision = average_precision_score(y, probability)
-        seed_scores.append((accuracy, miss_rate, failed[y == 0].mean(), *at_limits, precision))
+        scores = score_verdicts(is_fail, failed, probability)
+        rates = scores.balanced_accuracy, scores.false_negative_rate, scores.false_positive_rate
+        at_limits = map(Curve.of(is_fail, probability).false_negative_rate_at, ALARMS)
+        seed_scores.append((*rates, *at_limits, scores.average_precision))
     cells = zip(FIGURES.values(), np.mean(seed_scores, axis=0), np.std(seed_scores, axis=0), strict=True)
     return (name, *(f"{mean:{form}} ± {spread:{form}}" for form, mean, spread in cells))
 
@@ -78,7 +73,7 @@ def worst_rows(y: NDArray[np.int64], judged: Sequence[Predictions], mean_probabi
     mostly_missed = np.mean([~failed for _, failed in judged], axis=0) > 1 / 2
     fails, passes = np.flatnonzero((y == 1) & mostly_missed), np.flatnonzero(y == 0)
     fails, passes = fails[np.argsort(mean_probability[fails])], passes[np.argsort(-mean_probability[passes])]
-    return [*fails.tolist(), *passes[:ALARMS].tolist()]
+    return [*fails.tolist(), *passes[:SUREST].tolist()]
 
 
 def draw_cases(tables: ComparisonTables, titles: Mapping[str, str]) -> None:
@@ -129,11 +124,8 @@ def main(path: Path = SAP_HANA) -> None:
     y, names, labels = examples.y, table.frame["comparison_id"].tolist(), table.frame["status"].tolist()
     # whether labels are justified online, and why, by operation and first target version
     remarks = pd.read_csv(Path(__file__).with_suffix(".csv"), keep_default_na=False, index_col=0)
-    seen, unreviewed = (
-        dict(zip(remarks.index, remarks.to_numpy(), strict=True)),
-        ("", "nobody has looked at it yet"),
-    )
-    seen_by_person = [seen.get(name.partition("/")[2], unreviewed) for name in names]
+    by_case, unreviewed = remarks.T.to_dict("list"), ["", "nobody has looked at it yet"]
+    seen_by_person = [by_case.get(name.partition("/")[2], unreviewed) for name in names]
     mean_probability = np.mean([probability for probability, _ in best], axis=0)
     shown = [*enumerate(worst_rows(y, best, mean_probability), 1)]
     draw_cases(tables, {names[row]: f"{number} {names[row]} {labels[row]}" for number, row in shown})

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import typer
 from numpy.typing import NDArray
 
 from benchmarks.similarity import differing_probability, em_steps
@@ -23,6 +22,7 @@ from benchmarks.table import SEED, Table, load_note, time_call
 from benchmarks.tan import fit_pyagrum
 from data.matrices.tables import MatrixTables
 from data.parallel import Compute, side_by_side
+from training.evaluation.metrics import score_verdicts
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.schemes import FULL, Cell, Scheme
@@ -77,7 +77,7 @@ class TaskResult(NamedTuple):
 
 def pooled_accuracy(judged: list[TaskResult]) -> float:
     truth, verdict = (np.concatenate(side) for side in zip(*(one[1:3] for one in judged), strict=True))
-    return float((verdict[truth].mean() + (~verdict[~truth]).mean()) / 2)
+    return score_verdicts(truth, verdict, None).balanced_accuracy
 
 
 @lru_cache(maxsize=1)
@@ -282,17 +282,15 @@ def growth_table(sizes: list[int]) -> Table:
     return Table(title, columns | {"last / first": ".1f", "exponent": ".2f"}, rows, notes)
 
 
-def main(*, growth_only: bool = False) -> None:
-    """Write both pages; `growth_only`: leave the plain script out."""
+def main() -> None:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
-        if not growth_only:
-            comparison_table().publish("engine")
+        comparison_table().publish("engine")
         growth_table(SIZES).publish("engine-growth")
 
 
 if __name__ == "__main__":
     from benchmarks import engine  # noqa: PLW0406 - other processes look for its functions there
 
-    typer.run(engine.main)
+    engine.main()

@@ -34,7 +34,7 @@ from xgboost import XGBClassifier
 
 from benchmarks import few_labels, progress
 from benchmarks import transfer_pictures as pictures
-from benchmarks.impact import AHEAD_OF_TIME, Rows, recipe_of, table_of
+from benchmarks.impact import AHEAD_OF_TIME, Rows, errors_of, recipe_of, table_of
 from benchmarks.pages import RESULTS
 from benchmarks.profiles import read_table as fingerprint_table
 from benchmarks.sap_hana import champion_name, examples_of, feature_frames, read_series, verdict_figures
@@ -113,10 +113,6 @@ class Part:
     def seeds(self) -> range:
         return range(self.seed, self.seed + SEEDS)
 
-    def picture(self, name: str) -> str:
-        """Return `name`, or "" where no picture is drawn, because the table is not written."""
-        return name if self.report else ""
-
     def split_names(self, names: Sequence[str] | NDArray[Any]) -> tuple[set[str], set[str]]:
         """Return the names to learn from and to test on; the choice depends on `names` alone."""
 
@@ -164,12 +160,10 @@ class TransferRow(NamedTuple):
             mean = float(np.mean(self.ours))
             ours = f"{text(mean)} ± {text(np.std(self.ours))}" if len(self.ours) > 1 else text(mean)
             reached = "yes" if is_reached(self.goal, mean, self.reference and self.reference[1]) else "no"
-        texts = (
-            *(self.family, self.data, self.held_out, str(self.cases), self.figure.replace("_", " "), ours),
-            *(entries(self.plain.items()), entries([self.reference] if self.reference else [])),
-            *(self.goal, reached),
-        )
-        return dict(zip(COLUMNS, texts, strict=True)) | {"worst cases": "; ".join(self.worst)}
+        about = self.family, self.data, self.held_out, str(self.cases), self.figure.replace("_", " ")
+        others = entries(self.plain.items()), entries([self.reference] if self.reference else [])
+        cells = (*about, ours, *others, self.goal, reached)
+        return dict(zip(COLUMNS, cells, strict=True)) | {"worst cases": "; ".join(self.worst)}
 
 
 def is_reached(goal: str, ours: float, reference: float | None) -> bool:
@@ -269,10 +263,6 @@ def read_labelled(part: Part) -> tuple[Labelled, Labelled]:
     return labelled.select_rows(train), labelled.select_rows(test)
 
 
-def scores_of(plain: Mapping[str, Scores], name: str) -> dict[str, float]:
-    return {entry: getattr(scores, name) for entry, scores in plain.items()}
-
-
 def label_rows(part: Part) -> Iterator[TransferRow]:
     """Learn from SAP HANA's labels with the model, parameters and threshold that are best inside."""
     (train, test), section = read_labelled(part), load(Comparisons).section
@@ -289,13 +279,14 @@ def label_rows(part: Part) -> Iterator[TransferRow]:
     ours = score_verdicts(test.failed, probability >= threshold, probability)
     best = "perfjudge at its best threshold", best_cut(test.examples.y, probability).balanced_accuracy
     plain = test.plain_scores(train, part.seed)
-    worst = test.worst(probability, threshold, part.picture("labels"))
+    worst = test.worst(probability, threshold, "labels" if part.report else "")
     about = "comparisons", f"SAP HANA, trained on its labels ({name})", test.held_out, len(test.failed)
     for figure, reference, goal in (
         ("balanced_accuracy", best, "at most 0.003 less"),
         ("average_precision", None, "at least 0.95"),
     ):
-        others = scores_of(plain, figure) | (test.rule_scores() if reference else {})
+        others = {name: getattr(scores, figure) for name, scores in plain.items()}
+        others |= test.rule_scores() if reference else {}
         yield TransferRow(*about, figure, [getattr(ours, figure)], others, reference, goal, worst)
 
 
@@ -311,10 +302,11 @@ def champion_rows(part: Part) -> Iterator[TransferRow]:
         figures.append(found | {"calibration error": error})
     shipped = Labelled.from_tables(formats.read_tables("tables", [few_labels.SHIPPED]).tables)
     plain = test.plain_scores(shipped, part.seed)
-    worst = test.worst(probability, card.threshold, part.picture("champion"))
+    worst = test.worst(probability, card.threshold, "champion" if part.report else "")
     about = "comparisons", f"SAP HANA, shipped champion ({name}), no label", test.held_out, len(test.failed)
     for figure, goal in (("balanced_accuracy", "at least 0.972"), ("average_precision", "at least 0.91")):
-        others = scores_of(plain, figure) | (test.rule_scores() if "balanced" in figure else {})
+        others = {name: getattr(scores, figure) for name, scores in plain.items()}
+        others |= test.rule_scores() if "balanced" in figure else {}
         yield TransferRow(*about, figure, [figures[0][figure]], others, None, goal, worst)
     for figure, limit in (("calibration error", 0.01), ("unsure", 0.07), ("missed", 0.01)):
         values, reference = [figures[1][figure]], ("without adaptation", figures[0][figure])
@@ -569,8 +561,7 @@ def impact_row(
     else:
         models["plain forest"] = "random-forest"
     for name, model in models.items():
-        fitted = (recipe_of(table, model, seed).fit(table.frame.iloc[train]) for seed in seeds)
-        errors[name] = [np.abs(one.predict(table.frame.iloc[test]) / truth[test] - 1) for one in fitted]
+        errors[name] = [errors_of(table, recipe_of(table, model, seed), train, test) for seed in seeds]
     plain = {name: float(np.mean(of_seeds)) for name, of_seeds in errors.items() if name != "ours"}
     plain["constant"] = float(np.abs(np.median(truth[train]) / truth[test] - 1).mean())
     means = {name: np.mean(of_seeds, axis=0) for name, of_seeds in errors.items()}
@@ -587,9 +578,8 @@ def impact_row(
     ]
     ours = [float(np.mean(of_seed)) for of_seed in errors["ours"]]
     reference = "plain XGBoost", plain["plain XGBoost"]
-    return TransferRow(
-        "corun", *about, len(test), "mean error", ours, plain, reference, goal, worst
-    ), by_group
+    figures = "mean error", ours, plain, reference, goal, worst
+    return TransferRow("corun", *about, len(test), *figures), by_group
 
 
 #: Applications of Spare Cores.
@@ -671,10 +661,7 @@ def answer(name: str, part: Part) -> list[dict[str, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, and write page and file if every question was answered; return the exit code.
-
-    The exit code is 1 if a question failed.
-    """
+    """Print the table, and write page and file if every question was answered; return 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("shared", type=Path, help="where the public data sets lie")
     parser.add_argument("--only", choices=QUESTIONS, nargs="+", default=list(QUESTIONS))
