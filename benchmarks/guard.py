@@ -128,11 +128,10 @@ def check_speed(history: Path, *, add: bool) -> int:
     """Measure this code and compare it with the runs in `history`; return 1 if an operation became slower.
 
     Only `recent_runs` of this kind of machine count, since many faster operations would be taken for
-    variation. A machine may be slower for minutes: if operations are slower than in these runs, or by
-    `SUSPECTED` than in the newest, all are measured `PAIRS` times more, in alternation with the commit of the
-    newest run. Those fail that are slower than that commit. Without such runs, only the commit is compared;
-    without the commit, one more run with `history`; without both, nothing. `add`: copy the first run to
-    `history`.
+    variation. If operations are slower than in these runs, or by `SUSPECTED` than in the newest, all are
+    measured again, in turn with the commit of the newest run; those fail that are slower than that commit.
+    Without such runs, only the commit is compared; without the commit, one more run with `history`; without
+    both, nothing. `add`: copy the first run to `history`.
     """
     commit = head_commit(Path())
     runs = [*run_files([history])] if history.is_dir() and any(history.iterdir()) else []
@@ -196,42 +195,35 @@ def recent_runs(runs: Sequence[Path]) -> list[Path]:
     return [*runs[commits.index(commits[often[-1]]) if often else 0 :]]
 
 
-def _measure_code(directory: Path, run: Path) -> int:
+def _measure_code(directory: Path, run: Path) -> bool:
     command = [sys.executable, "-m", "benchmarks.guard", "--measure", str(run.absolute())]
-    return subprocess.call(command, cwd=directory)
+    return subprocess.call(command, cwd=directory) == 0
 
 
 def _measure_here(run: Path) -> Path:
-    if _measure_code(Path(), run):
+    if not _measure_code(Path(), run):
         raise SystemExit(BAD_INPUT)
     return run
 
 
 def _measure_in_turn(version: str, scratch: Path) -> tuple[list[Path], list[Path]]:
-    """Return `PAIRS` runs of an earlier commit and of this code; without that commit, one run of this."""
-    base, target = list[Path](), list[Path]()
+    """Return `PAIRS` runs of an earlier commit by the present suite, and of this code.
+
+    If git lacks that commit (`version` is any name of it) or measuring fails there, one run of this code.
+    """
+    base, target, directory, archive = list[Path](), list[Path](), scratch / "base", scratch / "base.tar"
+    known = subprocess.call(["git", "archive", "-o", archive, version]) == 0
+    if known:
+        with tarfile.open(archive) as files:
+            files.extractall(directory, filter="data")
+        shutil.copytree("benchmarks", directory / "benchmarks", dirs_exist_ok=True)
     for number in range(PAIRS):
-        base += _measure_commit(version, scratch / "base", number)
+        run = scratch / f"{version}-{number}.json"
+        base += [run] if known and _measure_code(directory, run) else []
         target.append(_measure_here(scratch / f"here-{number}.json"))
         if not base:
             break
     return base, target
-
-
-def _measure_commit(version: str, directory: Path, number: int) -> list[Path]:
-    """Return a run of an earlier commit by the present suite; empty if git lacks it or measuring fails.
-
-    `version`: a name that git resolves. `directory`: where the files of the commit go, if it does not exist
-    yet. The name of the run has `number`.
-    """
-    archive, run = directory.with_suffix(".tar"), directory.with_name(f"{version}-{number}.json")
-    if not directory.exists():
-        if subprocess.call(["git", "archive", "-o", archive, version]):
-            return []
-        with tarfile.open(archive) as files:
-            files.extractall(directory, filter="data")
-        shutil.copytree("benchmarks", directory / "benchmarks", dirs_exist_ok=True)
-    return [] if _measure_code(directory, run) else [run]
 
 
 def _machine_of(run: Path) -> str:

@@ -71,9 +71,8 @@ def draw_comparisons(comparisons: int, seed: int = 0) -> tuple[ComparisonTables,
     """Return random comparisons of two configurations, and flags of those whose target is slower."""
     rng, builder, threads = np.random.default_rng(seed), Builder(), np.array(THREADS)
     slower = rng.random(comparisons) < SLOWER_SHARE
-    values = (
-        1000.0 * threads[:, None, None] * rng.normal(1, 0.02, (comparisons, len(threads), 2, REPETITIONS))
-    )
+    noise = rng.normal(1, 0.02, (comparisons, len(threads), 2, REPETITIONS))
+    values = 1000.0 * threads[:, None, None] * noise
     values[slower, :, 1] *= 0.85
     for row, configurations in enumerate(values.tolist()):
         name = f"operation-{row}"
@@ -105,7 +104,6 @@ def write_model(name: str, directory: Path) -> Path:
 
 
 def comparison_json(row: int) -> dict[str, object]:
-    """Return a comparison of a request, drawn with the seed `row`."""
     rng = np.random.default_rng(row)
     configurations = []
     for threads in THREADS:
@@ -139,12 +137,9 @@ class Inputs:
         """An engine for matrices, trained on the first workloads of the groups that a request has."""
         tables, pairs = MatrixTables.read(RAW / "matrices"), json.loads(self.bodies["/v1/matrices/judge"][0])
         group = tables.runs[tables.runs["group"] == pairs["pairs"][0]["group"]]
-        learned = tables.select_runs(
-            tables.runs["workload"].isin(group["workload"].unique()[:WORKLOADS]).to_numpy()
-        )
-        recipe = EngineRecipe(
-            Cell("logistic", LARGE), trials=1, seed=1, validity=True, missing=0.5, digest=_DIGEST
-        )
+        chosen = tables.runs["workload"].isin(group["workload"].unique()[:WORKLOADS])
+        learned = tables.select_runs(chosen.to_numpy())
+        recipe = EngineRecipe(Cell("logistic", LARGE), 1, 1, validity=True, missing=0.5, digest=_DIGEST)
         return Served(recipe.train(learned), _REF)
 
     @cached_property
