@@ -36,10 +36,8 @@ def draw_series(name: str, tables: ComparisonTables, cases: pd.DataFrame) -> Non
     """
     labelled = tables.comparisons.merge(tables.labels[["comparison_id", "status"]], on="comparison_id")
     marked = labelled[labelled["status"] == "fail"].groupby("operation")["target_from"].unique()
-    chosen = cases.merge(tables.comparisons, on="comparison_id")
-    results = dict(
-        tuple(tables.results[tables.results["operation"].isin(chosen["operation"])].groupby("operation"))
-    )
+    chosen, results = cases.merge(tables.comparisons, on="comparison_id"), tables.results
+    by_operation = dict(tuple(results[results["operation"].isin(chosen["operation"])].groupby("operation")))
     with _saved(name, (8.4, 1.5 * len(cases)), len(cases)) as all_axes:
         for axes, row in zip(all_axes[:, 0], chosen.itertuples(), strict=True):
             first, last = row.baseline_from - _AROUND, row.target_to + _AROUND
