@@ -505,7 +505,7 @@ def online_rows(part: Part) -> Iterator[TransferRow]:
     ):
         known = [*cases]
         ours, ratio = progress.score_rows((), known)
-        answers = [(case.truth, case.answer.impact, case.answer.low, case.answer.high) for case in known]
+        answers = [(truth, answer.impact, answer.low, answer.high) for truth, answer in known]
         table = pd.DataFrame(answers, columns=["truth", "value", "low", "high"])
         error = (table["value"] / table["truth"] - 1).abs().to_numpy()
         low = (table["value"] < 0.95 * table["truth"]).sum()

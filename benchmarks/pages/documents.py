@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -133,8 +134,9 @@ def split_blocks(text: str) -> Iterator[Block]:
 
 def unsourced_blocks(text: str) -> Iterator[str]:
     """Yield a line for each block that has figures without a mark, or a mark without figures."""
-    for block in split_blocks(_without_inputs(text)):
-        quoted = [figure.text for figure in find_figures(_without_inputs(text)[block.begin : block.end])]
+    plain = _without_inputs(text)
+    for block in split_blocks(plain):
+        quoted = [figure.text for figure in find_figures(plain[block.begin : block.end])]
         if quoted and not block.kind:
             yield f"{block.line}: {', '.join(quoted)}: no source"
         elif block.kind and not quoted:
@@ -163,11 +165,8 @@ def fill_figures(text: str, root: Path = Path(), name: str = "") -> str:
         return f"<!-- table: {match[1]} -->\n\n{TABLES[match[1]](root).strip(chr(10))}\n\n<!-- /table -->"
 
     text = _TABLE.sub(generated_table, text)
-    result, done = [], 0
-    plain = _without_inputs(text)
-    for block in split_blocks(plain):
-        if block.kind != "figures":
-            continue
+    result, done, plain = [], 0, _without_inputs(text)
+    for block in (block for block in split_blocks(plain) if block.kind == "figures"):
         quoted, named = find_figures(plain[block.begin : block.end]), [*_figure_sources(block.says)]
         place = f"{name}:{block.line}"
         if len(quoted) != len(named):
@@ -274,13 +273,11 @@ def _table_rows(page: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 def _cell(page: str, keys: Sequence[str], column: str) -> str:
     """Return a column's cell in the only row with all keys, preferring keys that equal a whole cell."""
-    matches = [
-        (sum(key in cells.values() for key in keys), cells[column])
-        for text, cells in _table_rows(page)
-        if column in cells and all(key in text for key in keys)
-    ]
-    most_equal = max((equal for equal, _ in matches), default=0)
-    return _single_match([cell for equal, cell in matches if equal == most_equal])
+    by_equality = defaultdict(list)
+    for text, cells in _table_rows(page):
+        if column in cells and all(key in text for key in keys):
+            by_equality[sum(key in cells.values() for key in keys)].append(cells[column])
+    return _single_match(by_equality[max(by_equality, default=0)])
 
 
 def _single_match(matches: Sequence[str]) -> str:
@@ -354,13 +351,10 @@ def _dvc_output(root: Path, families: Sequence[str]) -> str:
     """Return the output of ``dvc metrics show`` for the summaries of `families`."""
     from tabulate import tabulate
 
-    paths = [FamilyPaths(family, root).summary for family in families]
-    summaries = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    names = sorted({name for summary in summaries for name in summary})
-    rows = [
-        [str(path.relative_to(root)), *(str(summary.get(name, "-")) for name in names)]
-        for path, summary in zip(paths, summaries, strict=True)
-    ]
+    paths = [FamilyPaths(family).summary for family in families]
+    summaries = {str(path): json.loads((root / path).read_text(encoding="utf-8")) for path in paths}
+    names = sorted({name for summary in summaries.values() for name in summary})
+    rows = [[path, *(str(by_name.get(name, "-")) for name in names)] for path, by_name in summaries.items()]
     return _indented(tabulate(rows, ["Path", *names], tablefmt="plain", disable_numparse=True))
 
 
