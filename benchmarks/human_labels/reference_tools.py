@@ -77,11 +77,18 @@ def run_or_raise(problem: str, command: Sequence[object], env: Any, cwd: Path | 
 
 def run_tool(tool: Tool, view: View, cache: Path) -> list[ToolAnswer]:
     """Run `tool` over the stretches of a view, or read its cached results; one answer per way of using it."""
-    answers = [
-        (chunk.start, _cached_answer(tool, view.stretches[chunk], cache / "answers"))
-        for chunk in view.chunks(CHUNK_VERSIONS)
-    ]
-    return [_join_chunks(answers, number) for number in range(len(answers[0][1]["ways"]))]
+    answers, columns = [], ("series", "position", "strength")
+    for chunk in view.chunks(CHUNK_VERSIONS):
+        answer = _cached_answer(tool, view.stretches[chunk], cache / "answers")
+        answers.append(answer | {"series": answer["series"] + chunk.start})
+    joined = {name: np.concatenate([answer[name] for answer in answers]) for name in ("way", *columns)}
+    is_fixed, tool_answers = joined["strength"] == 0, []
+    for number, way in enumerate(answers[0]["ways"]):
+        chosen = [(joined["way"] == number) & rows for rows in (is_fixed, ~is_fixed)]
+        points = [Points(*(joined[name][rows] for name in columns)) for rows in chosen]
+        seconds = sum(float(answer["seconds"][number]) for answer in answers)
+        tool_answers.append(ToolAnswer(str(way), str(answers[0]["version"]), *points, seconds))
+    return tool_answers
 
 
 def _cached_answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dict[str, Any]:
@@ -104,18 +111,3 @@ def _cached_answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dic
             run_or_raise(f"{tool.name} failed", [*tool.command, request_file, target], bare)
     with np.load(path) as results:
         return dict(results)
-
-
-def _join_chunks(answers: list[tuple[int, dict[str, Any]]], way: int) -> ToolAnswer:
-    """Join the chunks of one way; each chunk comes with the number of its first stretch."""
-    first = answers[0][1]
-    chunks = [(start, answer, answer["way"] == way) for start, answer in answers]
-    stretch = np.concatenate([answer["series"][rows] + start for start, answer, rows in chunks])
-    position, strength = (
-        np.concatenate([answer[name][rows] for _, answer, rows in chunks])
-        for name in ("position", "strength")
-    )
-    settled = strength == 0
-    points = [Points(stretch[rows], position[rows], strength[rows]) for rows in (settled, ~settled)]
-    seconds = sum(float(answer["seconds"][way]) for _, answer in answers)
-    return ToolAnswer(str(first["ways"][way]), str(first["version"]), points[0], points[1], seconds)
