@@ -22,7 +22,6 @@ from benchmarks.sap_hana import SAP_HANA
 from benchmarks.table import Table, load_note, publish
 from data.comparisons.params import Comparisons, LabelRules
 from data.comparisons.sides import Sides
-from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.params import load
 from data.tables.files import replacing
@@ -214,28 +213,21 @@ def judged_view(
     return PageText(title, cases, judges, f"{POINTS}- Tools: {', '.join(versions)}.")
 
 
-def compared_tables(run: PipelineRun) -> ComparisonTables:
-    comparisons = run.tables.comparisons.set_index("comparison_id").loc[list(run.cases.ids)]
-    return replace(run.tables, comparisons=comparisons.reset_index())
-
-
 def score_views(
     run: PipelineRun, later: PipelineRun, tools: Sequence[Tool], *, cache: Path, jobs: int
 ) -> tuple[PageText, PageText]:
     """Return the online view and the view in hindsight; features of `later` use versions after the target."""
     build_view = partial(judged_view, cases=run.cases, tools=tools, cache=cache, jobs=jobs)
-    tables, rules = compared_tables(run), LabelRules()
-    series, sides = scoring.series_of(tables.results), Sides.from_tables(tables)
-    online = build_view("What is known online", scoring.online_view(series, tables.comparisons, rules))
-    judges = [*run.judges(sides), *scoring.rule_judges(sides), *online.judges]
+    comparisons, rules, series = run.tables.comparisons, LabelRules(), scoring.series_of(run.tables.results)
+    online = build_view("What is known online", scoring.online_view(series, comparisons, rules))
+    judges = [*run.judges(), *scoring.rule_judges(Sides.from_tables(run.tables)), *online.judges]
     online = replace(online, judges=judges, notes=SHOWN + online.notes)
-    whole = scoring.hindsight_view(series, tables.comparisons, rules)
+    whole = scoring.hindsight_view(series, comparisons, rules)
     hindsight = build_view("Whole series in hindsight", whole)
     if later.cases.ids != run.cases.ids or (later.cases.fold != run.cases.fold).any():
         raise InputError("the retrospective models were judged on other comparisons or folds")
     ours = [replace(online.champion, name=f"{online.champion.name}, without hindsight")]
-    retrospective = later.judges(Sides.from_tables(compared_tables(later)))
-    ours += [replace(judge, name=f"{judge.name}, retrospective") for judge in retrospective]
+    ours += [replace(judge, name=f"{judge.name}, retrospective") for judge in later.judges()]
     judges, notes = [*ours, *hindsight.judges], IN_HINDSIGHT + hindsight.notes
     return online, replace(hindsight, judges=judges, notes=notes)
 
