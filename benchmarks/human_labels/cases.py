@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_curve
 
 from benchmarks.table import time_call
-from data.comparisons.formats.sap_hana import (
-    BENCHMARK,
-    Annotations,
-    ChangePoint,
-    Span,
-    annotations_of,
-    find_boundaries,
-)
+from data.comparisons.formats import sap_hana
 from data.comparisons.params import LabelRules
 from data.comparisons.sides import HISTORY_VERSIONS, Floats, Ints, Sides
 from training.comparisons import family
@@ -300,38 +293,39 @@ class Engineer:
 class ReviewedSeries:
     name: str
     series: VersionedSeries
-    spans: list[Span]
-    marks: list[ChangePoint]
+    spans: list[sap_hana.Span]
+    marks: list[sap_hana.ChangePoint]
 
     @classmethod
-    def of(cls, name: str, series: VersionedSeries, splits: list[Annotations]) -> ReviewedSeries:
+    def of(cls, name: str, series: VersionedSeries, splits: list[sap_hana.Annotations]) -> ReviewedSeries:
         """Merge the splits of a series; marks and spans are counted from the first version of the series."""
         count, spans, marks = len(series.orders), [], set()
         for split in splits:
             stop = count if split.versions is None else min(count, split.first + split.versions)
-            spans.append(Span(split.first, stop, tuple(split.marks)))
+            spans.append(sap_hana.Span(split.first, stop, tuple(split.marks)))
             for person, versions in split.marks.items():
-                marks |= {ChangePoint(split.first + version, person) for version in versions}
+                marks |= {sap_hana.ChangePoint(split.first + version, person) for version in versions}
         return cls(name, series, spans, sorted(marks))
 
     def verdicts(self, name: str, rules: LabelRules) -> Iterator[tuple[str, bool, bool]]:
         """Yield boundaries that all looked at: id, whether the others fail it, whether `name` does."""
         spans = [
-            Span(span.first, span.stop, tuple(other for other in span.annotators if other != name))
+            replace(span, annotators=tuple(other for other in span.annotators if other != name))
             for span in self.spans
             if name in span.annotators
         ]
         marked_versions = [mark.version for mark in self.marks if mark.annotator == name]
         others = [mark for mark in self.marks if mark.annotator != name]
-        for boundary in find_boundaries(spans, others, rules):
+        for boundary in sap_hana.find_boundaries(spans, others, rules):
             at, whole = boundary.version, self.series.whole
             near = [mark for mark in marked_versions if abs(mark - at) <= rules.match_window]
             failed = boundary.marked and whole.worsened(at, rules)
-            yield f"{BENCHMARK}/{self.name}/{at}", failed, any(whole.worsened(mark, rules) for mark in near)
+            judged = any(whole.worsened(mark, rules) for mark in near)
+            yield f"{sap_hana.BENCHMARK}/{self.name}/{at}", failed, judged
 
 
 def compare_engineers(path: Path, series: SeriesByName, rules: LabelRules) -> list[Engineer]:
-    marked, reviewed = annotations_of(path / "annotations.json"), []
+    marked, reviewed = sap_hana.annotations_of(path / "annotations.json"), []
     for operation, versions in series.items():
         if splits := marked.get(operation.lstrip("0") or "0"):
             reviewed.append(ReviewedSeries.of(operation, versions, splits))
