@@ -14,6 +14,7 @@ import json
 import re
 import shutil
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from xgboost import XGBClassifier
@@ -57,14 +58,14 @@ from data.tables.files import digest_of, write_text
 from data.tables.problems import Problems
 from training.comparisons.base_rate import estimate_base_rate
 from training.comparisons.decision import learn_decision
-from training.comparisons.family import RULES, Examples, FeatureTable
+from training.comparisons.family import RULES, Examples, FeatureTable, group_folds
 from training.comparisons.label_review import Learnable
 from training.comparisons.stored import ReadyModel
 from training.comparisons.train import Fit, fit_and_predict
 from training.comparisons.tune import SearchTask, run_search
 from training.corun.estimators.fitting import ImpactTable
 from training.evaluation.calibration import calibration_error
-from training.evaluation.metrics import Scores, score_verdicts
+from training.evaluation.metrics import score_verdicts
 from training.evaluation.thresholds import best_cut
 from training.fingerprints.prediction import ENTRIES, Forecast, predict_performance
 from training.matrices.engine.engine import Engine
@@ -173,9 +174,8 @@ def is_reached(goal: str, ours: float, reference: float | None) -> bool:
     """
     match = _GOAL.fullmatch(goal)
     if match is None or (match[3] and reference is None):
-        raise InputError(
-            f"{goal!r}: expected at least or at most, a number, and no word, times, more or less"
-        )
+        expected = "at least or at most, a number, and no word, times, more or less"
+        raise InputError(f"{goal!r}: expected {expected}")
     other = 0.0 if reference is None else reference
     value = {"more": ours - other, "less": other - ours}.get(match[3], ours)
     limit = float(match[2]) * (other if match[3] == "times" else 1)
@@ -211,13 +211,6 @@ class Labelled(NamedTuple):
     def sides(self) -> Sides:
         return Sides.from_tables(self.tables)
 
-    def rule_scores(self) -> dict[str, float]:
-        rules = {"5 % rule": "median-5", "Mann-Whitney, p < 0.001": "mann-whitney-001"}
-        judged = {name: RULES[rule](self.sides) for name, rule in rules.items()}
-        return {
-            name: score_verdicts(self.failed, fails, None).balanced_accuracy for name, fails in judged.items()
-        }
-
     def worst(self, probability: Floats, threshold: float, picture: str = "") -> list[str]:
         """Count the passes among the first ranks, and name the most confident wrong verdicts.
 
@@ -244,16 +237,20 @@ class Labelled(NamedTuple):
         before, after = (np.log(five[first, 2]) for _, _, five in sides.both_sides)
         return np.column_stack([before, after, sides.sign[first] * (after - before)])
 
-    def plain_scores(self, train: Labelled, seed: int) -> dict[str, Scores]:
-        """Return scores of the plain classifiers that learned from `train`, at thresholds of inner folds."""
-        (x, y, groups), scores = (train.side_medians(), train.examples.y, train.examples.groups), {}
-        folds = StratifiedGroupKFold(3, shuffle=True, random_state=seed)
+    def plain_scores(self, train: Labelled, seed: int) -> Mapping[str, dict[str, float]]:
+        """Return scores of plain classifiers that learned from `train`, and of two rules, by figure."""
+        x, y, scores = train.side_medians(), train.examples.y, defaultdict(dict)
+        folds = group_folds(train.examples, 3, seed, "inner folds")
         for name, build in PLAIN.items():
             model = build(random_state=seed)
-            inner = cross_val_predict(model, x, y, groups=groups, cv=folds, method="predict_proba")[:, 1]
+            inner = cross_val_predict(model, x, y, cv=folds, method="predict_proba")[:, 1]
             probability = model.fit(x, y).predict_proba(self.side_medians())[:, 1]
             judged = probability >= best_cut(y, inner).threshold
-            scores[name] = score_verdicts(self.failed, judged, probability)
+            for figure, score in vars(score_verdicts(self.failed, judged, probability)).items():
+                scores[figure][name] = score
+        for name, rule in {"5 % rule": "median-5", "Mann-Whitney, p < 0.001": "mann-whitney-001"}.items():
+            score = score_verdicts(self.failed, RULES[rule](self.sides), None).balanced_accuracy
+            scores["balanced_accuracy"][name] = score
         return scores
 
 
@@ -285,9 +282,7 @@ def label_rows(part: Part) -> Iterator[TransferRow]:
         ("balanced_accuracy", best, "at most 0.003 less"),
         ("average_precision", None, "at least 0.95"),
     ):
-        others = {name: getattr(scores, figure) for name, scores in plain.items()}
-        others |= test.rule_scores() if reference else {}
-        yield TransferRow(*about, figure, [getattr(ours, figure)], others, reference, goal, worst)
+        yield TransferRow(*about, figure, [getattr(ours, figure)], plain[figure], reference, goal, worst)
 
 
 def champion_rows(part: Part) -> Iterator[TransferRow]:
@@ -305,9 +300,7 @@ def champion_rows(part: Part) -> Iterator[TransferRow]:
     worst = test.worst(probability, card.threshold, "champion" if part.report else "")
     about = "comparisons", f"SAP HANA, shipped champion ({name}), no label", test.held_out, len(test.failed)
     for figure, goal in (("balanced_accuracy", "at least 0.972"), ("average_precision", "at least 0.91")):
-        others = {name: getattr(scores, figure) for name, scores in plain.items()}
-        others |= test.rule_scores() if "balanced" in figure else {}
-        yield TransferRow(*about, figure, [figures[0][figure]], others, None, goal, worst)
+        yield TransferRow(*about, figure, [figures[0][figure]], plain[figure], None, goal, worst)
     for figure, limit in (("calibration error", 0.01), ("unsure", 0.07), ("missed", 0.01)):
         values, reference = [figures[1][figure]], ("without adaptation", figures[0][figure])
         named = f"{figure}, adapted to the estimated share of fails"
@@ -425,16 +418,12 @@ class CauseScores:
         table = self.pairs.sort_values("wrong", ascending=False)
         wrong = table[table["wrong"] > 0]
         counts = wrong.groupby(["cause", "abnormal"]).size().sort_values(ascending=False).head(SHOWN)
-        named = [
-            f"{cause}: {count} {'missed' if abnormal else 'false alarms'}"
-            for (cause, abnormal), count in counts.items()
-        ]
-        cases = [
-            f"{row.Index} ({'abnormal' if row.abnormal else 'normal'}{', idle' if row.idle else ''}, "
-            f"probability {row.probability:.2f})"
-            for row in wrong.head(SHOWN).itertuples()
-        ]
-        return [*named, *cases]
+        kinds = {True: "missed", False: "false alarms"}
+        cases = [f"{cause}: {count} {kinds[abnormal]}" for (cause, abnormal), count in counts.items()]
+        for row in wrong.head(SHOWN).itertuples():
+            kind = f"{'abnormal' if row.abnormal else 'normal'}{', idle' if row.idle else ''}"
+            cases.append(f"{row.Index} ({kind}, probability {row.probability:.2f})")
+        return cases
 
 
 def split_causes(
