@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,12 +137,6 @@ class View:
         at = matches["case"].to_numpy()[near], by[near] + within
         np.maximum.at(strongest, at, matches["strength"].to_numpy()[near])
         return np.where(self.worse & (strongest > -np.inf), strongest, np.nan)
-
-    def chunks(self, versions: int) -> list[slice]:
-        lengths = np.cumsum([stretch.stop - stretch.first for stretch in self.stretches])
-        edges = np.unique(np.searchsorted(lengths, np.arange(0, lengths[-1], versions)))
-        ends = pairwise([*edges.tolist(), len(lengths)])
-        return [slice(first, stop) for first, stop in ends if first < stop]
 
 
 def online_view(series: SeriesByName, comparisons: pd.DataFrame, rules: LabelRules) -> View:

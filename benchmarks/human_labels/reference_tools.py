@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.human_labels.cases import Points, Stretch, View
+from benchmarks.human_labels.cases import Points, View
 from data.errors import InputError
 from data.tables.files import digest_of, replacing
 
 HERE = Path(__file__).parent
-#: Versions per call of a script; an interrupted run resumes after the last finished chunk.
-CHUNK_VERSIONS = 60_000
 
 
 @dataclass(frozen=True)
@@ -77,21 +75,7 @@ def run_or_raise(problem: str, command: Sequence[object], env: Any, cwd: Path | 
 
 def run_tool(tool: Tool, view: View, cache: Path) -> list[ToolAnswer]:
     """Run `tool` over the stretches of a view, or read its cached results; one answer per way of using it."""
-    answers, columns = [], ("series", "position", "strength")
-    for chunk in view.chunks(CHUNK_VERSIONS):
-        answer = _cached_answer(tool, view.stretches[chunk], cache / "answers")
-        answers.append(answer | {"series": answer["series"] + chunk.start})
-    joined = {name: np.concatenate([answer[name] for answer in answers]) for name in ("way", *columns)}
-    is_fixed, tool_answers = joined["strength"] == 0, []
-    for number, way in enumerate(answers[0]["ways"]):
-        chosen = [(joined["way"] == number) & rows for rows in (is_fixed, ~is_fixed)]
-        points = [Points(*(joined[name][rows] for name in columns)) for rows in chosen]
-        seconds = sum(float(answer["seconds"][number]) for answer in answers)
-        tool_answers.append(ToolAnswer(str(way), str(answers[0]["version"]), *points, seconds))
-    return tool_answers
-
-
-def _cached_answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dict[str, Any]:
+    stretches = view.stretches
     inputs: dict[str, Any] = {
         "values": np.concatenate([stretch.medians for stretch in stretches]),
         "starts": np.cumsum([0, *(stretch.stop - stretch.first for stretch in stretches)]),
@@ -100,7 +84,7 @@ def _cached_answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dic
     content = b"".join(column.tobytes() for column in inputs.values())
     code = digest_of(tool.script, tool.script.with_name("points.py"), tool.requirements)
     digest = hashlib.sha256(code.encode() + content)
-    path = cache / f"{tool.script.stem}-{digest.hexdigest()[:16]}.npz"
+    path = cache / "answers" / f"{tool.script.stem}-{digest.hexdigest()[:16]}.npz"
     if not path.is_file():
         # the script runs in another interpreter, which must not use the paths of this one
         own = ("PYTHON", "VIRTUAL_ENV")
@@ -110,4 +94,14 @@ def _cached_answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dic
             np.savez(request_file, **inputs)
             run_or_raise(f"{tool.name} failed", [*tool.command, request_file, target], bare)
     with np.load(path) as results:
-        return dict(results)
+        answer = dict(results)
+    tool_answers = []
+    for number, way in enumerate(answer["ways"]):
+        of_way, is_fixed = answer["way"] == number, answer["strength"] == 0
+        chosen = (of_way & is_fixed, of_way & ~is_fixed)
+        points = [
+            Points(*(answer[name][rows] for name in ("series", "position", "strength"))) for rows in chosen
+        ]
+        seconds = float(answer["seconds"][number])
+        tool_answers.append(ToolAnswer(str(way), str(answer["version"]), *points, seconds))
+    return tool_answers
