@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks.guarded import OPERATIONS, Inputs, write_model
-from benchmarks.table import Table
+from benchmarks.table import Table, time_call
 from data.comparisons.formats import results_of_run
 from data.errors import InputError
 from data.measure.machine import machine_name
@@ -70,9 +70,7 @@ def reference_work() -> object:
 def processor_seconds(work: Callable[[], object]) -> float:
     """Return the processor time of `work` in seconds, including that of ended child processes."""
     gc.collect()
-    before = _spent_seconds()
-    work()
-    return _spent_seconds() - before
+    return time_call(work, _spent_seconds)[0]
 
 
 def _spent_seconds() -> float:
@@ -96,22 +94,18 @@ def measure_operations() -> Samples:
         work = {key: prepare(inputs) for key, prepare in chosen.items()}
         for run in (reference_work, *work.values()):
             run()
-        # the collector would run at other moments of other operations
+        # until this process ends: the collector would run at other moments of other operations
         gc.collect()
         gc.freeze()
         gc.disable()
-        try:
-            for number in range(SAMPLES):
-                before = processor_seconds(reference_work)
-                for key, run in work.items():
-                    if key[0] == "commands" and number % RARELY:
-                        continue
-                    seconds, after = processor_seconds(run), processor_seconds(reference_work)
-                    samples[key].append(round(REFERENCE_MS * 2 * seconds / (before + after), 3))
-                    before = after
-        finally:
-            gc.enable()
-            gc.unfreeze()
+        for number in range(SAMPLES):
+            before = processor_seconds(reference_work)
+            for key, run in work.items():
+                if key[0] == "commands" and number % RARELY:
+                    continue
+                seconds, after = processor_seconds(run), processor_seconds(reference_work)
+                samples[key].append(round(REFERENCE_MS * 2 * seconds / (before + after), 3))
+                before = after
     return samples
 
 
