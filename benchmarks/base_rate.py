@@ -39,16 +39,6 @@ SIMULATED = {
 }  # fmt: skip
 
 
-def read_part(path: Path, part: Part) -> tuple[Sides, Flags]:
-    """Return the comparisons of half of the series, and whether engineers call them regressions."""
-    tables, y = read_labelled(path)
-    series = np.unique(tables.comparisons["operation"].to_numpy(np.str_), return_inverse=True)[1]
-    half = np.random.default_rng(SEED).permutation(series.max() + 1) % len(PARTS)
-    rows = half[series] == PARTS.index(part)
-    chosen = tables.comparisons[rows].reset_index(drop=True)
-    return Sides.from_tables(replace(tables, comparisons=chosen)), y[rows] == 1
-
-
 def verdict_rows(model: ReadyModel, sides: Sides, failed: Flags, estimate: BaseRate) -> list[list[object]]:
     """Return rows of the table of verdicts: at the base rate of training, the estimated and the true one."""
     card, probability, rows = model.card, model.predict_uncleaned(sides), []
@@ -83,7 +73,6 @@ Source = Callable[[np.random.Generator], Pool]
 
 
 def halves(training: TrainingScores, generator: np.random.Generator) -> Pool:
-    """Return the scores of half of the operations as a pool, and those of the others for the estimate."""
     scores, y, groups = training.rows
     known = (generator.permutation(groups.max() + 1) % 2 == 0)[groups]
     names = groups[known].astype(np.str_)
@@ -92,7 +81,6 @@ def halves(training: TrainingScores, generator: np.random.Generator) -> Pool:
 
 
 def simulated_figures(source: Source, size: int, rate: float, threshold: float) -> list[object]:
-    """Estimate the share of regressions in `STREAMS` streams; return the figures of a row."""
     generator = np.random.default_rng([SEED, size, int(1000 * rate)])
     pools = [source(generator) for _ in range(STREAMS)]
     streams = [(pool.training, pool.stream(size, rate, generator)) for pool in pools]
@@ -105,7 +93,12 @@ def simulated_figures(source: Source, size: int, rate: float, threshold: float) 
 
 def main(path: Path = SAP_HANA, part: Part = "report") -> None:
     """Estimate the base rate of half of the series, and of simulated streams."""
-    sides, failed = read_part(path, part)
+    tables, y = read_labelled(path)
+    series = np.unique(tables.comparisons["operation"].to_numpy(np.str_), return_inverse=True)[1]
+    half = np.random.default_rng(SEED).permutation(series.max() + 1) % len(PARTS)
+    rows = half[series] == PARTS.index(part)
+    chosen = tables.comparisons[rows].reset_index(drop=True)
+    sides, failed = Sides.from_tables(replace(tables, comparisons=chosen)), y[rows] == 1
     champion = champion_name()
     model = ReadyModel.read(FamilyPaths("comparisons").models / champion)
     training, probability = model.card.require_scores(), model.predict_uncleaned(sides)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +12,16 @@ import pandas as pd
 import typer
 from numpy.typing import NDArray
 
-from benchmarks.guarantees import INNER_FOLDS, Learner
-from benchmarks.sap_hana import SAP_HANA, read_series
+from benchmarks.guarantees import Learner
+from benchmarks.human_labels.cases import ALARMS, Curve
+from benchmarks.sap_hana import SAP_HANA, examples_of, feature_frames, read_series
 from benchmarks.table import SEED, Table, publish
-from data.comparisons.params import Comparisons, FeatureSet
+from data.comparisons.params import FeatureSet
 from data.comparisons.sides import Floats
-from data.comparisons.stages import validate_comparisons
 from data.comparisons.tables import ComparisonTables
-from data.params import load
-from features.comparisons.featurize import training_tables
-from features.comparisons.vectors import model_columns
-from training.comparisons.family import Examples, FeatureTable, group_folds
-from training.evaluation.thresholds import below_min_effect, best_cut
+from training.comparisons.family import Examples
+from training.evaluation.metrics import score_verdicts
+from training.evaluation.thresholds import best_cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +33,7 @@ SETS: dict[FeatureSet, str] = {"extended": "", "retrospective": ", retrospective
 #: Seeds of the folds, and of the models.
 SEEDS = range(SEED, SEED + 5)
 #: Number of passes shown: those with the highest mean probability.
-ALARMS = 30
+SUREST = 30
 IMAGE = Path("docs/images/sap-hana-cases.png")
 #: Versions drawn before and after the boundary; only retrospective models see those after the target.
 BEFORE, AFTER = 40, 30
@@ -49,99 +46,50 @@ FIGURES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """Out-of-fold predictions for all rows; no model was trained on the operation of its row."""
-
-    probability: Floats
-    failed: NDArray[np.bool_]
+#: Out-of-fold probabilities and verdicts of all rows; no model was trained on the operation of its row.
+Predictions = tuple[Floats, NDArray[np.bool_]]
 
 
 def predict_all_folds(learner: Learner, examples: Examples, seed: int) -> Predictions:
-    """Return predictions at thresholds from inside each training part."""
     probability, failed = np.zeros(len(examples.y)), np.zeros(len(examples.y), bool)
-    for train, test in group_folds(examples, FOLDS, seed, "folds"):
-        inside = examples.select_rows(train)
-        inner = np.where(inside.needs_model, learner.predict_out_of_fold(inside, INNER_FOLDS, seed), 0.0)
-        raw = learner.predict(inside, examples.x[test], seed)
-        probability[test] = np.where(examples.needs_model[test], raw, 0.0)
-        failed[test] = probability[test] >= best_cut(inside.y, inner).threshold
-    return Predictions(probability, failed)
-
-
-def false_negative_rate_at(alarms: float, y: NDArray[np.int64], probability: Floats) -> float:
-    """Return the false negative rate at the threshold with a false positive rate of at most `alarms`."""
-    passes = np.sort(probability[y == 0])[::-1]
-    return float((probability[y == 1] <= passes[int(alarms * len(passes))]).mean())
-
-
-@dataclass(frozen=True)
-class Data:
-    """The tables, and a row of features for each comparison; `bare`: features without history."""
-
-    tables: ComparisonTables
-    frame: pd.DataFrame
-    change: Floats
-    bare: pd.DataFrame
-
-    @classmethod
-    def read(cls, path: Path) -> Data:
-        """Read the data set and compute its features, also those that use versions after the target."""
-        tables = read_series(path)
-        featurized = training_tables(tables, validate_comparisons(tables).comparisons, "retrospective")
-        change = featurized["changes"]["worst_change"].to_numpy(np.float64)
-        return cls(tables, featurized["features"], change, featurized["bare"])
-
-    def predict_all_seeds(self, model: str, seen: FeatureSet) -> tuple[Examples, list[Predictions]]:
-        """Return the examples with the feature set `seen`, and predictions of `model` for each seed."""
-        table, bare = (FeatureTable(frame, model_columns(seen), "") for frame in (self.frame, self.bare))
-        min_effect_size = load(Comparisons).section.decide.min_effect_size or 0.0
-        moved = self.bare["worst_change"].to_numpy(np.float64)
-        without = replace(bare.examples, below=below_min_effect(moved, min_effect_size))
-        examples = replace(table.examples, below=below_min_effect(self.change, min_effect_size), bare=without)
-        learner = Learner(model, table.constraints)
-        return examples, [predict_all_folds(learner, examples, seed) for seed in SEEDS]
+    for inside, inner, test, judged in learner.predict_folds(examples, FOLDS, seed):
+        probability[test], failed[test] = judged, judged >= best_cut(inside.y, inner).threshold
+    return probability, failed
 
 
 def figure_row(name: str, examples: Examples, judged: Sequence[Predictions], rows: Any) -> tuple[str, ...]:
     """Return a row: every figure's mean and spread over the seeds of the folds, of some rows."""
-    from sklearn.metrics import average_precision_score, balanced_accuracy_score
-
-    y, seed_scores = examples.y[rows], []
-    for predictions in judged:
-        failed, probability = predictions.failed[rows], predictions.probability[rows]
-        accuracy, miss_rate = balanced_accuracy_score(y, failed), 1 - failed[y == 1].mean()
-        at_limits = (false_negative_rate_at(alarms, y, probability) for alarms in (0.02, 0.005))
-        precision = average_precision_score(y, probability)
-        seed_scores.append((accuracy, miss_rate, failed[y == 0].mean(), *at_limits, precision))
+    is_fail, seed_scores = examples.y[rows] == 1, []
+    for probability, failed in ((column[rows] for column in predictions) for predictions in judged):
+        scores = score_verdicts(is_fail, failed, probability)
+        rates = scores.balanced_accuracy, scores.false_negative_rate, scores.false_positive_rate
+        at_limits = map(Curve.of(is_fail, probability).false_negative_rate_at, ALARMS)
+        seed_scores.append((*rates, *at_limits, scores.average_precision))
     cells = zip(FIGURES.values(), np.mean(seed_scores, axis=0), np.std(seed_scores, axis=0), strict=True)
     return (name, *(f"{mean:{form}} ± {spread:{form}}" for form, mean, spread in cells))
 
 
 def worst_rows(y: NDArray[np.int64], judged: Sequence[Predictions], mean_probability: Floats) -> list[int]:
-    """Return the fails missed by most seeds, then the `ALARMS` passes most like fails; the worst first."""
-    mostly_missed = np.mean([~predictions.failed for predictions in judged], axis=0) > 1 / 2
+    mostly_missed = np.mean([~failed for _, failed in judged], axis=0) > 1 / 2
     fails, passes = np.flatnonzero((y == 1) & mostly_missed), np.flatnonzero(y == 0)
     fails, passes = fails[np.argsort(mean_probability[fails])], passes[np.argsort(-mean_probability[passes])]
-    return [*fails.tolist(), *passes[:ALARMS].tolist()]
+    return [*fails.tolist(), *passes[:SUREST].tolist()]
 
 
-def draw_cases(data: Data, names: Sequence[str]) -> None:
-    """Draw a numbered panel for each comparison."""
+def draw_cases(tables: ComparisonTables, titles: Mapping[str, str]) -> None:
+    """Draw a panel for each comparison in `titles`."""
     from matplotlib.figure import Figure
 
-    comparisons = data.tables.comparisons.set_index("comparison_id", drop=False).loc[[*names]]
-    labels = data.frame.set_index("comparison_id")["status"]
-    results = dict(tuple(data.tables.results.groupby("operation")))
-    rows = -(-len(names) // _COLUMNS)
+    comparisons = tables.comparisons.set_index("comparison_id", drop=False).loc[[*titles]]
+    results = dict(tuple(tables.results.groupby("operation")))
+    rows = -(-len(titles) // _COLUMNS)
     figure = Figure(figsize=(_COLUMNS * _WIDTH, rows * _HEIGHT))
     figure.subplots_adjust(left=0.005, right=0.995, bottom=0.01, top=0.985, wspace=0.04, hspace=0.25)
     panels = figure.subplots(rows, _COLUMNS, squeeze=False).ravel()
-    for panel, comparison in zip(panels, comparisons.itertuples(), strict=False):
+    for panel, comparison, title in zip(panels, comparisons.itertuples(), titles.values(), strict=False):
         _draw_versions(panel, comparison, results[comparison.operation])
-    for number, (panel, name) in enumerate(zip(panels, names, strict=False), 1):
-        panel.set_title(f"{number} {name} {labels[name]}", fontsize=6, pad=2)
-    for panel in panels[len(names) :]:
+        panel.set_title(title, fontsize=6, pad=2)
+    for panel in panels[len(titles) :]:
         panel.set_axis_off()
     figure.savefig(IMAGE, dpi=_DPI, pil_kwargs={"optimize": True})
 
@@ -164,34 +112,27 @@ def _draw_versions(panel: Axes, comparison: Any, results: pd.DataFrame) -> None:
     panel.set(xticks=[], yticks=[], ylim=(low - margin, high + margin))
 
 
-def read_remarks() -> dict[str, tuple[str, str]]:
-    """Read whether labels are justified online, and why, by operation and first target version."""
-    remarks = pd.read_csv(Path(__file__).with_suffix(".csv"), keep_default_na=False)
-    return {case: (justified, reason) for case, justified, reason in remarks.itertuples(index=False)}
-
-
 def main(path: Path = SAP_HANA) -> None:
     """Judge all comparisons, show the worst verdicts, and score models without unjustified labels."""
-    data, remarks = Data.read(path), read_remarks()
-    judged = {(model, seen): data.predict_all_seeds(model, seen) for seen in SETS for model in MODELS}
+    tables = read_series(path)
+    frames, judged = feature_frames(tables, "retrospective"), {}
+    for seen, model in product(SETS, MODELS):
+        table, examples = examples_of(frames, seen)
+        learner = Learner(model, table.constraints)
+        judged[model, seen] = examples, [predict_all_folds(learner, examples, seed) for seed in SEEDS]
     examples, best = judged[MODELS[0], "extended"]
-    y, names = examples.y, data.frame["comparison_id"].tolist()
-    unreviewed = "", "nobody has looked at it yet"
-    seen_by_person = [remarks.get(name.partition("/")[2], unreviewed) for name in names]
-    mean_probability = np.mean([candidate.probability for candidate in best], axis=0)
-    shown = worst_rows(y, best, mean_probability)
-    draw_cases(data, [names[row] for row in shown])
-    statuses = data.frame["status"]
+    y, names, labels = examples.y, table.frame["comparison_id"].tolist(), table.frame["status"].tolist()
+    # whether labels are justified online, and why, by operation and first target version
+    remarks = pd.read_csv(Path(__file__).with_suffix(".csv"), keep_default_na=False, index_col=0)
+    by_case, unreviewed = remarks.T.to_dict("list"), ["", "nobody has looked at it yet"]
+    seen_by_person = [by_case.get(name.partition("/")[2], unreviewed) for name in names]
+    mean_probability = np.mean([probability for probability, _ in best], axis=0)
+    shown = [*enumerate(worst_rows(y, best, mean_probability), 1)]
+    draw_cases(tables, {names[row]: f"{number} {names[row]} {labels[row]}" for number, row in shown})
+    change = frames["changes"]["worst_change"].to_numpy(np.float64)
     rows = [
-        (
-            number,
-            names[row],
-            statuses.iloc[row],
-            mean_probability[row],
-            -data.change[row],
-            *seen_by_person[row],
-        )
-        for number, row in enumerate(shown, 1)
+        (number, names[row], labels[row], mean_probability[row], -change[row], *seen_by_person[row])
+        for number, row in shown
     ]
     summary = [
         figure_row(f"{model}{SETS[seen]}", examples, predictions, slice(None))
@@ -217,11 +158,14 @@ def main(path: Path = SAP_HANA) -> None:
     """
     columns = {"": "d", "comparison": "", "label": "", "probability": ".2f", "worse by": ".1%"}
     columns |= {"justified online": "", "what the picture shows": ""}
-    title = "sap-hana: folds of whole operations, over five seeds"
     wrong = f"Where {MODELS[0]} is wrong: missed fails, then the surest false alarms"
-    summary_columns = dict.fromkeys(("model", *FIGURES), "")
-    tables = [Table(title, summary_columns, summary, summary_notes), Table(wrong, columns, rows, notes)]
-    publish("sap-hana-cases", tables)
+    heads, title = (
+        dict.fromkeys(("model", *FIGURES), ""),
+        "sap-hana: folds of whole operations, over five seeds",
+    )
+    publish(
+        "sap-hana-cases", [Table(title, heads, summary, summary_notes), Table(wrong, columns, rows, notes)]
+    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ TASKS, MILLION = 28, 1_000_000
 
 
 def simulate_coruns(tasks: int) -> CorunTables:
-    """Return tables of `tasks` tasks on one machine, all pairs in both directions."""
     generator = np.random.default_rng(1)
     pressure, seconds = generator.random(tasks), generator.uniform(3, 5, tasks)
     counts = generator.lognormal(18, 1, (tasks, len(EVENTS))) * (0.2 + pressure[:, None])
@@ -69,18 +68,15 @@ def main() -> None:
     cost = pairwise_cost(np.random.default_rng(1).random((200, 200)))
     pairs = shortest_time(lambda: best_placement(200, Room(100, 2), cost), 3)
     fours = shortest_time(lambda: best_placement(200, Room(50, 4), cost))
-    Table(
-        "Speed of models of impact",
-        {"model": "", f"fit to {len(rows)} instances, s": ".2f", "one co-run, ms": ".2f"},
-        timings,
-        [
-            f"contention as arrays, one co-run: {single * 1000:.2f} ms.",
-            f"A million co-runs, vectors ({made:.1f} s) and answers: {million}.",
-            f"200 tasks on 100 machines of two slots: {pairs:.2f} s (exact); on 50 of four: {fours:.1f} s.",
-            "The co-run paper's models trained in 2.1 to 4.6 s.",
-            machine_line(),
-        ],
-    ).publish("corun-speed")
+    notes = [
+        f"contention as arrays, one co-run: {single * 1000:.2f} ms.",
+        f"A million co-runs, vectors ({made:.1f} s) and answers: {million}.",
+        f"200 tasks on 100 machines of two slots: {pairs:.2f} s (exact); on 50 of four: {fours:.1f} s.",
+        "The co-run paper's models trained in 2.1 to 4.6 s.",
+        machine_line(),
+    ]
+    columns = {"model": "", f"fit to {len(rows)} instances, s": ".2f", "one co-run, ms": ".2f"}
+    Table("Speed of models of impact", columns, timings, notes).publish("corun-speed")
 
 
 if __name__ == "__main__":

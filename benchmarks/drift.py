@@ -53,22 +53,21 @@ class Project:
 
     def runs(self, number: int, slower: Floats | float = 0.0) -> Sequence[pd.DataFrame]:
         """Return results of the next `number` runs; operations are slower by the shares `slower`."""
-        builder, circumstances = Builder(), self._circumstances
+        builder, how = Builder(), self._circumstances
         for order in range(number):
             for place, level in enumerate(self.next_levels() * (1 + slower)):
                 name = f"operation {place}"
                 series = Series(name, "b", "b", name, "machine", "ms", "lower", 1)
-                values = level * (1 + circumstances.scatter * self.scatter(circumstances.samples))
+                values = level * (1 + how.scatter * self.scatter(how.samples))
                 builder.results.add_values(series, order, str(order), values.tolist())
         return [run for _, run in builder.take_tables().results.groupby("order")]
 
     def next_levels(self) -> Floats:
-        """Return the levels of all operations in the next run, in ms."""
-        circumstances = self._circumstances
-        shifts = self._rng.normal(0, circumstances.whole) if circumstances.whole else 0.0
-        shifts += self._rng.normal(0, circumstances.spread, len(self._level)) + self._drift * self._number
-        if self._number == self._outlying and circumstances.outlier:
-            shifts += circumstances.outlier * np.abs(self._rng.normal(size=len(self._level)))
+        how = self._circumstances
+        shifts = self._rng.normal(0, how.whole) if how.whole else 0.0
+        shifts += self._rng.normal(0, how.spread, len(self._level)) + self._drift * self._number
+        if self._number == self._outlying and how.outlier:
+            shifts += how.outlier * np.abs(self._rng.normal(size=len(self._level)))
         self._number += 1
         return np.asarray(self._level * np.exp(shifts))
 
@@ -157,7 +156,6 @@ def row_of(simulated: tuple[Circumstances, int]) -> list[object]:
 
 
 def all_circumstances() -> Iterator[Circumstances]:
-    """Yield every spread, number of runs and of earlier runs with 20 operations, then other conditions."""
     for spread in (0.005, 0.01, 0.02, 0.03):
         for runs, history in product((1, 3), (0, 3, 10)):
             yield Circumstances(spread=spread, runs=runs, history=history)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import typer
 from numpy.typing import NDArray
 
 from benchmarks.similarity import differing_probability, em_steps
@@ -23,6 +22,7 @@ from benchmarks.table import SEED, Table, load_note, time_call
 from benchmarks.tan import fit_pyagrum
 from data.matrices.tables import MatrixTables
 from data.parallel import Compute, side_by_side
+from training.evaluation.metrics import score_verdicts
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.schemes import FULL, Cell, Scheme
@@ -67,38 +67,32 @@ class TaskResult(NamedTuple):
     group: Array
 
     def of_groups(self, groups: Collection[str]) -> TaskResult:
-        """Return a copy with the vectors of `groups` only; `seconds` stays that of all vectors."""
         chosen = np.isin(self.group, list(groups))
         return TaskResult(self.seconds, self.truth[chosen], self.verdict[chosen], self.group[chosen])
 
     @property
     def with_counts(self) -> str:
-        """The balanced accuracy with the numbers of abnormal and of all vectors."""
         return f"{pooled_accuracy([self]):.3f} ({self.truth.sum()} of {len(self.truth):,} abnormal)"
 
 
 def pooled_accuracy(judged: list[TaskResult]) -> float:
-    """Return the balanced accuracy over the vectors of all folds together."""
     truth, verdict = (np.concatenate(side) for side in zip(*(one[1:3] for one in judged), strict=True))
-    return float((verdict[truth].mean() + (~verdict[~truth]).mean()) / 2)
+    return score_verdicts(truth, verdict, None).balanced_accuracy
 
 
 @lru_cache(maxsize=1)
 def tables_of(vectors: int) -> MatrixTables:
-    """Return synthetic tables of the valid runs; as in the paper, invalid runs are left out."""
     tables = generate(vectors, SEED)
     return tables.select_runs(tables.runs["valid"].to_numpy(bool))
 
 
 def split_fold(tables: MatrixTables, fold: int) -> tuple[MatrixTables, MatrixTables]:
-    """Return training and test tables; test cases stay whole, and every fold has cases of every group."""
     case = tables.runs["workload"].str.extract(r"(\d+)$", expand=False).astype(int).to_numpy()
     test = (case // GROUPS) % FOLDS == fold
     return tables.select_runs(~test), tables.select_runs(test)
 
 
 def run_engine(task: Task) -> TaskResult:
-    """Fit the engine with its search, judge the test part of the fold, and time both."""
     train, test = split_fold(tables_of(task.vectors), task.fold)
     engine = Engine(Cell(task.model, task.scheme), TRIALS, SEED)
     seconds, (_, vectors) = time_call(
@@ -111,7 +105,6 @@ def run_engine(task: Task) -> TaskResult:
 
 
 def run_all_folds(scheme: Scheme) -> tuple[float, dict[str, list[TaskResult]]]:
-    """Return the wall-clock seconds of all tasks, and the results of each classifier by fold."""
     tasks = [Task(model, fold, scheme) for model in CLASSIFIERS for fold in range(FOLDS)]
     seconds, results = time_call(lambda: side_by_side(run_engine, tasks, Compute(JOBS), "perfjudge"))
     folds = iter(results)
@@ -119,7 +112,7 @@ def run_all_folds(scheme: Scheme) -> tuple[float, dict[str, list[TaskResult]]]:
 
 
 class PlainScript(NamedTuple):
-    """A straightforward script: one classifier, fitted group by group after a search."""
+    """One classifier, fitted group by group after a search, with plain scikit-learn."""
 
     model: str
 
@@ -140,10 +133,10 @@ class PlainScript(NamedTuple):
                 judged.append((new, self._judge_group(x[rows], y[rows], workload, x_test[new])))
             return judged
 
-        seconds, judged_groups = time_call(judge_groups, time.process_time)
-        positions, verdicts = (np.concatenate(parts) for parts in zip(*judged_groups, strict=True))
-        group_of = of_asked["group"].to_numpy(object)[positions]
-        return common, TaskResult(seconds, truth[positions].astype(bool), verdicts, group_of)
+        seconds, judged = time_call(judge_groups, time.process_time)
+        positions, verdicts = (np.concatenate(parts) for parts in zip(*judged, strict=True))
+        group = of_asked["group"].to_numpy(object)[positions]
+        return common, TaskResult(seconds, truth[positions].astype(bool), verdicts, group)
 
     def _prepare(self, *parts: MatrixTables) -> list[Any]:
         """Return components, runs and labels of both parts; runs are paired for the similarity logistic."""
@@ -232,7 +225,6 @@ class PlainScript(NamedTuple):
 
 
 def comparison_table() -> Table:
-    """Run the engine on all folds and the plain script on a part of one fold; return the table."""
     (clock, results), (contrast_clock, contrasted) = run_all_folds(PAPER_SCHEME), run_all_folds(FULL)
     train, test = split_fold(tables_of(VECTORS), 0)
     rows, seconds = list[tuple[object, ...]](), {}
@@ -242,12 +234,9 @@ def comparison_table() -> Table:
         engine = sum(result.seconds for result in results[model])
         other = FOLDS * (common + part.seconds * GROUPS / PART_GROUPS)
         seconds[model] = np.array([engine, other])
-        accuracies = (
-            same.with_counts,
-            part.with_counts,
-            *map(pooled_accuracy, (results[model], contrasted[model])),
-        )
-        rows.append((model, engine, common + part.seconds, other, other / engine, *accuracies))
+        pooled = pooled_accuracy(results[model]), pooled_accuracy(contrasted[model])
+        times = engine, common + part.seconds, other, other / engine
+        rows.append((model, *times, same.with_counts, part.with_counts, *pooled))
     for name, models in (("all", CLASSIFIERS), ("all but similarity-logistic", CLASSIFIERS[:-1])):
         engine, other = sum(seconds[model] for model in models)
         rows.append((name, engine, None, other, other / engine, *(None,) * 4))
@@ -293,17 +282,15 @@ def growth_table(sizes: list[int]) -> Table:
     return Table(title, columns | {"last / first": ".1f", "exponent": ".2f"}, rows, notes)
 
 
-def main(*, growth_only: bool = False) -> None:
-    """Write both pages; `growth_only`: leave the plain script out."""
+def main() -> None:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
-        if not growth_only:
-            comparison_table().publish("engine")
+        comparison_table().publish("engine")
         growth_table(SIZES).publish("engine-growth")
 
 
 if __name__ == "__main__":
     from benchmarks import engine  # noqa: PLW0406 - other processes look for its functions there
 
-    typer.run(engine.main)
+    engine.main()

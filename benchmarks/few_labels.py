@@ -11,16 +11,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.sap_hana import SAP_HANA
+from benchmarks.sap_hana import SAP_HANA, feature_frames
 from benchmarks.table import SEED, Table, publish
 from data.comparisons import formats
 from data.comparisons.sides import Floats, Ints
-from data.comparisons.stages import validate_comparisons
-from features.comparisons.featurize import training_tables
 from features.comparisons.vectors import model_columns
 from serving.reports.chart_marks import Line
 from serving.reports.charts import styled_figure
-from training.comparisons.family import Examples, group_folds
+from training.comparisons.family import Examples, FeatureTable, group_folds
 from training.comparisons.label_review import (
     ENOUGH,
     ENOUGH_LABELS,
@@ -61,10 +59,12 @@ WAYS = tuple(Way(*pair) for pair in product(ORDERS, ("nothing", "champion")))
 CHAMPION = Way("none", "champion")
 
 
+def possible_ways(shipped: object) -> tuple[Way, ...]:
+    return tuple(way for way in WAYS if shipped or way.start == "nothing")
+
+
 @dataclass(frozen=True)
 class Trial:
-    """One fold of one seed."""
-
     train: Examples
     test: Examples
     suspicion: Floats
@@ -72,15 +72,13 @@ class Trial:
     seed: int
     fold: int
 
-    def label_curves(self, ways: Sequence[Way] = WAYS) -> Iterator[dict[str, object]]:
+    def label_curves(self) -> Iterator[dict[str, object]]:
         """Yield a row per way and number of labels: errors on the test rows and the average precision."""
         champion = None
         if self.shipped is not None:
             champion = fit_few_labels(Learnable(self.shipped), self.seed)
             yield self._score(CHAMPION, np.zeros(0, np.int64), champion)
-        for way in ways:
-            if way.start == "champion" and self.shipped is None:
-                continue
+        for way in possible_ways(self.shipped):
             start = self.shipped if way.start == "champion" else None
             labelled = self._labelling_order(way, start, champion)
             for count in SIZES:
@@ -169,30 +167,21 @@ class DataSet:
         pooled = pooled.assign(balanced_accuracy=balanced_accuracy(pooled)).sort_index()
         return cls(name, table, fold_rows, pooled, 0 if shipped is None else len(shipped.y))
 
-    @property
-    def ways(self) -> tuple[Way, ...]:
-        return tuple(way for way in WAYS if self.shipped or way.start == "nothing")
-
     def rows_at(self, way: Way, size: object) -> pd.DataFrame:
-        """Return the rows of a way and a number of labels, by seed."""
         return self.pooled.loc[(*way, str(size))]
 
     def tables(self) -> Iterator[Table]:
-        """Yield the table of each measure: mean and standard deviation over the seeds."""
         heads = {"labels": "", "fails at random": ".1f", "fails of these first": ".1f"}
-        heads |= {way.title: "" for way in self.ways}
+        heads |= {way.title: "" for way in possible_ways(self.shipped)}
         for measure, title in MEASURES.items():
-            rows = [
-                [
-                    str(size),
-                    *(self.rows_at(Way(order, "nothing"), size)["fails"].mean() for order in ORDERS),
-                    *(_mean_and_spread(self.rows_at(way, size)[measure]) for way in self.ways),
-                ]
-                for size in (*SIZES, "all")
-            ]
+            rows = []
             if self.shipped:
                 champion = _mean_and_spread(self.rows_at(CHAMPION, 0)[measure])
-                rows.insert(0, ["0", 0.0, 0.0, "", champion, "", champion])
+                rows.append(["0", 0.0, 0.0, "", champion, "", champion])
+            for size in (*SIZES, "all"):
+                fails = [self.rows_at(Way(order, "nothing"), size)["fails"].mean() for order in ORDERS]
+                scores = (self.rows_at(way, size)[measure] for way in possible_ways(self.shipped))
+                rows.append([str(size), *fails, *map(_mean_and_spread, scores)])
             yield Table(f"{title.capitalize()} by labels: {self.name}", heads, rows, self.notes())
 
     def champion_changes(self) -> str:
@@ -211,7 +200,6 @@ class DataSet:
         return f"What the first labels change of the champion, over {len(before)} folds: {changed}."
 
     def notes(self) -> str:
-        """Return the notes below the tables: data, split, champion and model."""
         table = self.table
         first, random = self.rows_at(WAYS[2], 200), self.rows_at(WAYS[0], 400)
         orders = "; ".join(
@@ -240,29 +228,18 @@ class DataSet:
 
 
 def read_features(kind: str, path: Path) -> pd.DataFrame:
-    tables = formats.read_tables(kind, [path], keep_going=True).tables
-    return training_tables(tables, validate_comparisons(tables).comparisons)["features"]
-
-
-def held_out_half(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the comparisons of the half of the operations on which no rule was chosen."""
-    operations = np.array(sorted(table["fold_group"].unique()))
-    drawn = np.random.default_rng(HALF_SEED).permutation(operations)
-    return table[table["fold_group"].isin(drawn[len(drawn) // 2 :])]
+    return feature_frames(formats.read_tables(kind, [path], keep_going=True).tables)["features"]
 
 
 def examples_of(table: pd.DataFrame) -> Examples:
-    x = table[list(model_columns("extended"))].to_numpy(np.float64)
-    failed = (table["status"] == "fail").to_numpy(np.int64)
-    return Examples(x, failed, table["fold_group"].to_numpy(np.str_))
+    return FeatureTable(table, model_columns("extended"), "").examples
 
 
 def draw_picture(sets: Sequence[DataSet]) -> None:
-    """Draw the two measures side by side, a row for every data set."""
     with styled_figure(9.6, 3.9 * len(sets)) as figure:
         for data_set, row in zip(sets, figure.subplots(len(sets), 2), strict=True):
             for axes, (measure, title) in zip(row, MEASURES.items(), strict=True):
-                for way in data_set.ways:
+                for way in possible_ways(data_set.shipped):
                     values = [data_set.rows_at(way, size)[measure] for size in SIZES]
                     mean, std = (np.array([getattr(v, what)() for v in values]) for what in ("mean", "std"))
                     Line(way.title, SIZES, mean, WAYS.index(way), band=std).draw(axes)
@@ -278,7 +255,10 @@ def draw_picture(sets: Sequence[DataSet]) -> None:
 
 def main() -> None:
     shipped = read_features("tables", SHIPPED)
-    held_out = held_out_half(read_features("sap-hana", SAP_HANA))
+    table = read_features("sap-hana", SAP_HANA)
+    drawn = np.random.default_rng(HALF_SEED).permutation(sorted(table["fold_group"].unique()))
+    # the half of the operations on which no rule was chosen
+    held_out = table[table["fold_group"].isin(drawn[len(drawn) // 2 :])]
     sets = [
         DataSet.evaluate("sap-hana", held_out, examples_of(shipped)),
         DataSet.evaluate("the shipped measurement", shipped, None),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.table import SEED, Table, call_in_process, load_note, time_call
+from benchmarks.table import SEED, Table, call_in_process, load_note, read_metrics, time_call
 from data.corun.tables import AND
 from data.parallel import with_progress_bar
 from data.params import load
@@ -30,17 +28,11 @@ NOISE = 0.02
 PAIRS = 10
 
 
-class TimedFit(NamedTuple):
-    """A fit that is timed, and the size of its data."""
-
-    what: str
-    cases: int
-    columns: int
-    learn: Callable[[], object]
+#: A model's name, the numbers of cases and of columns of its data, and its fit.
+TimedFit = tuple[str, int, int, Callable[[], object]]
 
 
 def comparison_fit(times: int) -> TimedFit:
-    """Return a fit of the champion of comparisons, with tuned parameters, on `times` copies of its data."""
     from training.comparisons.decision import examples_of
     from training.comparisons.family import Examples, bound
     from training.comparisons.label_review import read_training_data
@@ -49,14 +41,14 @@ def comparison_fit(times: int) -> TimedFit:
 
     family = bound()
     table = family.read_features()
-    name = _champion(family.paths.metrics)
+    name = read_metrics("comparisons")["champion"]
     tuned = read_tuned(family.paths.tuned, Classified)["all"][name]
     examples = read_training_data(family.features_file, table, examples_of(family, table)).all_rows
     x = np.tile(examples.x, (times, 1))
     x += np.nanstd(examples.x, axis=0) * _draw_noise(x.shape)
     train = Examples(x, np.tile(examples.y, times), _numbered_names(examples.groups, times))
     fit = Fit(name, tuned, train, x[:0], SEED, table.constraints)
-    return TimedFit(name, *x.shape, lambda: fit_pipeline(fit))
+    return name, *x.shape, lambda: fit_pipeline(fit)
 
 
 def matrix_fit(times: int) -> TimedFit:
@@ -67,11 +59,8 @@ def matrix_fit(times: int) -> TimedFit:
     from training.matrices.schemes import FULL, candidate_cells
 
     paths, how = FamilyPaths("matrices"), load(Matrices).section.evaluate
-    wanted = {
-        cell.entry_name: cell
-        for cell in candidate_cells(how.models, replace(FULL, components=how.max_components))
-    }
-    cell = wanted[_champion(paths.metrics)]
+    cells = candidate_cells(how.models, replace(FULL, components=how.max_components))
+    cell = {cell.entry_name: cell for cell in cells}[read_metrics("matrices")["champion"]]
     tables = MatrixExamples.read(paths.interim, paths.valid).tables
     some = tables.runs["pair_id"].unique()[::PAIRS]
     tables = tables.select_runs(tables.runs["pair_id"].isin(some).to_numpy(bool))
@@ -80,40 +69,37 @@ def matrix_fit(times: int) -> TimedFit:
     runs[metrics] *= 1 + _draw_noise(runs[metrics].shape)
     engine = Engine(cell, how.n_trials, SEED)
     copied_tables = replace(tables, runs=runs)
-    return TimedFit(cell.entry_name, len(runs), len(metrics), lambda: engine.fit(copied_tables))
+    return cell.entry_name, len(runs), len(metrics), lambda: engine.fit(copied_tables)
 
 
 def corun_fit(times: int) -> TimedFit:
-    """Return a fit of the champion of static co-runs, with tuned parameters, on `times` copies."""
     from data.corun.params import Corun
     from training.corun.estimators.fitting import ImpactTable
     from training.corun.stages import FEATURES, recipe_of
 
-    paths, table = FamilyPaths("corun"), ImpactTable.read(FEATURES)
-    name = _champion(paths.metrics)
-    tuned = read_tuned(paths.tuned, Tuned)["all"][name]
+    table = ImpactTable.read(FEATURES)
+    name = read_metrics("corun")["champion"]
+    tuned = read_tuned(FamilyPaths("corun").tuned, Tuned)["all"][name]
     rows = _copy_rows(table.frame, times, ("task", "corunners", "families"))
     measured = ["impact", *table.rate_features]
     rows[measured] *= np.exp(_draw_noise(rows[measured].shape))
     recipe = recipe_of(table, name, load(Corun).section, SEED, tuned.params)
-    return TimedFit(name, len(rows), len(recipe.columns), lambda: recipe.fit(rows))
+    return name, len(rows), len(recipe.columns), lambda: recipe.fit(rows)
 
 
 def profile_fit(times: int) -> TimedFit:
-    """Return the computation of one application's profile on `times` copies of its machines."""
     from data.fingerprints.params import Fingerprints
     from training.fingerprints.profiles import infer_profile
 
     measured, how = _copied_machines(times), load(Fingerprints).section.profile
-    return TimedFit("profile", *measured.x.shape, lambda: infer_profile(measured, how, SEED))
+    return "profile", *measured.x.shape, lambda: infer_profile(measured, how, SEED)
 
 
 def prediction_fit(times: int) -> TimedFit:
-    """Return a fit of the model that predicts an application on other machines, on `times` copies."""
     from training.fingerprints.prediction import fit_predictor
 
     measured = _copied_machines(times).by_machine()
-    return TimedFit("prediction", *measured.x.shape, lambda: fit_predictor(measured, SEED))
+    return "prediction", *measured.x.shape, lambda: fit_predictor(measured, SEED)
 
 
 LESSONS: Mapping[str, Callable[[int], TimedFit]] = {
@@ -123,10 +109,6 @@ LESSONS: Mapping[str, Callable[[int], TimedFit]] = {
     "fingerprints, profile": profile_fit,
     "fingerprints, prediction": prediction_fit,
 }
-
-
-def _champion(metrics: Path) -> str:
-    return str(json.loads(metrics.read_text())["champion"])
 
 
 def _copy_rows(rows: pd.DataFrame, times: int, names: Sequence[str]) -> pd.DataFrame:
@@ -182,7 +164,7 @@ class FitCost(NamedTuple):
 def measure_fit(model: str, times: int) -> FitCost:
     # warm-up: imports are not timed
     with threadpool_limits(1):
-        LESSONS[model](1).learn()
+        LESSONS[model](1)[-1]()
         *size, learn = LESSONS[model](times)
         data, seconds = _resident_mib(), time_call(learn, time.process_time)[0]
         peak = _resident_mib()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import typer
 
 from benchmarks.table import Table, publish
 from data.comparisons.params import Decide
-from data.comparisons.sides import Floats
+from data.comparisons.sides import Floats, Ints
 from data.parallel import Compute, side_by_side
 from data.paths import FamilyPaths
 from features.comparisons.vectors import model_columns
@@ -52,10 +52,6 @@ REVIEW_COLUMNS = {
 }  # fmt: skip
 
 
-#: Counts of outcomes, and the errors of calibrated and raw probabilities.
-SplitResult = tuple[pd.DataFrame, list[float]]
-
-
 @dataclass(frozen=True)
 class Learner:
     """A model of the catalogue with fixed parameters: its first ones, changed by `params`."""
@@ -65,17 +61,25 @@ class Learner:
     params: Mapping[str, float] = field(default_factory=dict)
 
     def predict(self, train: Examples, x: Floats, seed: int) -> Floats:
-        """Fit the model to `train`, and return the probability of fail of each row of `x`."""
         model, lessons = CATALOGUE[self.name], train.training_rows
         unfitted = build_pipeline(model, {**model.start, **self.params}, lessons.y, seed, self.monotone)
         return fail_probability(unfitted.fit(lessons.x, lessons.y), x)
 
     def predict_out_of_fold(self, examples: Examples, folds: int, seed: int) -> Floats:
-        """Return the probability of fail of each row, by a model fitted to other operations."""
         probability = np.zeros(len(examples.y))
         for train, test in group_folds(examples, folds, seed, "inner folds"):
             probability[test] = self.predict(examples.select_rows(train), examples.x[test], seed)
         return probability
+
+    def predict_folds(
+        self, examples: Examples, folds: int, seed: int
+    ) -> Iterator[tuple[Examples, Floats, Ints, Floats]]:
+        """Yield by fold the training part and its out-of-fold predictions, the test rows and predictions."""
+        for train, test in group_folds(examples, folds, seed, "folds"):
+            inside = examples.select_rows(train)
+            inner = np.where(inside.needs_model, self.predict_out_of_fold(inside, INNER_FOLDS, seed), 0.0)
+            raw = self.predict(inside, examples.x[test], seed)
+            yield inside, inner, test, np.where(examples.needs_model[test], raw, 0.0)
 
 
 def read_labelled(root: Path, min_effect_size: float) -> tuple[FeatureTable, Examples]:
@@ -86,8 +90,13 @@ def read_labelled(root: Path, min_effect_size: float) -> tuple[FeatureTable, Exa
     return table, replace(table.examples, below=below)
 
 
-def evaluate_split(examples: Examples, learner: Learner, share: float, seed: int) -> SplitResult:
-    """Hold out a share of the operations at random, fit `learner` to the others and count outcomes."""
+def evaluate_split(
+    examples: Examples, learner: Learner, share: float, seed: int
+) -> tuple[pd.DataFrame, list[float]]:
+    """Hold out a share of the operations, fit `learner` to the others; count outcomes.
+
+    Also returns the errors of calibrated and raw probabilities.
+    """
     names = np.unique(examples.groups)
     drawn = np.random.default_rng(seed).permutation(len(names))[: int(share * len(names))]
     out = np.isin(examples.groups, names[drawn])
@@ -102,7 +111,6 @@ def evaluate_split(examples: Examples, learner: Learner, share: float, seed: int
 
 
 def guarantee_row(counted: pd.DataFrame, held_out_share: float, share: float) -> tuple[object, ...]:
-    """Return the row of `GUARANTEE_COLUMNS` of the promise to miss at most `share`."""
     rows = counted[(counted["kind"] == "max_false_negative_rate") & np.isclose(counted["share"], share)]
     miss_rate, made = rows["false_negatives"] / rows["fails"], rows["made"]
     is_kept, unsure = miss_rate <= share, rows["unsure"] / rows["cases"]

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks.guarded import OPERATIONS, Inputs, write_model
-from benchmarks.table import Table
+from benchmarks.table import Table, time_call
 from data.comparisons.formats import results_of_run
 from data.errors import InputError
 from data.measure.machine import machine_name
@@ -70,9 +70,7 @@ def reference_work() -> object:
 def processor_seconds(work: Callable[[], object]) -> float:
     """Return the processor time of `work` in seconds, including that of ended child processes."""
     gc.collect()
-    before = _spent_seconds()
-    work()
-    return _spent_seconds() - before
+    return time_call(work, _spent_seconds)[0]
 
 
 def _spent_seconds() -> float:
@@ -96,35 +94,27 @@ def measure_operations() -> Samples:
         work = {key: prepare(inputs) for key, prepare in chosen.items()}
         for run in (reference_work, *work.values()):
             run()
-        # the collector would run at other moments of other operations
+        # until this process ends: the collector would run at other moments of other operations
         gc.collect()
         gc.freeze()
         gc.disable()
-        try:
-            for number in range(SAMPLES):
-                before = processor_seconds(reference_work)
-                for key, run in work.items():
-                    if key[0] == "commands" and number % RARELY:
-                        continue
-                    seconds, after = processor_seconds(run), processor_seconds(reference_work)
-                    samples[key].append(round(REFERENCE_MS * 2 * seconds / (before + after), 3))
-                    before = after
-        finally:
-            gc.enable()
-            gc.unfreeze()
+        for number in range(SAMPLES):
+            before = processor_seconds(reference_work)
+            for key, run in work.items():
+                if key[0] == "commands" and number % RARELY:
+                    continue
+                seconds, after = processor_seconds(run), processor_seconds(reference_work)
+                samples[key].append(round(REFERENCE_MS * 2 * seconds / (before + after), 3))
+                before = after
     return samples
 
 
 def write_run(path: Path, samples: Samples) -> None:
-    """Write samples of this machine in perfjudge's format of one run, a line per operation."""
     shared = {"machine": machine_name(), "unit": "ms", "better": "lower"}
-    lines = [
-        json.dumps(
-            {"benchmark": benchmark, "operation": operation, **shared}
-            | {"configurations": [{"samples": values}]}
-        )
-        for (benchmark, operation), values in samples.items()
-    ]
+    lines = []
+    for (benchmark, operation), values in samples.items():
+        named = {"benchmark": benchmark, "operation": operation}
+        lines.append(json.dumps({**named, **shared, "configurations": [{"samples": values}]}))
     write_text(path, '{"results": [\n' + ",\n".join(lines) + "\n]}\n")
 
 
@@ -132,11 +122,10 @@ def check_speed(history: Path, *, add: bool) -> int:
     """Measure this code and compare it with the runs in `history`; return 1 if an operation became slower.
 
     Only `recent_runs` of this kind of machine count, since many faster operations would be taken for
-    variation. A machine may be slower for minutes: if operations are slower than in these runs, or by
-    `SUSPECTED` than in the newest, all are measured `PAIRS` times more, in alternation with the commit of the
-    newest run. Those fail that are slower than that commit. Without such runs, only the commit is compared;
-    without the commit, one more run with `history`; without both, nothing. `add`: copy the first run to
-    `history`.
+    variation. If operations are slower than in these runs, or by `SUSPECTED` than in the newest, all are
+    measured again, in turn with the commit of the newest run; those fail that are slower than that commit.
+    Without such runs, only the commit is compared; without the commit, one more run with `history`; without
+    both, nothing. `add`: copy the first run to `history`.
     """
     commit = head_commit(Path())
     runs = [*run_files([history])] if history.is_dir() and any(history.iterdir()) else []
@@ -200,43 +189,35 @@ def recent_runs(runs: Sequence[Path]) -> list[Path]:
     return [*runs[commits.index(commits[often[-1]]) if often else 0 :]]
 
 
-def _measure_code(directory: Path, run: Path) -> int:
+def _measure_code(directory: Path, run: Path) -> bool:
     command = [sys.executable, "-m", "benchmarks.guard", "--measure", str(run.absolute())]
-    return subprocess.call(command, cwd=directory)
+    return subprocess.call(command, cwd=directory) == 0
 
 
 def _measure_here(run: Path) -> Path:
-    if _measure_code(Path(), run):
+    if not _measure_code(Path(), run):
         raise SystemExit(BAD_INPUT)
     return run
 
 
 def _measure_in_turn(version: str, scratch: Path) -> tuple[list[Path], list[Path]]:
-    """Return `PAIRS` runs of an earlier commit and of this code; without that commit, one run of this."""
-    base: list[Path] = []
-    target: list[Path] = []
+    """Return `PAIRS` runs of an earlier commit by the present suite, and of this code.
+
+    If git lacks that commit (`version` is any name of it) or measuring fails there, one run of this code.
+    """
+    base, target, directory, archive = list[Path](), list[Path](), scratch / "base", scratch / "base.tar"
+    known = subprocess.call(["git", "archive", "-o", archive, version]) == 0
+    if known:
+        with tarfile.open(archive) as files:
+            files.extractall(directory, filter="data")
+        shutil.copytree("benchmarks", directory / "benchmarks", dirs_exist_ok=True)
     for number in range(PAIRS):
-        base += _measure_commit(version, scratch / "base", number)
+        run = scratch / f"{version}-{number}.json"
+        base += [run] if known and _measure_code(directory, run) else []
         target.append(_measure_here(scratch / f"here-{number}.json"))
         if not base:
             break
     return base, target
-
-
-def _measure_commit(version: str, directory: Path, number: int) -> list[Path]:
-    """Return a run of an earlier commit by the present suite; empty if git lacks it or measuring fails.
-
-    `version`: a name that git resolves. `directory`: where the files of the commit go, if it does not exist
-    yet. The name of the run has `number`.
-    """
-    archive, run = directory.with_suffix(".tar"), directory.with_name(f"{version}-{number}.json")
-    if not directory.exists():
-        if subprocess.call(["git", "archive", "-o", archive, version]):
-            return []
-        with tarfile.open(archive) as files:
-            files.extractall(directory, filter="data")
-        shutil.copytree("benchmarks", directory / "benchmarks", dirs_exist_ok=True)
-    return [] if _measure_code(directory, run) else [run]
 
 
 def _machine_of(run: Path) -> str:
@@ -266,20 +247,17 @@ def write_page(history: Path) -> None:
         rows.append((name, level, spread, detectable.get(name), _draw_levels(values[-SHOWN:])))
     slower = [[row.full_name for row in sides.rows if row.outcome == "regression"] for sides in judged]
     names = ", ".join(dict.fromkeys(name for of_run in slower for name in of_run)) or "none"
-    Table(
-        "Speed of perfjudge, run by run",
-        {"operation": "", "ms": ".1f", "runs differ by": ".1%", "detectable": ".1%", "timeline": ""},
-        rows,
-        [
-            f"{len(runs)} runs on {machine}, from {runs[0].stem} to {newest.stem} (UTC and commit).",
-            f"ms: where the reference takes {REFERENCE_MS:g} ms; {SAMPLES} samples of the newest run.",
-            "runs differ by: standard deviation, from the median step from run to run.",
-            "detectable: the slow-down that the newest run would show with a probability of 80 %.",
-            f"timeline: the last {SHOWN} runs; the lowest and the highest bar are 20 % from the median.",
-            f"Of the last {len(judged)} runs, {slower.count([])} have no regression beside the runs",
-            f"before them. Called slower: {names}. CI measures these again beside the earlier commit.",
-        ],
-    ).publish("guard")
+    notes = [
+        f"{len(runs)} runs on {machine}, from {runs[0].stem} to {newest.stem} (UTC and commit).",
+        f"ms: where the reference takes {REFERENCE_MS:g} ms; {SAMPLES} samples of the newest run.",
+        "runs differ by: standard deviation, from the median step from run to run.",
+        "detectable: the slow-down that the newest run would show with a probability of 80 %.",
+        f"timeline: the last {SHOWN} runs; the lowest and the highest bar are 20 % from the median.",
+        f"Of the last {len(judged)} runs, {slower.count([])} have no regression beside the runs",
+        f"before them. Called slower: {names}. CI measures these again beside the earlier commit.",
+    ]
+    columns = {"operation": "", "ms": ".1f", "runs differ by": ".1%", "detectable": ".1%", "timeline": ""}
+    Table("Speed of perfjudge, run by run", columns, rows, notes).publish("guard")
 
 
 def _levels_of(run: Path) -> dict[str, float]:
@@ -294,7 +272,6 @@ def _draw_levels(values: NDArray[np.float64]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit code."""
     summary = __doc__.partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.guard", description=summary)
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="DIR", help="folder of earlier runs")

@@ -71,9 +71,8 @@ def draw_comparisons(comparisons: int, seed: int = 0) -> tuple[ComparisonTables,
     """Return random comparisons of two configurations, and flags of those whose target is slower."""
     rng, builder, threads = np.random.default_rng(seed), Builder(), np.array(THREADS)
     slower = rng.random(comparisons) < SLOWER_SHARE
-    values = (
-        1000.0 * threads[:, None, None] * rng.normal(1, 0.02, (comparisons, len(threads), 2, REPETITIONS))
-    )
+    noise = rng.normal(1, 0.02, (comparisons, len(threads), 2, REPETITIONS))
+    values = 1000.0 * threads[:, None, None] * noise
     values[slower, :, 1] *= 0.85
     for row, configurations in enumerate(values.tolist()):
         name = f"operation-{row}"
@@ -105,7 +104,6 @@ def write_model(name: str, directory: Path) -> Path:
 
 
 def comparison_json(row: int) -> dict[str, object]:
-    """Return a comparison of a request, drawn with the seed `row`."""
     rng = np.random.default_rng(row)
     configurations = []
     for threads in THREADS:
@@ -124,17 +122,14 @@ class Inputs:
 
     @cached_property
     def model(self) -> Path:
-        """The directory of a model of comparisons."""
         return write_model("random-forest", self.scratch)
 
     @cached_property
     def judge(self) -> Judge:
-        """That model, loaded as the server loads it."""
         return load_judge(str(self.model))
 
     @cached_property
     def bodies(self) -> Mapping[str, list[str]]:
-        """Request bodies of the endpoints of the other families, by path."""
         return family_bodies(RAW)
 
     @cached_property
@@ -142,23 +137,18 @@ class Inputs:
         """An engine for matrices, trained on the first workloads of the groups that a request has."""
         tables, pairs = MatrixTables.read(RAW / "matrices"), json.loads(self.bodies["/v1/matrices/judge"][0])
         group = tables.runs[tables.runs["group"] == pairs["pairs"][0]["group"]]
-        learned = tables.select_runs(
-            tables.runs["workload"].isin(group["workload"].unique()[:WORKLOADS]).to_numpy()
-        )
-        recipe = EngineRecipe(
-            Cell("logistic", LARGE), trials=1, seed=1, validity=True, missing=0.5, digest=_DIGEST
-        )
+        chosen = tables.runs["workload"].isin(group["workload"].unique()[:WORKLOADS])
+        learned = tables.select_runs(chosen.to_numpy())
+        recipe = EngineRecipe(Cell("logistic", LARGE), 1, 1, validity=True, missing=0.5, digest=_DIGEST)
         return Served(recipe.train(learned), _REF)
 
     @cached_property
     def coruns(self) -> tuple[CorunTables, ImpactTable]:
-        """The shipped co-runs, and the features of their impacts."""
         tables = CorunTables.read(RAW / "corun")
         return tables, table_of(tables)
 
     @cached_property
     def static(self) -> Static:
-        """A small model of impacts from solo runs."""
         (tables, table), directory = self.coruns, self.scratch / "static"
         columns = table.model_features("contention")
         fitted = ImpactRecipe("contention", _IMPACT, columns, 0.03, 1, table.rate_features).fit(table.frame)
@@ -170,7 +160,6 @@ class Inputs:
 
     @cached_property
     def online(self) -> Online:
-        """A small model of impacts from the first two seconds."""
         tables, table = self.coruns
         sampled = SampledRuns.from_samples(tables.samples, 2.0)
         pairs = pair_runs(sampled.runs, table.frame).dropna()
@@ -199,7 +188,6 @@ def training_stages(_: Inputs) -> Work:
 
 
 def timelines(inputs: Inputs) -> Work:
-    """Return a function that runs the command ``timelines`` on generated results, in this process."""
     root = inputs.scratch / "timelines"
     DrawnResults(versions=8, operations=2, threads=(1,)).write(root / "results")
     (root / "rules.xml").write_text(RULES)
@@ -213,7 +201,6 @@ def timelines(inputs: Inputs) -> Work:
 
 
 def reading(name: str, inputs: Inputs) -> Work:
-    """Return a function that reads two generated files of the format `name`."""
     paths = [inputs.scratch / f"{name}-{side}.json" for side in ("base", "new")]
     for path in paths:
         write_large_file(name, SHAPES[name], path, int(MEGABYTES * 500_000))
@@ -221,7 +208,6 @@ def reading(name: str, inputs: Inputs) -> Work:
 
 
 def single_comparisons(inputs: Inputs) -> Work:
-    """Return a function that answers requests of one comparison, one after the other."""
     bodies = [json.dumps({"comparisons": [comparison_json(row)]}).encode() for row in range(SINGLE)]
     return lambda: [answer_many([body], inputs.judge) for body in bodies]
 
@@ -231,7 +217,6 @@ def request_body(number: int, **options: bool) -> bytes:
 
 
 def family_requests(path: str, number: int, answer: Callable[[bytes], object], inputs: Inputs) -> Work:
-    """Return a function that calls `answer` with the first `number` bodies of an endpoint."""
     bodies = [body.encode() for body in inputs.bodies[path][:number]]
     return lambda: [answer(body) for body in bodies]
 

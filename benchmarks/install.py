@@ -16,19 +16,16 @@ from benchmarks.table import Table, load_note, publish, run_measured
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "docs" / "samples"
+_RUNS = [SAMPLES / "formats" / "pytest-benchmark" / f"{side}.json" for side in ("base", "new")]
 COMMANDS = {
     "--version": ["--version"],
     "judge mine.json": ["judge", SAMPLES / "mine.json"],
-    "compare, two files of pytest-benchmark": [
-        "compare",
-        *(SAMPLES / "formats" / "pytest-benchmark" / f"{side}.json" for side in ("base", "new")),
-    ],
+    "compare, two files of pytest-benchmark": ["compare", *_RUNS],
 }
 REPEATS = 5
 
 
 def build_wheel(directory: Path) -> Path:
-    """Build the wheel in `directory`, and return its path."""
     subprocess.run([sys.executable, ROOT / ".ci" / "wheel.py", directory], check=True)
     (wheel,) = directory.glob("*.whl")
     return wheel
@@ -46,13 +43,11 @@ def install_wheel(wheel: Path, environment: Path) -> Path:
 
 
 def disk_megabytes(folder: Path) -> float:
-    """Return the disk usage of a folder in MiB, without compiled modules."""
     files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return sum(path.lstat().st_blocks for path in files) * 512 / 2**20
 
 
 def seconds_until_healthy(program: Path) -> float:
-    """Start a server, and return the seconds until it answers ``/healthz``."""
     from benchmarks.serving import running_server
 
     begin = time.perf_counter()
@@ -61,7 +56,6 @@ def seconds_until_healthy(program: Path) -> float:
 
 
 def drop_cached_files(folder: Path) -> None:
-    """Let the operating system drop what it has cached of the files in a folder."""
     os.sync()
     for path in folder.rglob("*"):
         if path.is_file():

@@ -134,7 +134,6 @@ def odds_left(removal: Removal, odds_of: Odds, cut: float, way: Way) -> Floats:
 
 
 def fall_rows(model: str, folds: list[FoldPart]) -> Iterator[tuple[object, ...]]:
-    """Yield a row per way to name metrics: how far log-odds fall without them, and the share that turns."""
     failing = [failing_pairs(model, part) for part in folds]
     for name, way in WAYS.items():
         odds = np.concatenate([odds_left(*pairs, way) for pairs in failing])

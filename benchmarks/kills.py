@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +84,14 @@ def copy_project(root: Path) -> Path:
 def _reduce_data(raw: Path) -> None:
     """Reduce the raw data to the first operations and test cases."""
     measured, matrices = raw / "measured", raw / "matrices"
-    operations = pd.read_parquet(measured / "comparisons.parquet")["operation"].drop_duplicates()
-    operations = operations.head(OPERATIONS)
+    operations = pd.read_parquet(measured / "comparisons.parquet")["operation"].unique()[:OPERATIONS]
     keep_rows(measured, ("results", "comparisons"), lambda table: table["operation"].isin(operations))
     named = pd.read_parquet(measured / "comparisons.parquet")["comparison_id"]
     keep_rows(measured, ("labels", "reference"), lambda table: table["comparison_id"].isin(named))
-    runs = pd.read_parquet(matrices / "matrices.parquet", columns=["workload", "abnormal"])
-    abnormal = runs["abnormal"].astype("boolean").fillna(value=False)
-    cases = runs["workload"][abnormal].drop_duplicates().head(CASES)
+    runs = pd.read_parquet(matrices / "matrices.parquet", columns=["run_id", "workload", "abnormal"])
+    cases = runs.loc[runs["abnormal"].astype("boolean").fillna(value=False), "workload"].unique()[:CASES]
     keep_rows(matrices, ("matrices",), lambda table: table["workload"].isin(cases))
-    ids = pd.read_parquet(matrices / "matrices.parquet", columns=["run_id"])["run_id"]
+    ids = runs.loc[runs["workload"].isin(cases), "run_id"]
     keep_rows(matrices, ("causes",), lambda table: table["run_id"].isin(ids))
 
 
@@ -112,6 +111,12 @@ def repro_in_copy(root: Path, stages: Iterable[str]) -> tuple[list[str], dict[st
 
 #: Killed processes: DVC alone, its whole process group, or the stage that it runs.
 KINDS = ("dvc", "group", "stage")
+_KIND_TITLES = {
+    "dvc": "DVC's process alone",
+    "group": "DVC's process group: stage and workers, too",
+    "stage": "the stage's process alone",
+    "": "all",
+}
 #: Seconds that the remaining processes have to end.
 _PATIENCE = 10.0
 
@@ -197,12 +202,6 @@ def count_unfinished(root: Path) -> int:
 RUNS = 20
 #: Latest kill as a share of an undisturbed run's time; a faster run would have ended before it.
 LATEST = 0.95
-_KIND_TITLES = {
-    "dvc": "DVC's process alone",
-    "group": "DVC's process group: stage and workers, too",
-    "stage": "the stage's process alone",
-    "": "all",
-}
 _COUNTS = ("runs", "the next run ends well", "all figures the same bytes", "processes left", "left half done")
 
 
@@ -227,8 +226,7 @@ def main(runs: int = RUNS, families: Sequence[str] = FAMILIES) -> int:
         of_kind = [outcome for outcome in outcomes if kind in {outcome.kind, ""}]
         counts = ((one.status == 0, one.same, one.left, one.unfinished) for one in of_kind)
         rows.append((title, len(of_kind), *map(sum, zip(*counts, strict=True))))
-    in_time = sorted(outcomes, key=lambda outcome: outcome.after)
-    moments = ", ".join(f"{outcome.after:.1f} s {outcome.stage}" for outcome in in_time)
+    moments = ", ".join(f"{one.after:.1f} s {one.stage}" for one in sorted(outcomes, key=attrgetter("after")))
     notes = f"""
     - {machine_line()}
     - A copy of the project with some of the shipped measurements ({", ".join(families)}) and short searches,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.table import Table, publish
-from benchmarks.verdicts import COLUMNS, POOLED, read_metrics, score_rows
+from benchmarks.table import Table, publish, read_metrics
+from benchmarks.verdicts import COLUMNS, POOLED, score_rows
 from data.paths import FamilyPaths
 from training.matrices.promote import CAUSES, SPLIT
 
@@ -64,12 +64,10 @@ def main() -> None:
         title = f"Verdicts on pairs, {content['scheme']}"
         tables.append(Table(title, COLUMNS, score_rows(content["entries"]), cause_notes))
     for number, table in paper.groupby("table", sort=True):
-        title, note = (
-            f"Table {number} of the analysis engine paper",
-            "; ".join(table["scheme"].drop_duplicates()),
-        )
+        title = f"Table {number} of the analysis engine paper"
         cells = [(row["row"], *count_cells(row)) for _, row in table.iterrows()]
-        tables.append(Table(title, {"classifier": ""} | COUNTS, cells, [f"Scheme: {note}."]))
+        scheme = [f"Scheme: {'; '.join(table['scheme'].drop_duplicates())}."]
+        tables.append(Table(title, {"classifier": ""} | COUNTS, cells, scheme))
     for part, table in ablation.groupby("part", sort=True):
         cells = [(row["model"], row["remedy"], *count_cells(row)) for _, row in table.iterrows()]
         tables.append(Table(f"Remedies: {part}", {"model": "", "remedy": ""} | COUNTS, cells))

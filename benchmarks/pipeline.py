@@ -22,14 +22,11 @@ _STAGE = re.compile(r"Running stage '(?P<name>[^']+)'")
 
 
 class TimedRun(NamedTuple):
-    """Seconds of a run of ``dvc repro``: of all of it, until the table of comparisons, and per stage.
-
-    `stages` has the name, the seconds and the processor seconds of each stage.
-    """
+    """Seconds of a run of ``dvc repro``: of all of it, and until the table of comparisons."""
 
     seconds: float
     table: float
-    stages: list[tuple[str, float, float]]
+    stages: list[tuple[str, float, float]]  # name, seconds and processor seconds of each
 
 
 def timed_repro(root: Path) -> TimedRun:
@@ -70,25 +67,19 @@ def main() -> None:
         repeated = median(timed_repro(first).seconds for _ in range(5))
         other = timed_repro(second)
         same = "the same bytes" if read_figures(first) == read_figures(second) else "DIFFER"
-    whole = Table(
-        "The whole pipeline",
-        dict.fromkeys(("what", "seconds", "wanted"), ""),
-        [
-            ("dvc repro from nothing", f"{fresh.seconds:.1f}", "under 300"),
-            ("the main job's table is there after", f"{fresh.table:.1f}", "under 60"),
-            ("dvc repro from nothing, another clone", f"{other.seconds:.1f}", "under 300"),
-            ("dvc repro once more (median of 5)", f"{repeated:.2f}", "under 2.5"),
-            ("all figures of the two clones", same, "the same bytes"),
-        ],
-        [machine_line(), "The environment is there already; installing it is not counted."],
-    )
-    stages = Table(
-        "Where the time goes",
-        {"stage": "", "seconds": ".1f", "processor seconds": ".1f"},
-        sorted(fresh.stages, key=lambda stage: -stage[2]),
-        ["Of the first clone. Processor seconds include imports and worker processes."],
-    )
-    publish("pipeline", [whole, stages])
+    rows = [
+        ("dvc repro from nothing", f"{fresh.seconds:.1f}", "under 300"),
+        ("the main job's table is there after", f"{fresh.table:.1f}", "under 60"),
+        ("dvc repro from nothing, another clone", f"{other.seconds:.1f}", "under 300"),
+        ("dvc repro once more (median of 5)", f"{repeated:.2f}", "under 2.5"),
+        ("all figures of the two clones", same, "the same bytes"),
+    ]
+    notes = [machine_line(), "The environment is there already; installing it is not counted."]
+    whole = Table("The whole pipeline", dict.fromkeys(("what", "seconds", "wanted"), ""), rows, notes)
+    stages = sorted(fresh.stages, key=lambda stage: -stage[2])
+    notes = ["Of the first clone. Processor seconds include imports and worker processes."]
+    columns = {"stage": "", "seconds": ".1f", "processor seconds": ".1f"}
+    publish("pipeline", [whole, Table("Where the time goes", columns, stages, notes)])
 
 
 if __name__ == "__main__":

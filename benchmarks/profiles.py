@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
+from operator import eq, gt
 from pathlib import Path
 from statistics import fmean
 from zlib import crc32
@@ -68,7 +69,6 @@ def present_sets(set_names: Sequence[str], *names: str) -> Iterator[str]:
 
 
 def covering_measurements(fingerprints: FingerprintTable, number: int) -> list[Measured]:
-    """Return the measurements of the `number` applications that cover the most machines."""
     return [fingerprints.measurements_of(name) for name in fingerprints.covering_applications(number)]
 
 
@@ -103,19 +103,17 @@ def _write_quiho_speed(fingerprints: FingerprintTable) -> None:
     tasks = [all_runs, *map(fingerprints.measurements_of, fingerprints.applications)]
     rows = side_by_side(time_methods, tasks, Compute(JOBS), "profiles beside refits")
     medians = np.median([row[2:] for row in rows[1:]], axis=0)
-    Table(
-        f"A profile with {PARAMS.n_bootstrap} resamples, beside refitting the paper's regression as often",
-        SPEED_COLUMNS,
-        [*rows, (f"median of {len(rows) - 1} applications", "", *medians)],
-        [
-            "quiho, one core for each method.",
-            f"The paper's regression was refitted {REFITS} times, the time multiplied by {FACTOR:g}.",
-            "A profile here is all of it: importances, their intervals, and all trust figures.",
-            f"First row: every run of the fingerprint; the stressor {STAND_IN} stands for an application.",
-            "Rank correlation: Spearman's, of all importances by the paper's method and by ours.",
-            load_note(),
-        ],
-    ).publish("profiles")
+    rows.append((f"median of {len(rows) - 1} applications", "", *medians))
+    notes = [
+        "quiho, one core for each method.",
+        f"The paper's regression was refitted {REFITS} times, the time multiplied by {FACTOR:g}.",
+        "A profile here is all of it: importances, their intervals, and all trust figures.",
+        f"First row: every run of the fingerprint; the stressor {STAND_IN} stands for an application.",
+        "Rank correlation: Spearman's, of all importances by the paper's method and by ours.",
+        load_note(),
+    ]
+    title = f"A profile with {PARAMS.n_bootstrap} resamples, beside refitting the paper's regression as often"
+    Table(title, SPEED_COLUMNS, rows, notes).publish("profiles")
 
 
 def time_methods(measured: Measured) -> tuple[object, ...]:
@@ -137,12 +135,12 @@ def _write_sparecores_speed(fingerprints: FingerprintTable) -> None:
     trusted = sum(application.trust.enough for application in profiles)
     size = "up to {} x {}".format(*max(application.x.shape for application in measured))
     columns = dict.fromkeys(("applications", "machines x stressors", "processes"), "")
-    Table(
-        "All profiles of sparecores, with trust figures",
-        columns | {"seconds": ".0f", "wanted": "", "trusted": "d"},
-        [(len(profiles), size, JOBS, seconds, "under 300", trusted)],
-        [f"{PARAMS.n_bootstrap} resamples each; reading the data is not counted.", load_note()],
-    ).publish("profiles-sparecores")
+    columns |= {"seconds": ".0f", "wanted": "", "trusted": "d"}
+    rows = [(len(profiles), size, JOBS, seconds, "under 300", trusted)]
+    notes = [f"{PARAMS.n_bootstrap} resamples each; reading the data is not counted.", load_note()]
+    Table("All profiles of sparecores, with trust figures", columns, rows, notes).publish(
+        "profiles-sparecores"
+    )
 
 
 def profile_of(measured: Measured) -> Profile:
@@ -152,16 +150,10 @@ def profile_of(measured: Measured) -> Profile:
 RESAMPLES = 10
 #: The paper's regression takes 40 s for one fit of a thousand servers.
 BOOSTING: dict[str, Boosting] = {"quiho": "gradient-boosting", "sparecores": "xgboost"}
-#: Application, number of machines, and mean overlap over the same resamples: paper's method, ours.
-Overlaps = tuple[str, int, float, float]
 #: By application, the most important stressor according to the paper's data.
 FIRST = {
-    "hpccg": "cache",
-    "ssca": "cache",
-    "scikit-learn": "cache",
-    "mariadb-10.3.2-innodb-load": "msync",
-    "mariadb-5.5.58-innodb-load": "msync",
-    "mariadb-innodb-load": "msync",
+    **dict.fromkeys(("hpccg", "ssca", "scikit-learn"), "cache"),
+    **{f"mariadb{version}-innodb-load": "msync" for version in ("-10.3.2", "-5.5.58", "")},
 }
 SHOWN = 3
 
@@ -171,53 +163,48 @@ def write_stability(set_names: Sequence[str], applications: int) -> None:
         tasks = covering_measurements(read_table(name), applications)
         overlap = partial(top_five_overlap, boosting=BOOSTING[name])
         rows = side_by_side(overlap, tasks, Compute(JOBS), f"resamples of {name}")
-        better = sum(ours > seed for _, _, seed, ours in rows)
-        equal = sum(ours == seed for _, _, seed, ours in rows)
+        better, equal = (sum(compare(row[3], row[2]) for row in rows) for compare in (gt, eq))
         share = f"{better} of {len(rows)} applications ({better / len(rows):.1%}; {equal} equal)"
-        Table(
-            f"Overlap of the top five over resamples of the machines, {name}",
-            {"application": "", "machines": "", "paper's method": ".3f", "ours": ".3f"},
-            [*rows, (f"mean of {len(rows)}", "", *(fmean(row[side] for row in rows) for side in (2, 3)))],
-            [
-                f"Ours is higher for {share}; wanted: 80 %.",
-                f"Mean Jaccard index of all pairs of {RESAMPLES} bootstrap resamples, the same for both.",
-                "Resampled are whole CPU models where there are ten or more, whole machines elsewhere.",
-                f"The paper's method by {BOOSTING[name]}, on all runs; ours on machines.",
-                load_note(),
-            ],
-        ).publish(f"fingerprints-stability-{name}")
+        means = (f"mean of {len(rows)}", "", *(fmean(row[side] for row in rows) for side in (2, 3)))
+        notes = [
+            f"Ours is higher for {share}; wanted: 80 %.",
+            f"Mean Jaccard index of all pairs of {RESAMPLES} bootstrap resamples, the same for both.",
+            "Resampled are whole CPU models where there are ten or more, whole machines elsewhere.",
+            f"The paper's method by {BOOSTING[name]}, on all runs; ours on machines.",
+            load_note(),
+        ]
+        title = f"Overlap of the top five over resamples of the machines, {name}"
+        columns = {"application": "", "machines": "", "paper's method": ".3f", "ours": ".3f"}
+        Table(title, columns, [*rows, means], notes).publish(f"fingerprints-stability-{name}")
 
 
-def top_five_overlap(measured: Measured, boosting: Boosting) -> Overlaps:
-    """Return how much the top five stressors of different resamples overlap, by both methods."""
+def top_five_overlap(measured: Measured, boosting: Boosting) -> tuple[str, int, float, float]:
+    """Return application, machines, and the mean overlap over the same resamples: paper's method, ours."""
     machines = measured.by_machine()
-    seeds = (
-        seed_shares(measured, SEED, counts, boosting)
-        for counts in resample_weights(resampling_units(measured), RESAMPLES, SEED)
-    )
+    weights = resample_weights(resampling_units(measured), RESAMPLES, SEED)
+    seeds = (seed_shares(measured, SEED, counts, boosting) for counts in weights)
     ours = shares_of(car_scores(machines, resample_weights(resampling_units(machines), RESAMPLES, SEED)))
     overlaps = [mean_overlap(top_columns(np.array([*shares]))) for shares in (seeds, ours)]
     return measured.application, len(machines.y), *overlaps
 
 
 def write_first_stressors(set_names: Sequence[str], _: int) -> None:
-    """Find the most important stressors of the paper's profiles by its settings; write the page."""
     (quiho,) = present_sets(set_names, "quiho")
     measured = [read_table(quiho).measurements_of(name) for name in FIRST]
     first_stressors = side_by_side(first_three, measured, Compute(JOBS), "the quiho paper's settings")
     rows = [(*wanted, *cells) for wanted, cells in zip(FIRST.items(), first_stressors, strict=True)]
     right = sum(boosted.split(",")[0] == wanted for _, wanted, boosted, *_ in rows)
-    Table(
-        "The most important stressors by the quiho paper's settings, quiho",
-        dict.fromkeys(("application", "wanted first", "gradient boosting", "XGBoost", "ours", "trust"), ""),
-        rows,
-        [
-            f"Gradient boosting has the wanted one first for {right} of {len(rows)} applications.",
-            "On few machines many splits are equally good.",
-            "Gradient boosting draws one of them, XGBoost takes the first by name.",
-            f"1000 trees, depth 4, rate 0.01, on z-scores of all runs; random state {SEED}.",
-        ],
-    ).publish("fingerprints-seed")
+    columns = dict.fromkeys(
+        ("application", "wanted first", "gradient boosting", "XGBoost", "ours", "trust"), ""
+    )
+    notes = [
+        f"Gradient boosting has the wanted one first for {right} of {len(rows)} applications.",
+        "On few machines many splits are equally good.",
+        "Gradient boosting draws one of them, XGBoost takes the first by name.",
+        f"1000 trees, depth 4, rate 0.01, on z-scores of all runs; random state {SEED}.",
+    ]
+    title = "The most important stressors by the quiho paper's settings, quiho"
+    Table(title, columns, rows, notes).publish("fingerprints-seed")
 
 
 def first_three(measured: Measured) -> list[str]:
@@ -240,30 +227,21 @@ FEW = (10, 15, 20)
 WHOLE = (20, 15)
 #: Least number of machines on a side for a profile.
 LEAST = 4
-Flags = NDArray[np.bool_]
-Halves = tuple[Flags, Flags]
+Halves = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+#: A way to divide machines into two sides.
 Half = Callable[[Measured, Generator], Halves]
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way to divide the machines into two sides: a row of the table.
+class Case:
+    """Two sides to compare: an application and its machines each; `seed` is that of the permutations.
 
     `whole`: both profiles are computed and compared, as ``perfjudge irup diff`` does; otherwise the pair is
     only tested, which gives the same p-values.
     """
 
-    name: str
-    half: Half
-    whole: bool = False
-    least: int = LEAST
-
-
-@dataclass(frozen=True)
-class Case:
-    """Two sides to compare: an application and its machines each; `seed` is that of the permutations."""
-
-    way: Way
+    way: str
+    whole: bool
     a: Measured
     b: Measured
     first: NDArray[np.str_]
@@ -276,7 +254,7 @@ class Case:
 
     def is_alarm(self) -> bool:
         """Return whether the two profiles differ significantly."""
-        if self.way.whole:
+        if self.whole:
             try:
                 a, b = map(profile_of, self.sides())
             except InputError:
@@ -292,41 +270,38 @@ def write_alarms(set_names: Sequence[str], _: int) -> None:
         measured = [measurement.by_machine() for measurement in covering]
         cases = [*same_application_pairs(measured, HALVES[name]), *other_application_pairs(measured)]
         alarms = side_by_side(Case.is_alarm, cases, Compute(JOBS), f"pairs of profiles, {name}")
-        counted = pd.DataFrame({"way": [case.way.name for case in cases], "alarm": alarms})
+        counted = pd.DataFrame({"way": [case.way for case in cases], "alarm": alarms})
         counts = counted.groupby("way", sort=False)["alarm"].agg(["size", "sum", "mean"])
-        Table(
-            f"Two profiles that differ significantly, {name}",
-            {"what is compared": "", "pairs": "d", "significant": "d", "share": ".1%"},
-            list(counts.itertuples(name=None)),
-            [
-                f"Significant: some stressor moved at {PARAMS.significance:g}, adjusted for all stressors.",
-                "Wanted where the application is the same: at most 5 %.",
-                f"{PARAMS.n_bootstrap} exchanges; {len(measured)} applications; halves drawn for each pair.",
-                f"Pairs with fewer machines a side than said (halves: {LEAST}) are left out.",
-                "Whole profiles: made and compared as `perfjudge irup diff` does.",
-                "Elsewhere the pair is only tested, which gives the same p-values.",
-                load_note(),
-            ],
-        ).publish(f"fingerprints-alarms-{name}")
+        notes = [
+            f"Significant: some stressor moved at {PARAMS.significance:g}, adjusted for all stressors.",
+            "Wanted where the application is the same: at most 5 %.",
+            f"{PARAMS.n_bootstrap} exchanges; {len(measured)} applications; halves drawn for each pair.",
+            f"Pairs with fewer machines a side than said (halves: {LEAST}) are left out.",
+            "Whole profiles: made and compared as `perfjudge irup diff` does.",
+            "Elsewhere the pair is only tested, which gives the same p-values.",
+            load_note(),
+        ]
+        columns = {"what is compared": "", "pairs": "d", "significant": "d", "share": ".1%"}
+        table = Table(
+            f"Two profiles that differ significantly, {name}", columns, list(counts.itertuples()), notes
+        )
+        table.publish(f"fingerprints-alarms-{name}")
 
 
 def same_application_pairs(measured: list[Measured], number: int) -> Iterator[Case]:
     """Yield pairs of the same application on disjoint machines."""
     pairs = [(measurement, measurement) for measurement in measured]
     for how, half in (("machine", by_machine), ("CPU model", by_cpu)):
-        yield from _halved_cases(Way(f"same application, halves by {how}", half), pairs * number)
+        yield from _halved_cases(f"same application, halves by {how}", half, pairs * number)
     for machines in FEW:
         for how, half in (("machines", by_machine), ("machines of other CPU models", by_cpu)):
-            yield from _halved_cases(_limited_way(f"{how} a side", half, machines), pairs)
+            limited = partial(limited_halves, half, machines)
+            yield from _halved_cases(f"same application, {machines} {how} a side", limited, pairs, machines)
     applications, machines = WHOLE
-    whole = _limited_way("machines a side, whole profiles", by_machine, machines)
+    name = f"same application, {machines} machines a side, whole profiles"
     chosen = pairs[:: max(len(pairs) // applications, 1)][:applications]
-    yield from _halved_cases(replace(whole, whole=True), chosen)
-
-
-def _limited_way(how: str, half: Half, machines: int) -> Way:
-    name = f"same application, {machines} {how}"
-    return Way(name, partial(limited_halves, half, machines), least=machines)
+    limited = partial(limited_halves, by_machine, machines)
+    yield from _halved_cases(name, limited, chosen, machines, whole=True)
 
 
 def other_application_pairs(measured: list[Measured]) -> Iterator[Case]:
@@ -338,16 +313,18 @@ def other_application_pairs(measured: list[Measured]) -> Iterator[Case]:
     pairs = [every[index] for index in chosen]
     halves = {"halves by machine": by_machine, "halves by CPU model": by_cpu}
     for how, half in {"the same machines": all_machines, **halves}.items():
-        yield from _halved_cases(Way(f"different applications, {how}", half), pairs)
+        yield from _halved_cases(f"different applications, {how}", half, pairs)
 
 
-def _halved_cases(way: Way, pairs: list[tuple[Measured, Measured]]) -> Iterator[Case]:
-    generator = np.random.default_rng([SEED, crc32(way.name.encode())])
+def _halved_cases(
+    way: str, half: Half, pairs: list[tuple[Measured, Measured]], least: int = LEAST, *, whole: bool = False
+) -> Iterator[Case]:
+    generator = np.random.default_rng([SEED, crc32(way.encode())])
     for a, b in pairs:
         shared = a.select_rows(np.isin(a.machines, b.machines))
-        first, second = (shared.machines[part] for part in way.half(shared, generator))
-        case = Case(way, a, b, first, second, int(generator.integers(2**31)))
-        if all(len(side.y) >= way.least and np.ptp(side.y) > 0 for side in case.sides()):
+        first, second = (shared.machines[part] for part in half(shared, generator))
+        case = Case(way, whole, a, b, first, second, int(generator.integers(2**31)))
+        if all(len(side.y) >= least and np.ptp(side.y) > 0 for side in case.sides()):
             yield case
 
 
@@ -357,14 +334,12 @@ def all_machines(measured: Measured, _: Generator) -> Halves:
 
 
 def by_machine(measured: Measured, generator: Generator) -> Halves:
-    """Return two halves of the machines, drawn at random."""
     first = np.zeros(len(measured.y), bool)
     first[generator.permutation(len(first))[: len(first) // 2]] = True
     return first, ~first
 
 
 def by_cpu(measured: Measured, generator: Generator) -> Halves:
-    """Return the machines of two halves of the CPU models, drawn at random."""
     models = generator.permutation(np.unique(measured.cpus))
     first = np.isin(measured.cpus, models[: len(models) // 2])
     return first, ~first
@@ -379,11 +354,8 @@ def limited_halves(half: Half, machines: int, measured: Measured, generator: Gen
 
 
 PARTS = {
-    "speed": write_speed,
-    "stability": write_stability,
-    "alarms": write_alarms,
-    "seed": write_first_stressors,
-}
+    "speed": write_speed, "stability": write_stability, "alarms": write_alarms, "seed": write_first_stressors,
+}  # fmt: skip
 
 
 def main() -> None:

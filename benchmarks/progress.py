@@ -34,7 +34,6 @@ class Simulated(NamedTuple):
 
     @property
     def impact(self) -> float:
-        """Co-run time over solo time."""
         return float(self.seconds @ self.slower / self.seconds.sum())
 
 
@@ -87,16 +86,12 @@ COLUMNS = {
 }  # fmt: skip
 
 
-class Case(NamedTuple):
-    """The true impact and the answer by the progress curve."""
+#: The true impact and the answer by the progress curve.
+Case = tuple[float, OnlineAnswer]
 
-    truth: float
-    answer: OnlineAnswer
 
-    @classmethod
-    def of(cls, truth: float, alone: pd.DataFrame, together: pd.DataFrame, *, whole: bool) -> Case:
-        both = map(IntervalCounts.from_table, (alone, together))
-        return cls(truth, predict_online(*both, None, None, whole=whole))
+def answered(truth: float, *runs: pd.DataFrame, whole: bool) -> Case:
+    return truth, predict_online(*map(IntervalCounts.from_table, runs), None, None, whole=whole)
 
 
 def simulated_cases(seconds: float, runs: int, *, recurring: bool, whole: bool) -> Iterator[Case]:
@@ -107,7 +102,7 @@ def simulated_cases(seconds: float, runs: int, *, recurring: bool, whole: bool) 
             program = draw_task(rng, slowing, recurring=recurring)
             alone = sampled_run(rng, program, together=False, until=np.inf if whole else seconds)
             together = sampled_run(rng, program, together=True, until=seconds)
-            yield Case.of(program.impact, alone, together, whole=whole)
+            yield answered(program.impact, alone, together, whole=whole)
 
 
 def shipped_cases(seconds: float, *, whole: bool) -> Iterator[Case]:
@@ -128,12 +123,11 @@ def shipped_cases(seconds: float, *, whole: bool) -> Iterator[Case]:
         alone, together = counts(int(pair.solo)), counts(int(pair.corun))
         first = together[together[TIME] <= seconds + 1e-9]
         alone = alone if whole else alone[alone[TIME] <= seconds + 1e-9]
-        yield Case.of(float(pair.impact), alone, first, whole=whole)
+        yield answered(float(pair.impact), alone, first, whole=whole)
 
 
 def score_rows(about: tuple[object, ...], cases: list[Case]) -> Iterator[tuple[object, ...]]:
-    """Yield a row for the answer by the progress curve, and one for the ratio so far."""
-    truth = np.array([case.truth for case in cases])
+    truth = np.array([truth for truth, _ in cases])
     answers = [(one.impact, one.low, one.high, one.opinions[0].so_far or np.nan) for _, one in cases]
     impact, low, high, so_far = np.array(answers, np.float64).T
     interval = float(((low <= truth) & (truth <= high)).mean()), float((high / low - 1).mean())

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import SEED, Table, load_note, repro_command, require_program, time_call
+from benchmarks.pipeline import timed_repro
+from benchmarks.table import SEED, Table, load_note, require_program
 
 #: Numbers of new labels, of wrong ones among them, and of all comparisons.
 NEW, OTHERWISE = 50, 5
@@ -21,15 +19,6 @@ WHOLE = 982
 LABELS = "data/raw/measured/labels.parquet"
 #: Files of a checkout that neither code nor pipeline needs.
 _LEFT = shutil.ignore_patterns(".venv", "*_cache", ".hypothesis", "__pycache__", ".bytecode", "mlruns", "tmp")
-_RUN = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
-
-
-def timed_repro(root: Path) -> tuple[float, Sequence[str]]:
-    """Run ``dvc repro`` in `root`; return the seconds and the stages that ran."""
-    command, environment = repro_command()
-    run = partial(subprocess.run, command, cwd=root, env=environment, check=True, capture_output=True)
-    seconds, done = time_call(partial(run, text=True))
-    return seconds, _RUN.findall(done.stdout)
 
 
 def main() -> None:
@@ -47,27 +36,25 @@ def main() -> None:
         status = np.where((np.arange(NEW) < OTHERWISE) ^ (new["status"] == "fail"), "fail", "pass")
         new = new.assign(status=status, labelled_by="bert", annotator="bert")
         withheld.to_parquet(root / LABELS, index=False)
-        first, _ = timed_repro(root)
+        first = timed_repro(root).seconds
         pd.concat([withheld, new], ignore_index=True).to_parquet(root / LABELS, index=False)
-        seconds, ran = timed_repro(root)
-        repeated, _ = timed_repro(root)
+        seconds, _, stages = timed_repro(root)
+        repeated = timed_repro(root).seconds
+    ran = [name for name, *_ in stages]
     families = sorted({name.partition("@")[2] for name in ran} - {""})
-    Table(
-        "New labels",
-        dict.fromkeys(("what", "figure", "wanted"), ""),
-        [
-            ("dvc repro after 50 new labels, seconds", f"{seconds:.1f}", "under 45"),
-            ("families that are trained anew", ", ".join(families), "comparisons"),
-            ("stages that run", ", ".join(ran), ""),
-            ("dvc repro before they came, seconds", f"{first:.1f}", ""),
-            ("dvc repro once more, seconds", f"{repeated:.1f}", ""),
-        ],
-        [
-            load_note(),
-            f"The shipped measurement ({WHOLE} comparisons) with {WHOLE - NEW} labels, then with the rest.",
-            f"Of these {NEW}, {OTHERWISE} say the opposite of the truth. Drawn with the seed {SEED}.",
-        ],
-    ).publish("retraining")
+    rows = [
+        ("dvc repro after 50 new labels, seconds", f"{seconds:.1f}", "under 45"),
+        ("families that are trained anew", ", ".join(families), "comparisons"),
+        ("stages that run", ", ".join(ran), ""),
+        ("dvc repro before they came, seconds", f"{first:.1f}", ""),
+        ("dvc repro once more, seconds", f"{repeated:.1f}", ""),
+    ]
+    notes = [
+        load_note(),
+        f"The shipped measurement ({WHOLE} comparisons) with {WHOLE - NEW} labels, then with the rest.",
+        f"Of these {NEW}, {OTHERWISE} say the opposite of the truth. Drawn with the seed {SEED}.",
+    ]
+    Table("New labels", dict.fromkeys(("what", "figure", "wanted"), ""), rows, notes).publish("retraining")
 
 
 if __name__ == "__main__":

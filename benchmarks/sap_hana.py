@@ -5,24 +5,30 @@ The labels of the data set are used only to score verdicts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import typer
 from numpy.typing import NDArray
 
 from benchmarks.table import SEED, SHARED, Table
 from data.comparisons import formats
-from data.comparisons.params import Comparisons
+from data.comparisons.params import Comparisons, FeatureSet
 from data.comparisons.sides import Floats, Sides
 from data.comparisons.stages import validate_comparisons
 from data.comparisons.tables import ComparisonTables
 from data.params import load
 from data.paths import FamilyPaths
 from data.tables.documents import written
+from features.comparisons.featurize import training_tables
+from features.comparisons.vectors import model_columns
+from training.comparisons.family import Examples, FeatureTable
 from training.comparisons.stored import ReadyModel
 from training.evaluation.metrics import score_verdicts
-from training.evaluation.thresholds import best_cut
+from training.evaluation.thresholds import below_min_effect, best_cut
 
 SAP_HANA = SHARED / "sap-hana"
 COLUMNS = {
@@ -47,6 +53,22 @@ def read_labelled(path: Path) -> tuple[ComparisonTables, NDArray[np.int64]]:
     chosen = tables.comparisons[usable].reset_index(drop=True)
     labelled = ComparisonTables(tables.results, chosen, tables.labels)
     return labelled, (judged.loc[usable, "status"] == "fail").to_numpy(np.int64)
+
+
+def feature_frames(tables: ComparisonTables, features: FeatureSet = "extended") -> Mapping[str, pd.DataFrame]:
+    """Return the training tables of the valid labelled comparisons by name."""
+    return training_tables(tables, validate_comparisons(tables).comparisons, features)
+
+
+def examples_of(
+    frames: Mapping[str, pd.DataFrame], features: FeatureSet = "extended"
+) -> tuple[FeatureTable, Examples]:
+    """Return the features, and their examples with flags of the rows below the minimum effect size."""
+    least = load(Comparisons).section.decide.min_effect_size or 0.0
+    table, bare = (FeatureTable(frames[name], model_columns(features), "") for name in ("features", "bare"))
+    changes = (frames[name]["worst_change"].to_numpy(np.float64) for name in ("changes", "bare"))
+    below, bare_below = (below_min_effect(change, least) for change in changes)
+    return table, replace(table.examples, below=below, bare=replace(bare.examples, below=bare_below))
 
 
 def champion_name() -> str:
@@ -74,16 +96,14 @@ def main(path: Path = SAP_HANA) -> None:
         names = ("balanced_accuracy", "false_negative_rate", "false_positive_rate", "average_precision")
         cells = [figures[name] for name in (*names, "best", "unsure", "missed", "alarms")]
         rows.append((f"{folder.name} (champion)" if folder.name == champion else folder.name, *cells))
-    Table(
-        f"The shipped models on {path.name}, of which they know no label",
-        COLUMNS,
-        sorted(rows, key=lambda cells: -cells[1]),
-        (
-            f"Data set: {path.name}, {len(y)} comparisons, {y.sum()} fails.",
-            f"Models, thresholds and cuts come from data/raw/measured alone, seed {SEED}.",
-            "How the measurement is made and a champion is chosen was decided with a view of these labels.",
-        ),
-    ).publish(f"{path.name}-held-out")
+    rows.sort(key=lambda cells: -cells[1])
+    notes = (
+        f"Data set: {path.name}, {len(y)} comparisons, {y.sum()} fails.",
+        f"Models, thresholds and cuts come from data/raw/measured alone, seed {SEED}.",
+        "How the measurement is made and a champion is chosen was decided with a view of these labels.",
+    )
+    title = f"The shipped models on {path.name}, of which they know no label"
+    Table(title, COLUMNS, rows, notes).publish(f"{path.name}-held-out")
 
 
 if __name__ == "__main__":

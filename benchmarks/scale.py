@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import os
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import typer
 from rich.progress import track
 
 from benchmarks.synthetic_matrices import GROUPS, RAW, generate
-from benchmarks.table import SEED, Table, load_note, publish, time_call
+from benchmarks.table import SEED, Table, load_note, processor_seconds, publish, time_call
 from data.parallel import Compute, side_by_side
 from features.matrices.chunks import CleanChunks, statistics_without_parts
 from features.matrices.forms import MetricStatistics
@@ -25,8 +25,6 @@ from training.matrices.chunks import SEARCHED, LargeRecipe, ShapedChunk, shape_c
 from training.matrices.schemes import LARGE, Cell
 
 MODEL, TRIALS, MISSING = "logistic", 6, 0.5
-
-
 SIZES = (200_000, 2_000_000)
 #: Vectors per file of the source; test cases differ between files.
 FILE = 20_000
@@ -45,18 +43,16 @@ def shape_chunks(recipe: LargeRecipe, chunks: CleanChunks) -> tuple[MetricStatis
     return learnt[0], side_by_side(task, list(enumerate(chunks.files)), recipe.compute, "contrast pairs")
 
 
-def train_and_print(source: Path, work: Path, jobs: int) -> None:
-    """Train on the table in `source`, and print seconds and sizes as JSON."""
-    recipe = LargeRecipe(Cell(MODEL, LARGE), TRIALS, SEED, MISSING, Compute(jobs))
+def train(source: Path, work: Path) -> dict[str, Any]:
+    """Train on the table in `source`; return seconds and sizes."""
+    recipe = LargeRecipe(Cell(MODEL, LARGE), TRIALS, SEED, MISSING, Compute(1))
     clean, (chunks, _) = time_call(lambda: recipe.clean_chunks(source, work))
     features, (scales, shaped) = time_call(lambda: shape_chunks(recipe, chunks))
     fit, engine = time_call(lambda: recipe.fit_engine(scales, shaped))
-    me = psutil.Process()
-    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
     figures = {"clean": clean, "features": features, "fit": fit, "all": clean + features + fit}
-    figures["processor"] = sum(process.user + process.system for process in times)
+    figures["processor"] = processor_seconds(os.getpid())
     sizes = {"pairs": chunks.pairs, "pieces": len(chunks.files), "valid": chunks.rows}
-    print(json.dumps(figures | sizes | {"own": len(engine.judges.of_groups)}))
+    return figures | sizes | {"own": len(engine.judges.of_groups)}
 
 
 class Measured(NamedTuple):
@@ -69,7 +65,6 @@ class Measured(NamedTuple):
 
 
 def write_vectors(directory: Path, vectors: int) -> None:
-    """Write a table of `vectors` vectors, a file at a time."""
     directory.mkdir(parents=True)
     for number in track(range(vectors // FILE), f"make {vectors:,} vectors", transient=True):
         tables = generate(FILE, seed=number)
@@ -81,32 +76,27 @@ def write_vectors(directory: Path, vectors: int) -> None:
 
 
 def measure_run(vectors: int, root: Path) -> Measured:
-    """Generate vectors, train on them in a separate process, and sample its memory."""
     source, work = root / f"{vectors}" / "matrices", root / f"{vectors}" / "work"
     write_vectors(source, vectors)
-    command = [sys.executable, "-m", "benchmarks.scale", "--source", source, "--work", work]
-    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True) as process:
-        parent, peak = psutil.Process(process.pid), 0
-        while process.poll() is None:
+    with ProcessPoolExecutor(1, get_context("spawn")) as executor:
+        figures, peak = executor.submit(train, source, work), 0
+        while not figures.done():
             resident = 0
-            with suppress(psutil.NoSuchProcess):
-                for member in [parent, *parent.children(recursive=True)]:
-                    with suppress(psutil.NoSuchProcess):
-                        resident += member.memory_info().rss
+            for member in psutil.Process().children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    resident += member.memory_info().rss
             peak = max(peak, resident)
             time.sleep(SAMPLING_INTERVAL)
-        output = process.stdout.read() if process.stdout else ""
     disk = sum(path.stat().st_size for path in work.rglob("*.parquet"))
-    return Measured(vectors, json.loads(output), peak, disk)
+    return Measured(vectors, figures.result(), peak, disk)
 
 
 def size_table(runs: list[Measured]) -> Table:
-    """Return the cost of each run, and of the last one relative to the first."""
     small, large, shown, figures = runs[0], runs[-1], (*STEPS, "all", "processor"), runs[-1].figures
-    rows = [
-        (f"{run.vectors:,}", *(run.figures[step] for step in shown), run.peak / GIB, run.disk / GIB)
-        for run in runs
-    ]
+    rows = []
+    for run in runs:
+        seconds = (run.figures[step] for step in shown)
+        rows.append((f"{run.vectors:,}", *seconds, run.peak / GIB, run.disk / GIB))
     times = [figures[step] / small.figures[step] for step in shown]
     rows.append(("last / first", *times, large.peak / small.peak, None))
     columns = {"vectors": "", **{f"{words}, s": ".1f" for words in STEPS.values()}, "all, s": ".1f"}
@@ -147,11 +137,8 @@ def plan_table(small: Measured, large: Measured) -> Table:
     return Table(f"A plan for {PLANNED:,} vectors", columns, rows, notes)
 
 
-def main(source: Path | None = None, work: Path | None = None) -> None:
-    """Write the page; 12 GB lie in `work` for some minutes. `source`: only train on it."""
-    if source is not None and work is not None:
-        train_and_print(source, work, 1)
-        return
+def main(work: Path | None = None) -> None:
+    """Write the page; 12 GB lie in `work` for some minutes."""
     runs = []
     for size in SIZES:
         with tempfile.TemporaryDirectory(dir=work, prefix="scale-") as root:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from benchmarks.table import (
     PERFJUDGE,
     Table,
     load_note,
+    processor_seconds,
     program_environment,
     publish,
     require_program,
@@ -78,14 +79,12 @@ end
 
 
 class LoadTest(NamedTuple):
-    """The result of a closed-loop load test by wrk; `p50` and `p99` are latencies in milliseconds."""
-
     answers: int
     seconds: float
     p50: float
     p99: float
     failed: int
-    processor_seconds: float = 0.0  # of the server
+    processor_seconds: float  # of the server
 
     @property
     def per_second(self) -> float:
@@ -97,14 +96,9 @@ class LoadTest(NamedTuple):
         return 1e3 * self.processor_seconds / self.answers
 
 
-def run_load_test(
-    url: str, bodies: Sequence[str] = (), seconds: int = SECONDS, process: int | None = None
-) -> LoadTest:
-    """Send the bodies in turn over `CONNECTIONS` connections; without bodies, send GET requests.
-
-    `process`: the server, whose processor time is measured.
-    """
-    before = 0.0 if process is None else processor_seconds(process)
+def run_load_test(process: int, url: str, bodies: Sequence[str] = (), seconds: int = SECONDS) -> LoadTest:
+    """Send the bodies to a server in turn over `CONNECTIONS` connections; without bodies, GET requests."""
+    before = processor_seconds(process)
     with tempfile.TemporaryDirectory() as scratch:
         script, lines = Path(scratch) / "load.lua", Path(scratch) / "bodies"
         script.write_text(_SCRIPT, encoding="utf-8")
@@ -112,15 +106,8 @@ def run_load_test(
         options = f"-t1 -c{CONNECTIONS} -d{seconds} --timeout 60".split()
         command = ["wrk", *options, "-s", str(script), url, "--", str(lines)]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    spent = 0.0 if process is None else processor_seconds(process) - before
+    spent = processor_seconds(process) - before
     return LoadTest(**json.loads(output.splitlines()[-1]), processor_seconds=spent)
-
-
-def processor_seconds(process: int) -> float:
-    """Return the user and system time that a process and its children have taken so far."""
-    server = psutil.Process(process)
-    times = [member.cpu_times() for member in (server, *server.children(recursive=True))]
-    return sum(spent.user + spent.system for spent in times)
 
 
 @contextmanager
@@ -159,7 +146,6 @@ def post_body(url: str, body: bytes) -> None:
 
 
 def shipped_comparisons() -> list[dict[str, Any]]:
-    """Return the shipped comparisons in the format of a request."""
     tables, requests = ComparisonTables.read(Path("data/interim/comparisons")), []
     by_operation = dict(list(tables.results.groupby(["benchmark", "operation", "machine"])))
     for row in tables.comparisons.itertuples():
@@ -184,10 +170,7 @@ def rows_for_mlflow() -> list[str]:
 
 
 def family_bodies(tables: Path = Path("data/interim")) -> dict[str, list[str]]:
-    """Return request bodies for the endpoints of the other families by path.
-
-    `tables` has a folder of shipped tables per family.
-    """
+    """Return request bodies for the endpoints of the other families; `tables` has a folder of each."""
     matrices = MatrixTables.read(tables / "matrices")
     return {
         "/v1/matrices/judge": list(pair_bodies(matrices, matrices.raw_metrics, 20)),
@@ -232,14 +215,10 @@ def _profile_bodies(tables: Path) -> Iterator[str]:
     files = (tables / f"{name}.parquet" for name in ("machines", "applications", "hosts"))
     rates, values, hosts = map(pd.read_parquet, files)
     cpus = hosts.set_index("machine")["cpu"]
-    machines = [
-        {
-            "machine": machine,
-            "cpu": cpus[machine],
-            "rates": rows.groupby("stressor")["bogo_ops_per_second"].first().dropna().to_dict(),
-        }
-        for machine, rows in rates[rates["threads"] == 1].groupby("machine")
-    ]
+    machines = []
+    for machine, rows in rates[rates["threads"] == 1].groupby("machine"):
+        by_stressor = rows.groupby("stressor")["bogo_ops_per_second"].first().dropna().to_dict()
+        machines.append({"machine": machine, "cpu": cpus[machine], "rates": by_stressor})
     for name, rows in values.groupby("application"):
         values_by_machine = rows.groupby("machine")["value"].agg(list).to_dict()
         yield json.dumps({"machines": machines, "application": {"name": name, "values": values_by_machine}})
@@ -256,14 +235,9 @@ def model_rows(bodies: Sequence[str]) -> Iterator[tuple[object, ...]]:
         large = write_large_forest(Path(directory))
         for model in (*sorted(_MODELS.iterdir()), large):
             with running_server(PERFJUDGE, "serve", "--model", model) as (url, process):
-                measure = partial(run_load_test, seconds=SECONDS // 2, process=process)
-                results = run_rounds(
-                    {
-                        "/healthz": partial(measure, f"{url}/healthz"),
-                        "judge": partial(measure, f"{url}/v1/comparisons/judge", bodies),
-                    }
-                )
-            health, judged = results.values()
+                judge = process, f"{url}/v1/comparisons/judge", bodies
+                asks = {"health": (process, f"{url}/healthz"), "judge": judge}
+                health, judged = run_rounds(asks, SECONDS // 2).values()
             shares = judged.per_second / health.per_second, health.processor_time / judged.processor_time
             name = f"random-forest, {TREES} trees" if model == large else model.name
             yield name, judged.per_second, judged.p99, *shares
@@ -289,17 +263,15 @@ def memory_rows(process: int, url: str, bodies: Sequence[str]) -> Iterator[tuple
     yield "memory with all models, MB", memory().rss / 2**20
     for part in range(1, 6):
         while n_sent < part * MEMORY / 5:
-            n_sent += run_load_test(url, bodies, seconds=2).answers
+            n_sent += run_load_test(process, url, bodies, seconds=2).answers
         yield f"memory after {n_sent:,} requests, MB", memory().rss / 2**20
 
 
-def run_rounds(asks: Mapping[str, Callable[[], LoadTest]]) -> dict[str, LoadTest]:
+def run_rounds(asks: Mapping[str, Sequence[Any]], seconds: int = SECONDS) -> dict[str, LoadTest]:
     """Run all load tests in turn, `ROUNDS` times; return the result of median throughput of each."""
-    results = [{name: ask() for name, ask in asks.items()} for _ in range(ROUNDS)]
-    return {
-        name: sorted((result[name] for result in results), key=lambda result: result.per_second)[ROUNDS // 2]
-        for name in asks
-    }
+    results = [[run_load_test(*ask, seconds=seconds) for ask in asks.values()] for _ in range(ROUNDS)]
+    by_throughput = (sorted(tests, key=lambda test: test.per_second) for tests in zip(*results, strict=True))
+    return {name: tests[ROUNDS // 2] for name, tests in zip(asks, by_throughput, strict=True)}
 
 
 def measure_families(families: Mapping[str, Sequence[str]]) -> dict[str, LoadTest]:
@@ -307,8 +279,8 @@ def measure_families(families: Mapping[str, Sequence[str]]) -> dict[str, LoadTes
     with running_server(PERFJUDGE, "serve", "--workers", WORKERS) as (url, process):
         results = {}
         for path, bodies in families.items():
-            run_load_test(url + path, bodies)
-            results[path] = run_load_test(url + path, bodies, seconds=2 * SECONDS, process=process)
+            run_load_test(process, url + path, bodies)
+            results[path] = run_load_test(process, url + path, bodies, seconds=2 * SECONDS)
     return results
 
 
@@ -325,17 +297,14 @@ def main() -> None:
         running_server(PERFJUDGE, "serve") as (ours, process),
         running_server(*mlflow, "-m", model, path="/ping") as (theirs, mlflow_process),
     ):
-        measure, judge = partial(run_load_test, process=process), f"{ours}/v1/comparisons/judge"
-        results = run_rounds(
-            {
-                "perfjudge, /healthz": partial(measure, f"{ours}/healthz"),
-                "perfjudge, one comparison": partial(measure, judge, singles),
-                "mlflow models serve, one vector": partial(
-                    run_load_test, f"{theirs}/invocations", vectors, process=mlflow_process
-                ),
-                "perfjudge, one comparison, explained": partial(measure, judge, explained),
-            }
-        )
+        judge = f"{ours}/v1/comparisons/judge"
+        asks = {
+            "perfjudge, /healthz": (process, f"{ours}/healthz"),
+            "perfjudge, one comparison": (process, judge, singles),
+            "mlflow models serve, one vector": (mlflow_process, f"{theirs}/invocations", vectors),
+            "perfjudge, one comparison, explained": (process, judge, explained),
+        }
+        results = run_rounds(asks)
         body = json.dumps({"comparisons": batch}).encode()
         together = median(time_call(partial(post_body, judge, body))[0] for _ in range(5))
         for path, bodies in families.items():
@@ -346,14 +315,14 @@ def main() -> None:
     health, single, vector, _ = results.values()
     measured = {"answers a second": ",.0f", "median, ms": ".2f", "p99, ms": ".2f"}
     columns = {"what": "", **measured, "share of /healthz": ".3f", "processor time, ms": ".2f", "failed": "d"}
-    wanted = [
+    goals = [
         ("one comparison, times MLflow's throughput", single.per_second / vector.per_second, "at least 20"),
         ("one comparison, p99 in ms", single.p99, "under 15"),
         ("one comparison, share of /healthz", single.per_second / health.per_second, "at least 0.33"),
         (f"a batch of {BATCH:,} comparisons, s (median of 5)", together, "under 0.5"),
         *(
-            (f"{path}, answers a second", entry.per_second, f"at least {GOALS[path]}")
-            for path, entry in others.items()
+            (f"{path}, answers a second", others[path].per_second, f"at least {GOALS[path]}")
+            for path in others
         ),
         *((f"{path}, p99 in ms", entry.p99, f"under {SLOWEST}") for path, entry in others.items()),
         *((*row, "under 500, flat") for row in memory),
@@ -377,7 +346,7 @@ def main() -> None:
     model_notes = ["The models of the search, and a larger one; wanted: a share of at least 0.33."]
     tables = [
         Table("Answers per second of the server", columns, answered, notes),
-        Table("Goals", {"what": "", "measured": ",.2f", "wanted": ""}, wanted),
+        Table("Goals", {"what": "", "measured": ",.2f", "wanted": ""}, goals),
         Table("One comparison by each model", model_columns, [*model_rows(singles)], model_notes),
     ]
     publish("serving", tables)

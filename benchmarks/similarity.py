@@ -24,8 +24,6 @@ COLUMNS = {
     "way": "", "processor seconds": ".2f", "iterations": "d", "times": ".1f",
     "penalised log-likelihood": ".4f", "largest difference of a weight": ".1e",
 }  # fmt: skip
-#: Weights, and whether none moved by `WEIGHT_TOLERANCE`.
-EmStep = tuple[Floats, bool]
 
 
 class Problem(NamedTuple):
@@ -36,7 +34,6 @@ class Problem(NamedTuple):
     weights: Floats
 
     def likelihood(self, weights: Floats) -> float:
-        """Return the penalised log-likelihood of the labels."""
         differ = differing_probability(self.x, weights)
         log_likelihood = np.log(np.where(self.y == 1, differ, 1 - differ)).sum()
         return float(log_likelihood - RIDGE / 2 * weights[:-1] @ weights[:-1])
@@ -69,8 +66,10 @@ def differing_probability(x: Floats, weights: Floats) -> Floats:
     return p * (1 - q) + q * (1 - p)
 
 
-def em_steps(x: Floats, y: Ints, weights: Floats, costs: Floats, regression: Any) -> Iterator[EmStep]:
-    """Alternate between Bayes' rule and scikit-learn's logistic regression; yield each step.
+def em_steps(
+    x: Floats, y: Ints, weights: Floats, costs: Floats, regression: Any
+) -> Iterator[tuple[Floats, bool]]:
+    """Alternate between Bayes' rule and a regression; yield weights, and if none moved by the tolerance.
 
     `costs` are the weights of the pairs, `weights` the starting point; `regression` starts from its last fit.
     """
@@ -79,9 +78,8 @@ def em_steps(x: Floats, y: Ints, weights: Floats, costs: Floats, regression: Any
     while True:
         p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.hsplit(x, 2))
         same, different = p * q + (1 - p) * (1 - q), p * (1 - q) + (1 - p) * q
-        of_baseline = np.where(y == 1, p * (1 - q) / different, p * q / same)
-        of_target = np.where(y == 1, q * (1 - p) / different, p * q / same)
-        share = np.concatenate([of_baseline, of_target])
+        sides = ((p * (1 - q), p * q), (q * (1 - p), p * q))
+        share = np.concatenate([np.where(y == 1, one / different, both / same) for one, both in sides])
         worth = np.tile(costs, 4) * np.concatenate([share, 1 - share])
         regression.fit(twice, labels, sample_weight=worth)
         before, weights = weights, np.append(regression.coef_[0], regression.intercept_)
@@ -89,7 +87,6 @@ def em_steps(x: Floats, y: Ints, weights: Floats, costs: Floats, regression: Any
 
 
 def fit_perfjudge(drawn: Problem, solver: str) -> Run:
-    """Fit `training.estimators.similarity_logistic.SimilarityLogistic`."""
     fit = partial(SimilarityLogistic(solver, ridge=RIDGE).fit, drawn.x, drawn.y)
     seconds, model = time_call(fit, time.process_time)
     return Run(f"perfjudge, {solver}", seconds, model.n_iter_, np.append(model.coef_[0], model.intercept_))
@@ -127,13 +124,10 @@ def main(pairs: int = 10_000, features: int = 200, short_of: float = 0.01, max_i
 
     drawn = draw_problem(pairs, features)
     with threadpool_limits(1):
-        em = median_run(lambda: fit_perfjudge(drawn, "em"))
+        em = median_run(partial(fit_perfjudge, drawn, "em"))
         goal = drawn.likelihood(em.weights) - short_of
-        ways = (
-            lambda: fit_perfjudge(drawn, "direct"),
-            lambda: plain_em(drawn, max_iterations, goal),
-            lambda: plain_em(drawn, max_iterations),
-        )
+        plain = partial(plain_em, drawn, max_iterations)
+        ways = (partial(fit_perfjudge, drawn, "direct"), partial(plain, goal), plain)
         runs = [em, *(median_run(way) for way in track(ways, "Similarity logistic", transient=True))]
     rows = []
     for name, seconds, iterations, weights in runs:

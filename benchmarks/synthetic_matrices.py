@@ -22,7 +22,6 @@ NEGATIVE, WRONG_COUNT, DISTURBED = "synthetic-negative", "synthetic-wrong-count"
 
 
 def generate(vectors: int = VECTORS, seed: int = 1) -> MatrixTables:
-    """Return synthetic tables of `vectors` vectors."""
     draw = np.random.default_rng(seed)
     pairs = max(1, vectors // (2 * RUNS))
     pair = np.minimum(np.arange(vectors) // (2 * RUNS), pairs - 1)

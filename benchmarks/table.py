@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -16,8 +17,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from benchmarks.pages import PAGES, RESULTS, footer, markdown_table
 from data.measure.machine import describe_machine
+from data.paths import FamilyPaths
 from data.tables.files import write_text
 
 Result = TypeVar("Result")
@@ -86,7 +90,6 @@ def _cell(value: object, form: str) -> str:
 
 
 def time_call(work: Callable[[], Result], clock: Clock = time.perf_counter) -> tuple[float, Result]:
-    """Return the seconds that `work` takes by `clock`, and its result."""
     start = clock()
     result = work()
     return clock() - start, result
@@ -98,12 +101,10 @@ def shortest_time(work: Callable[[], object], rounds: int = 1) -> float:
 
 
 def median_run(run: Callable[[], Any]) -> Any:
-    """Call `run` three times, and return the result of median ``seconds``."""
     return sorted((run() for _ in range(3)), key=lambda result: result.seconds)[1]
 
 
 def call_in_process(work: Callable[..., Result], *arguments: object) -> Result:
-    """Call a function of a module in a fresh process, and return its result."""
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         return executor.submit(work, *arguments).result()
 
@@ -119,7 +120,6 @@ class ProcessCost:
 
 
 def run_measured(*command: object) -> ProcessCost:
-    """Run a command in a separate process, ignoring its stderr."""
     start = time.perf_counter()
     arguments = [str(argument) for argument in command]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
@@ -130,6 +130,13 @@ def run_measured(*command: object) -> ProcessCost:
         raise subprocess.CalledProcessError(process.returncode, arguments)
     computed = usage.ru_utime + usage.ru_stime
     return ProcessCost(output, time.perf_counter() - start, computed, usage.ru_maxrss << 10)
+
+
+def processor_seconds(process: int) -> float:
+    """Return the user and system time that a process and its children have taken so far."""
+    parent = psutil.Process(process)
+    times = [member.cpu_times() for member in (parent, *parent.children(recursive=True))]
+    return sum(spent.user + spent.system for spent in times)
 
 
 def program_environment(**variables: str) -> dict[str, str]:
@@ -148,14 +155,16 @@ def read_figures(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.glob("reports/*/*.json"))}
 
 
+def read_metrics(family: str, root: Path = Path()) -> dict[str, Any]:
+    return json.loads(FamilyPaths(family, root).metrics.read_text(encoding="utf-8"))
+
+
 def machine_line() -> str:
-    """Describe this machine and interpreter in one line."""
     here = describe_machine()
     system = f"{platform.system()} {here['architecture']}"
     return f"{here['processor']}, {here['processors']} cores, {system}, Python {here['python']}"
 
 
 def load_note() -> str:
-    """Return a note with this machine, and its load average at the start and now."""
     now = os.getloadavg()[0]
     return f"{machine_line()}; load average {_LOAD_AT_START:.1f} before and {now:.1f} after."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 import warnings
 from collections.abc import Iterable
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +28,6 @@ Edges = frozenset[frozenset[int]]
 
 
 class Problem(NamedTuple):
-    """Training and test levels drawn from the same tree."""
-
     x: pd.DataFrame
     y: pd.Series
     x_test: pd.DataFrame
@@ -112,7 +111,6 @@ def run_pyagrum(drawn: Problem) -> Run:
 
 
 def run_pgmpy(drawn: Problem, n_rows: int) -> Run:
-    """Fit pgmpy's tree and tables, and predict the first `n_rows` rows."""
     with warnings.catch_warnings():
         # pgmpy warns at import about future names of its modules
         warnings.simplefilter("ignore")
@@ -139,7 +137,6 @@ def _feature_edges(names: Iterable[tuple[str, str]]) -> Edges:
 
 
 def relative_peak_memory(drawn: Problem) -> float:
-    """Return the peak allocation of fit and predict, as a multiple of the data's size."""
     x = drawn.x.to_numpy(np.float64)
     tracemalloc.start()
     TAN(BINS).fit(x, drawn.y.to_numpy()).predict(x)
@@ -156,11 +153,8 @@ def main(rows: int = 20_000, features: int = 200, pgmpy_rows: int = 100) -> None
     steps = (run_perfjudge, run_pyagrum, lambda drawn: run_pgmpy(drawn, pgmpy_rows))
     runs = [step(drawn) for step in track(steps, "Tree-augmented naive Bayes", transient=True)]
     common = min(len(run.probability) for run in runs)
-    accuracies = [
-        f"{what}, {which} rows"
-        for which in (f"first {common:,}", f"all {rows:,}")
-        for what in ("balanced accuracy", "area under ROC")
-    ]
+    counted = product((f"first {common:,}", f"all {rows:,}"), ("balanced accuracy", "area under ROC"))
+    accuracies = [f"{what}, {which} rows" for which, what in counted]
     notes = f"""
     - Synthetic levels drawn from a tree, {ABNORMAL:.0%} abnormal, seed {SEED}.
     - {rows:,} rows to learn from, and {rows:,} others to judge.
@@ -170,12 +164,9 @@ def main(rows: int = 20_000, features: int = 200, pgmpy_rows: int = 100) -> None
     - Memory that perfjudge allocates at its peak: {relative_peak_memory(drawn):.2f} times the data.
     - {load_note()}
     """
-    Table(
-        f"Tree-augmented naive Bayes, {rows:,} x {features} in {BINS} levels",
-        COLUMNS | dict.fromkeys(accuracies, ".4f"),
-        [run.row(runs[0], drawn.truth, common) for run in runs],
-        notes,
-    ).publish("tan")
+    title = f"Tree-augmented naive Bayes, {rows:,} x {features} in {BINS} levels"
+    cells = [run.row(runs[0], drawn.truth, common) for run in runs]
+    Table(title, COLUMNS | dict.fromkeys(accuracies, ".4f"), cells, notes).publish("tan")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ The public data are SAP HANA's without the third that `benchmarks.transfer` keep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,26 +13,24 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from benchmarks.guarantees import INNER_FOLDS, Learner, read_labelled
+from benchmarks.guarantees import Learner, read_labelled
 from benchmarks.sap_hana import read_series
 from benchmarks.table import SEED, SHARED, Table, publish
 from benchmarks.transfer import Labelled, Part
 from data.comparisons.params import Comparisons
-from data.comparisons.sides import Floats
+from data.comparisons.sides import Floats, Ints
 from data.params import load
-from features.comparisons.vectors import model_columns
-from training.comparisons.family import Examples, FeatureTable, group_folds
-from training.estimators.answering import MonotoneConstraints
+from training.comparisons.family import Examples
 from training.evaluation.calibration import learn_calibration, log_odds
 from training.evaluation.thresholds import best_cut
 
 FOLDS, SEEDS = 5, range(SEED, SEED + 20)
 MODELS = ("xgboost", "logistic")
 #: A function of labels, out-of-fold probabilities and groups of the training part that returns a threshold.
-Choice = Callable[[NDArray[np.int64], Floats, NDArray[np.object_]], float]
+Choice = Callable[[Ints, Floats, NDArray[np.object_]], float]
 
 
-def highest(y: NDArray[np.int64], probability: Floats, _: NDArray[np.object_], width: float = 0.0) -> float:
+def highest(y: Ints, probability: Floats, _: NDArray[np.object_], width: float = 0.0) -> float:
     """Return the probability with the highest balanced accuracy, or, with a width, its kernel estimate.
 
     `width` is the standard deviation of the normal kernel, in log-odds.
@@ -48,8 +46,7 @@ def highest(y: NDArray[np.int64], probability: Floats, _: NDArray[np.object_], w
     return float(values[balanced.argmax()])
 
 
-def by_base_rate(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.object_]) -> float:
-    """Return the probability whose calibrated value is the share of fails."""
+def by_base_rate(y: Ints, probability: Floats, groups: NDArray[np.object_]) -> float:
     calibrated = learn_calibration(y, probability, groups).map_probability(probability)
     return float(probability[calibrated >= y.mean()].min(initial=1.0))
 
@@ -68,41 +65,32 @@ def score_seed(examples: Examples, learner: Learner, seed: int) -> list[float]:
     """Return the balanced accuracy of each choice, and last that at the best threshold, pooled over folds."""
     probability = np.zeros(len(examples.y))
     failed = np.zeros((len(CHOICES), len(examples.y)), bool)
-    for train, test in group_folds(examples, FOLDS, seed, "folds"):
-        inside = examples.select_rows(train)
-        inner = np.where(inside.needs_model, learner.predict_out_of_fold(inside, INNER_FOLDS, seed), 0.0)
-        raw = learner.predict(inside, examples.x[test], seed)
-        probability[test] = np.where(examples.needs_model[test], raw, 0.0)
+    for inside, inner, test, judged in learner.predict_folds(examples, FOLDS, seed):
+        probability[test] = judged
         for number, choose in enumerate(CHOICES.values()):
-            failed[number, test] = probability[test] >= choose(inside.y, inner, inside.groups)
+            failed[number, test] = judged >= choose(inside.y, inner, inside.groups)
     is_fail = examples.y == 1
     balanced = (failed[:, is_fail].mean(axis=1) + 1 - failed[:, ~is_fail].mean(axis=1)) / 2
     return [*balanced.tolist(), best_cut(examples.y, probability).balanced_accuracy]
 
 
-def data_sets(shared: Path) -> Iterator[tuple[str, Examples, MonotoneConstraints | None]]:
-    """Yield the name, the examples and the monotone constraints of each data set."""
-    labelled = Labelled.from_tables(read_series(shared / "sap-hana"))
-    known, _ = Part(shared).split_rows(labelled.table["operation"])
-    constraints = FeatureTable(labelled.table, tuple(model_columns("extended")), "").constraints
-    yield "SAP HANA, without the kept-back third", labelled.select_rows(known).examples, constraints
-    table, examples = read_labelled(Path(), load(Comparisons).section.decide.min_effect_size or 0.0)
-    yield "shipped measurement", examples, table.constraints
-
-
 def main(shared: Path = SHARED) -> None:
     """Compare ways to choose a threshold on whole operations, with 20 seeds of folds and models."""
     rows: list[tuple[object, ...]] = []
-    for name, examples, constraints in data_sets(shared):
+    labelled = Labelled.from_tables(read_series(shared / "sap-hana"))
+    known, _ = Part(shared).split_rows(labelled.table.frame["operation"])
+    shipped, shipped_examples = read_labelled(Path(), load(Comparisons).section.decide.min_effect_size or 0.0)
+    for name, table, examples in (
+        ("SAP HANA, without the kept-back third", labelled.table, labelled.select_rows(known).examples),
+        ("shipped measurement", shipped, shipped_examples),
+    ):
         for model in MODELS:
-            scores = np.array([score_seed(examples, Learner(model, constraints), seed) for seed in SEEDS])
-            for number, choice in enumerate([*CHOICES, "best on the held-out operations"]):
-                gain = scores[:, number] - scores[:, 0]
-                gained = f"{gain.mean():+.4f} ± {gain.std():.4f}"
-                rows.append(
-                    (name, model, choice, f"{scores[:, number].mean():.4f} ± {scores[:, number].std():.4f}",
-                     gained, f"{(scores[:, -1] - scores[:, number]).mean():.4f}")
-                )  # fmt: skip
+            learner = Learner(model, table.constraints)
+            scores = np.array([score_seed(examples, learner, seed) for seed in SEEDS])
+            for choice, score in zip([*CHOICES, "best on the held-out operations"], scores.T, strict=True):
+                gain, lost = score - scores[:, 0], (scores[:, -1] - score).mean()
+                cells = f"{score.mean():.4f} ± {score.std():.4f}", f"{gain.mean():+.4f} ± {gain.std():.4f}"
+                rows.append((name, model, choice, *cells, f"{lost:.4f}"))
     columns = ("data", "model", "threshold", "balanced accuracy", "more than shipped", "less than the best")
     notes = """
     - Thresholds come from out-of-fold predictions inside of the training part: 3 inner folds of whole

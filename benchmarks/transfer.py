@@ -14,6 +14,7 @@ import json
 import re
 import shutil
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -27,22 +28,21 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from xgboost import XGBClassifier
 
 from benchmarks import few_labels, progress
 from benchmarks import transfer_pictures as pictures
-from benchmarks.impact import AHEAD_OF_TIME, Rows, recipe_of, table_of
+from benchmarks.impact import AHEAD_OF_TIME, Rows, errors_of, recipe_of, table_of
 from benchmarks.pages import RESULTS
 from benchmarks.profiles import read_table as fingerprint_table
-from benchmarks.sap_hana import champion_name, read_series, verdict_figures
+from benchmarks.sap_hana import champion_name, examples_of, feature_frames, read_series, verdict_figures
 from benchmarks.table import SEED, Table, machine_line, publish
 from data.comparisons import formats
 from data.comparisons.params import Comparisons
-from data.comparisons.sides import Sides
-from data.comparisons.stages import validate_comparisons
+from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
 from data.corun.formats import pitot, spec_corun
 from data.corun.validity import select_engines
@@ -56,19 +56,17 @@ from data.params import load
 from data.paths import FamilyPaths
 from data.tables.files import digest_of, write_text
 from data.tables.problems import Problems
-from features.comparisons.featurize import training_tables
-from features.comparisons.vectors import model_columns
 from training.comparisons.base_rate import estimate_base_rate
 from training.comparisons.decision import learn_decision
-from training.comparisons.family import RULES, Examples, FeatureTable
+from training.comparisons.family import RULES, Examples, FeatureTable, group_folds
 from training.comparisons.label_review import Learnable
 from training.comparisons.stored import ReadyModel
 from training.comparisons.train import Fit, fit_and_predict
 from training.comparisons.tune import SearchTask, run_search
 from training.corun.estimators.fitting import ImpactTable
 from training.evaluation.calibration import calibration_error
-from training.evaluation.metrics import Scores, score_verdicts
-from training.evaluation.thresholds import below_min_effect, best_cut
+from training.evaluation.metrics import score_verdicts
+from training.evaluation.thresholds import best_cut
 from training.fingerprints.prediction import ENTRIES, Forecast, predict_performance
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms
@@ -78,7 +76,6 @@ from training.matrices.fitting import MatrixExamples
 from training.matrices.schemes import JOINED, Cell
 
 Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[1]
 #: Finished answers, and the rows for the reports of the families.
 ANSWERS, ROWS = Path(".studies/transfer"), RESULTS / "transfer.csv"
@@ -116,10 +113,6 @@ class Part:
     @property
     def seeds(self) -> range:
         return range(self.seed, self.seed + SEEDS)
-
-    def picture(self, name: str) -> str:
-        """Return `name`, or "" where no picture is drawn, because the table is not written."""
-        return name if self.report else ""
 
     def split_names(self, names: Sequence[str] | NDArray[Any]) -> tuple[set[str], set[str]]:
         """Return the names to learn from and to test on; the choice depends on `names` alone."""
@@ -168,12 +161,10 @@ class TransferRow(NamedTuple):
             mean = float(np.mean(self.ours))
             ours = f"{text(mean)} ± {text(np.std(self.ours))}" if len(self.ours) > 1 else text(mean)
             reached = "yes" if is_reached(self.goal, mean, self.reference and self.reference[1]) else "no"
-        texts = (
-            *(self.family, self.data, self.held_out, str(self.cases), self.figure.replace("_", " "), ours),
-            *(entries(self.plain.items()), entries([self.reference] if self.reference else [])),
-            *(self.goal, reached),
-        )
-        return dict(zip(COLUMNS, texts, strict=True)) | {"worst cases": "; ".join(self.worst)}
+        about = self.family, self.data, self.held_out, str(self.cases), self.figure.replace("_", " ")
+        others = entries(self.plain.items()), entries([self.reference] if self.reference else [])
+        cells = (*about, ours, *others, self.goal, reached)
+        return dict(zip(COLUMNS, cells, strict=True)) | {"worst cases": "; ".join(self.worst)}
 
 
 def is_reached(goal: str, ours: float, reference: float | None) -> bool:
@@ -183,9 +174,8 @@ def is_reached(goal: str, ours: float, reference: float | None) -> bool:
     """
     match = _GOAL.fullmatch(goal)
     if match is None or (match[3] and reference is None):
-        raise InputError(
-            f"{goal!r}: expected at least or at most, a number, and no word, times, more or less"
-        )
+        expected = "at least or at most, a number, and no word, times, more or less"
+        raise InputError(f"{goal!r}: expected {expected}")
     other = 0.0 if reference is None else reference
     value = {"more": ours - other, "less": other - ours}.get(match[3], ours)
     limit = float(match[2]) * (other if match[3] == "times" else 1)
@@ -193,29 +183,21 @@ def is_reached(goal: str, ours: float, reference: float | None) -> bool:
 
 
 class Labelled(NamedTuple):
-    """Labelled comparisons: samples and vectors, a row each in the same order."""
-
     tables: ComparisonTables
-    table: pd.DataFrame
+    table: FeatureTable
     examples: Examples
 
     @classmethod
     def from_tables(cls, tables: ComparisonTables) -> Labelled:
-        frames = training_tables(tables, validate_comparisons(tables).comparisons)
-        table, least = frames["features"], load(Comparisons).section.decide.min_effect_size or 0.0
-        examples, bare = (
-            replace(
-                few_labels.examples_of(vectors),
-                below=below_min_effect(changes["worst_change"].to_numpy(np.float64), least),
-            )
-            for vectors, changes in ((table, frames["changes"]), (frames["bare"], frames["bare"]))
-        )
-        chosen = tables.comparisons.set_index("comparison_id").loc[table["comparison_id"]].reset_index()
-        return cls(replace(tables, comparisons=chosen), table, replace(examples, bare=bare))
+        table, examples = examples_of(feature_frames(tables))
+        ids = table.frame["comparison_id"]
+        chosen = tables.comparisons.set_index("comparison_id").loc[ids].reset_index()
+        return cls(replace(tables, comparisons=chosen), table, examples)
 
     def select_rows(self, rows: Rows) -> Labelled:
         tables = replace(self.tables, comparisons=self.tables.comparisons.iloc[rows].reset_index(drop=True))
-        return Labelled(tables, self.table.iloc[rows], self.examples.select_rows(rows))
+        table = replace(self.table, frame=self.table.frame.iloc[rows])
+        return Labelled(tables, table, self.examples.select_rows(rows))
 
     @property
     def failed(self) -> Flags:
@@ -229,22 +211,14 @@ class Labelled(NamedTuple):
     def sides(self) -> Sides:
         return Sides.from_tables(self.tables)
 
-    def rule_scores(self) -> dict[str, float]:
-        """Return the balanced accuracy of two rules."""
-        rules = {"5 % rule": "median-5", "Mann-Whitney, p < 0.001": "mann-whitney-001"}
-        scores = {
-            name: score_verdicts(self.failed, RULES[rule](self.sides), None) for name, rule in rules.items()
-        }
-        return {name: score.balanced_accuracy for name, score in scores.items()}
-
     def worst(self, probability: Floats, threshold: float, picture: str = "") -> list[str]:
         """Count the passes among the first ranks, and name the most confident wrong verdicts.
 
         With the name of a `picture`, draw the series of these verdicts.
         """
         error = np.where(self.failed, threshold - probability, probability - threshold)
-        names, status = self.table["comparison_id"].to_numpy(), self.table["status"].to_numpy()
-        operations = self.table["operation"].to_numpy()
+        columns = ("comparison_id", "status", "operation")
+        names, status, operations = (self.table.frame[name].to_numpy() for name in columns)
         rows = [row for row in np.argsort(-error)[:SHOWN] if error[row] > 0]
         cases = [f"{names[row]} ({status[row]}, probability {probability[row]:.2f})" for row in rows]
         if picture:
@@ -263,34 +237,33 @@ class Labelled(NamedTuple):
         before, after = (np.log(five[first, 2]) for _, _, five in sides.both_sides)
         return np.column_stack([before, after, sides.sign[first] * (after - before)])
 
-    def plain_scores(self, train: Labelled, seed: int) -> dict[str, Scores]:
-        """Return scores of the plain classifiers that learned from `train`, at thresholds of inner folds."""
-        (x, y, groups), scores = (train.side_medians(), train.examples.y, train.examples.groups), {}
-        folds = StratifiedGroupKFold(3, shuffle=True, random_state=seed)
+    def plain_scores(self, train: Labelled, seed: int) -> Mapping[str, dict[str, float]]:
+        """Return scores of plain classifiers that learned from `train`, and of two rules, by figure."""
+        x, y, scores = train.side_medians(), train.examples.y, defaultdict(dict)
+        folds = group_folds(train.examples, 3, seed, "inner folds")
         for name, build in PLAIN.items():
             model = build(random_state=seed)
-            inner = cross_val_predict(model, x, y, groups=groups, cv=folds, method="predict_proba")[:, 1]
+            inner = cross_val_predict(model, x, y, cv=folds, method="predict_proba")[:, 1]
             probability = model.fit(x, y).predict_proba(self.side_medians())[:, 1]
             judged = probability >= best_cut(y, inner).threshold
-            scores[name] = score_verdicts(self.failed, judged, probability)
+            for figure, score in vars(score_verdicts(self.failed, judged, probability)).items():
+                scores[figure][name] = score
+        for name, rule in {"5 % rule": "median-5", "Mann-Whitney, p < 0.001": "mann-whitney-001"}.items():
+            score = score_verdicts(self.failed, RULES[rule](self.sides), None).balanced_accuracy
+            scores["balanced_accuracy"][name] = score
         return scores
 
 
 def read_labelled(part: Part) -> tuple[Labelled, Labelled]:
-    """Return SAP HANA's comparisons to learn from and to test on."""
     labelled = Labelled.from_tables(read_series(part.shared / "sap-hana"))
-    train, test = part.split_rows(labelled.table["operation"])
+    train, test = part.split_rows(labelled.table.frame["operation"])
     return labelled.select_rows(train), labelled.select_rows(test)
-
-
-def scores_of(plain: Mapping[str, Scores], name: str) -> dict[str, float]:
-    return {entry: getattr(scores, name) for entry, scores in plain.items()}
 
 
 def label_rows(part: Part) -> Iterator[TransferRow]:
     """Learn from SAP HANA's labels with the model, parameters and threshold that are best inside."""
     (train, test), section = read_labelled(part), load(Comparisons).section
-    constraints = FeatureTable(train.table, tuple(model_columns("extended")), "").constraints
+    constraints = train.table.constraints
     data, below, scored = Learnable(train.examples), ~test.examples.needs_model, []
     for name in section.tune.models:
         found = run_search(SearchTask("final", name, data, section.tune, part.seed, None, constraints))
@@ -303,14 +276,13 @@ def label_rows(part: Part) -> Iterator[TransferRow]:
     ours = score_verdicts(test.failed, probability >= threshold, probability)
     best = "perfjudge at its best threshold", best_cut(test.examples.y, probability).balanced_accuracy
     plain = test.plain_scores(train, part.seed)
-    worst = test.worst(probability, threshold, part.picture("labels"))
+    worst = test.worst(probability, threshold, "labels" if part.report else "")
     about = "comparisons", f"SAP HANA, trained on its labels ({name})", test.held_out, len(test.failed)
     for figure, reference, goal in (
         ("balanced_accuracy", best, "at most 0.003 less"),
         ("average_precision", None, "at least 0.95"),
     ):
-        others = scores_of(plain, figure) | (test.rule_scores() if reference else {})
-        yield TransferRow(*about, figure, [getattr(ours, figure)], others, reference, goal, worst)
+        yield TransferRow(*about, figure, [getattr(ours, figure)], plain[figure], reference, goal, worst)
 
 
 def champion_rows(part: Part) -> Iterator[TransferRow]:
@@ -325,11 +297,10 @@ def champion_rows(part: Part) -> Iterator[TransferRow]:
         figures.append(found | {"calibration error": error})
     shipped = Labelled.from_tables(formats.read_tables("tables", [few_labels.SHIPPED]).tables)
     plain = test.plain_scores(shipped, part.seed)
-    worst = test.worst(probability, card.threshold, part.picture("champion"))
+    worst = test.worst(probability, card.threshold, "champion" if part.report else "")
     about = "comparisons", f"SAP HANA, shipped champion ({name}), no label", test.held_out, len(test.failed)
     for figure, goal in (("balanced_accuracy", "at least 0.972"), ("average_precision", "at least 0.91")):
-        others = scores_of(plain, figure) | (test.rule_scores() if "balanced" in figure else {})
-        yield TransferRow(*about, figure, [figures[0][figure]], others, None, goal, worst)
+        yield TransferRow(*about, figure, [figures[0][figure]], plain[figure], None, goal, worst)
     for figure, limit in (("calibration error", 0.01), ("unsure", 0.07), ("missed", 0.01)):
         values, reference = [figures[1][figure]], ("without adaptation", figures[0][figure])
         named = f"{figure}, adapted to the estimated share of fails"
@@ -339,9 +310,9 @@ def champion_rows(part: Part) -> Iterator[TransferRow]:
 def first_label_rows(part: Part) -> Iterator[TransferRow]:
     """Give the shipped champion the labels that it requests first; orders and models by five seeds."""
     train, test = read_labelled(part)
-    suspicion = -np.nan_to_num(train.table["rank_z_min"].to_numpy(np.float64))
+    suspicion = -np.nan_to_num(train.table.frame["rank_z_min"].to_numpy(np.float64))
     shipped = few_labels.examples_of(few_labels.read_features("tables", few_labels.SHIPPED))
-    both = (few_labels.examples_of(some.table) for some in (train, test))
+    both = (some.table.examples for some in (train, test))
     trial = few_labels.Trial(*both, suspicion, shipped, part.seed, 0)
     trials = (replace(trial, seed=seed) for seed in part.seeds)
     rows = pd.DataFrame([row for one in trials for row in one.label_curves()])
@@ -369,7 +340,6 @@ def first_label_rows(part: Part) -> Iterator[TransferRow]:
 
 
 def cause_rows(part: Part) -> Iterator[TransferRow]:
-    """Hold out causes of DBSherlock."""
     tables = read_tables(part.shared / "dbsherlock").without_flaws(Problems())
     targets = tables.runs[tables.runs["side"] == SIDES[1]]
     loaded = targets.groupby("pair_id")[TRANSACTIONS].max() > 0
@@ -387,7 +357,6 @@ def cause_rows(part: Part) -> Iterator[TransferRow]:
 
 
 def shipped_cause_rows(part: Part) -> Iterator[TransferRow]:
-    """Hold out causes of the shipped matrices."""
     scored = CauseScores.measure(MatrixTables.read(Path("data/raw/matrices")), part)
     abnormal, by_rule = scored.pairs["abnormal"], {}
     for method in reference_methods(scored.test, abnormal):
@@ -449,16 +418,12 @@ class CauseScores:
         table = self.pairs.sort_values("wrong", ascending=False)
         wrong = table[table["wrong"] > 0]
         counts = wrong.groupby(["cause", "abnormal"]).size().sort_values(ascending=False).head(SHOWN)
-        named = [
-            f"{cause}: {count} {'missed' if abnormal else 'false alarms'}"
-            for (cause, abnormal), count in counts.items()
-        ]
-        cases = [
-            f"{row.Index} ({'abnormal' if row.abnormal else 'normal'}{', idle' if row.idle else ''}, "
-            f"probability {row.probability:.2f})"
-            for row in wrong.head(SHOWN).itertuples()
-        ]
-        return [*named, *cases]
+        kinds = {True: "missed", False: "false alarms"}
+        cases = [f"{cause}: {count} {kinds[abnormal]}" for (cause, abnormal), count in counts.items()]
+        for row in wrong.head(SHOWN).itertuples():
+            kind = f"{'abnormal' if row.abnormal else 'normal'}{', idle' if row.idle else ''}"
+            cases.append(f"{row.Index} ({kind}, probability {row.probability:.2f})")
+        return cases
 
 
 def split_causes(
@@ -522,7 +487,6 @@ CAUSE_JUDGES: dict[str, Callable[[MatrixTables, MatrixTables, int], pd.DataFrame
 
 
 def online_rows(part: Part) -> Iterator[TransferRow]:
-    """Answer after 10 s of shipped co-runs, and of simulated ones whose phases come once."""
     simulated = progress.simulated_cases(10.0, 8, recurring=False, whole=True)
     for source, held_out, cases in (
         ("shipped", "half of the tasks", progress.shipped_cases(10.0, whole=True)),
@@ -530,7 +494,7 @@ def online_rows(part: Part) -> Iterator[TransferRow]:
     ):
         known = [*cases]
         ours, ratio = progress.score_rows((), known)
-        answers = [(case.truth, case.answer.impact, case.answer.low, case.answer.high) for case in known]
+        answers = [(truth, answer.impact, answer.low, answer.high) for truth, answer in known]
         table = pd.DataFrame(answers, columns=["truth", "value", "low", "high"])
         error = (table["value"] / table["truth"] - 1).abs().to_numpy()
         low = (table["value"] < 0.95 * table["truth"]).sum()
@@ -550,7 +514,6 @@ def online_rows(part: Part) -> Iterator[TransferRow]:
 
 
 def pitot_rows(part: Part) -> Iterator[TransferRow]:
-    """Hold out pairs, families and devices of pitot."""
     table = table_of(select_engines(pitot.read_tables(part.shared / "pitot"), AHEAD_OF_TIME))
     families = table.frame["families"].str.split("+")
     sides = part.split_names(sorted({name for names in families for name in names}))
@@ -568,7 +531,6 @@ def pitot_rows(part: Part) -> Iterator[TransferRow]:
 
 
 def spec_rows(part: Part) -> Iterator[TransferRow]:
-    """Hold out pairs of SPEC programs, on both machines and on one."""
     table = table_of(spec_corun.read_tables(part.shared / "spec-corun"))
     pairs, known = table.frame["families"], "pairs on one machine, perhaps known from the other"
     for held_out, groups in (("pairs", pairs), (known, table.frame["machine"] + pairs)):
@@ -588,8 +550,7 @@ def impact_row(
     else:
         models["plain forest"] = "random-forest"
     for name, model in models.items():
-        fitted = (recipe_of(table, model, seed).fit(table.frame.iloc[train]) for seed in seeds)
-        errors[name] = [np.abs(one.predict(table.frame.iloc[test]) / truth[test] - 1) for one in fitted]
+        errors[name] = [errors_of(table, recipe_of(table, model, seed), train, test) for seed in seeds]
     plain = {name: float(np.mean(of_seeds)) for name, of_seeds in errors.items() if name != "ours"}
     plain["constant"] = float(np.abs(np.median(truth[train]) / truth[test] - 1).mean())
     means = {name: np.mean(of_seeds, axis=0) for name, of_seeds in errors.items()}
@@ -606,9 +567,8 @@ def impact_row(
     ]
     ours = [float(np.mean(of_seed)) for of_seed in errors["ours"]]
     reference = "plain XGBoost", plain["plain XGBoost"]
-    return TransferRow(
-        "corun", *about, len(test), "mean error", ours, plain, reference, goal, worst
-    ), by_group
+    figures = "mean error", ours, plain, reference, goal, worst
+    return TransferRow("corun", *about, len(test), *figures), by_group
 
 
 #: Applications of Spare Cores.
@@ -619,7 +579,6 @@ APPLICATIONS = (
 
 
 def cpu_rows(part: Part) -> Iterator[TransferRow]:
-    """Hold out CPU models of Spare Cores."""
     fingerprints, confidence = fingerprint_table("sparecores", part.shared), Profiling().confidence
     learned, tested = part.split_names(sorted(set(fingerprints.runs["cpu_model"])))
     panels = {}
@@ -691,10 +650,7 @@ def answer(name: str, part: Part) -> list[dict[str, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, and write page and file if every question was answered; return the exit code.
-
-    The exit code is 1 if a question failed.
-    """
+    """Print the table, and write page and file if every question was answered; return 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("shared", type=Path, help="where the public data sets lie")
     parser.add_argument("--only", choices=QUESTIONS, nargs="+", default=list(QUESTIONS))

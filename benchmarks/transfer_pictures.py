@@ -30,19 +30,18 @@ def _saved(name: str, size: tuple[float, float], rows: int = 1, columns: int = 1
 
 
 def draw_series(name: str, tables: ComparisonTables, cases: pd.DataFrame) -> None:
-    """Draw the series around comparisons: baseline, target, and the versions that engineers marked.
+    """Draw the series around the comparisons `cases` (``comparison_id, title``): sides, and engineers' marks.
 
-    `tables` has all comparisons of the series. `cases` has a row per comparison, with ``comparison_id`` and
-    ``title``.
+    `tables` has all comparisons of the series.
     """
     labelled = tables.comparisons.merge(tables.labels[["comparison_id", "status"]], on="comparison_id")
     marked = labelled[labelled["status"] == "fail"].groupby("operation")["target_from"].unique()
-    results = tables.results[tables.results["operation"].isin(_chosen(tables, cases)["operation"])]
+    chosen, results = cases.merge(tables.comparisons, on="comparison_id"), tables.results
+    by_operation = dict(tuple(results[results["operation"].isin(chosen["operation"])].groupby("operation")))
     with _saved(name, (8.4, 1.5 * len(cases)), len(cases)) as all_axes:
-        for axes, case in zip(all_axes[:, 0], cases.itertuples(), strict=True):
-            (row,) = _chosen(tables, cases[cases["comparison_id"] == case.comparison_id]).itertuples()
+        for axes, row in zip(all_axes[:, 0], chosen.itertuples(), strict=True):
             first, last = row.baseline_from - _AROUND, row.target_to + _AROUND
-            of_series = results[results["operation"] == row.operation]
+            of_series = by_operation[row.operation]
             shown = of_series[of_series["order"].between(first, last)]
             axes.plot(shown["order"], shown["value"], ".", color=MUTED, markersize=2.5)
             for begin, end, colour, side in (
@@ -58,21 +57,14 @@ def draw_series(name: str, tables: ComparisonTables, cases: pd.DataFrame) -> Non
             # without single outliers, next to which changes could not be seen
             low, high = shown["value"].quantile([0.01, 0.97])
             axes.set_ylim(low - 0.3 * (high - low), high + 0.6 * (high - low))
-            axes.set_title(case.title, fontsize=8.5, loc="left")
+            axes.set_title(row.title, fontsize=8.5, loc="left")
             axes.set(xlim=(first, last), ylabel=str(shown["unit"].iloc[0]))
         all_axes[0, 0].legend(loc="upper right", ncols=2, fontsize=7.5)
         all_axes[-1, 0].set_xlabel("version; dotted: a change that engineers marked")
 
 
-def _chosen(tables: ComparisonTables, cases: pd.DataFrame) -> pd.DataFrame:
-    return tables.comparisons[tables.comparisons["comparison_id"].isin(cases["comparison_id"])]
-
-
 def draw_changes(name: str, accuracy: pd.DataFrame) -> None:
-    """Draw balanced accuracy by the number of labels, a line per seed.
-
-    `accuracy` has a row per seed and a column per number of labels, in order, as text.
-    """
+    """Draw balanced accuracy, shape (n_seeds, n_numbers_of_labels), a line per seed."""
     with _saved(name, (8.4, 3.2)) as ((axes,),):
         for seed, row in accuracy.iterrows():
             axes.plot(accuracy.columns, row, marker="o", markersize=4, label=f"seed {seed}")
@@ -81,10 +73,7 @@ def draw_changes(name: str, accuracy: pd.DataFrame) -> None:
 
 
 def draw_causes(name: str, pairs: pd.DataFrame) -> None:
-    """Draw the probability of every pair by cause.
-
-    `pairs` has ``probability, threshold, cause`` and the flags ``abnormal, idle``.
-    """
+    """Draw pairs by cause: their ``probability, threshold, cause`` and the flags ``abnormal, idle``."""
     names, noise = sorted(pairs["cause"].unique()), np.random.default_rng(SEED)
     with _saved(name, (8.4, 1.4 + 0.8 * len(names))) as ((axes,),):
         for (idle, abnormal), shown in pairs.groupby(["idle", "abnormal"]):
@@ -100,10 +89,7 @@ def draw_causes(name: str, pairs: pd.DataFrame) -> None:
 
 
 def draw_intervals(name: str, cases: pd.DataFrame) -> None:
-    """Draw predicted impacts with their intervals, and the true ones, sorted by the true impact.
-
-    `cases` has ``truth, value, low, high``.
-    """
+    """Draw predicted impacts with their intervals (``value, low, high``), sorted by ``truth``."""
     ordered = cases.sort_values("truth").reset_index(drop=True)
     outside = (ordered["truth"] < ordered["low"]) | (ordered["truth"] > ordered["high"])
     with _saved(name, (8.4, 3.4)) as ((axes,),):
@@ -116,11 +102,9 @@ def draw_intervals(name: str, cases: pd.DataFrame) -> None:
 
 
 def draw_errors(name: str, panels: Mapping[str, pd.DataFrame]) -> None:
-    """Draw for each group of cases our mean error against that of a plain model, a panel per data set.
+    """Draw our mean error against that of a plain model, which names the second column, a panel per data set.
 
-    `panels` has tables with two columns: our errors and those of the model that names the column, as shares.
-    Below the diagonal, ours are smaller. The groups with the five largest errors of ours have numbers, 1 for
-    the largest.
+    Errors are shares, by group of cases. The groups of the five largest errors of ours have numbers.
     """
     with _saved(name, (8.4, 3.9), 1, len(panels)) as (row,):
         for axes, (title, errors) in zip(row, panels.items(), strict=True):

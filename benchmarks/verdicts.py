@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.table import Table, publish
-from data.paths import FamilyPaths
+from benchmarks.table import Table, publish, read_metrics
 from serving.reports.rendering import reword_text
 
 POOLED = (
@@ -29,17 +27,11 @@ SCORES = {
 COLUMNS = {"judge": "", "kind": ""} | {name: form for name, (form, _, _) in SCORES.items()}
 
 
-def read_metrics(family: str) -> dict[str, Any]:
-    return json.loads(FamilyPaths(family).metrics.read_text(encoding="utf-8"))
-
-
 def score_rows(entries: dict[str, Any]) -> list[tuple[object, ...]]:
     """Return the values of `COLUMNS` of entries of metrics.json, best first."""
-    names = sorted(entries, key=lambda name: (-entries[name]["balanced_accuracy"]["pooled"], name))
-    return [
-        (name, entries[name]["kind"], *(entries[name][score][over] for _, score, over in SCORES.values()))
-        for name in names
-    ]
+    named = sorted(entries.items(), key=lambda item: (-item[1]["balanced_accuracy"]["pooled"], item[0]))
+    cells = [[entry[score][over] for _, score, over in SCORES.values()] for _, entry in named]
+    return [(name, entry["kind"], *row) for (name, entry), row in zip(named, cells, strict=True)]
 
 
 def main() -> None:

@@ -16,14 +16,14 @@ import typer
 from benchmarks.human_labels import cases as scoring
 from benchmarks.human_labels import models
 from benchmarks.human_labels.cases import ALARMS, Cases, Curve, Engineer, Judge, VerdictRates, View
-from benchmarks.human_labels.models import PipelineRun
+from benchmarks.human_labels.models import PipelineRun, run_pipeline
 from benchmarks.human_labels.reference_tools import TOOLS, Tool, ToolAnswer, run_tool
 from benchmarks.sap_hana import SAP_HANA
 from benchmarks.table import Table, load_note, publish
-from data.comparisons.params import LabelRules
+from data.comparisons.params import Comparisons, LabelRules
 from data.comparisons.sides import Sides
-from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from data.params import load
 from data.tables.files import replacing
 
 if TYPE_CHECKING:
@@ -77,8 +77,6 @@ LEAST, MOST = 2e-4, 0.2
 
 @dataclass(frozen=True)
 class PageText:
-    """One view of the comparisons, its judges, and the text of its tables."""
-
     title: str
     cases: Cases
     judges: Sequence[Judge]
@@ -88,39 +86,30 @@ class PageText:
         """Return two tables of scores: at the default settings, and at chosen thresholds."""
         fixed, chosen = [], []
         for judge in self.judges:
-            about = judge.name, judge.kind
-            if judge.judged is not None:
-                rates = scoring.verdict_rates(self.cases, judge.judged)
-                fixed.append((*about, judge.setting, *rates, judge.seconds))
+            about, rates = (judge.name, judge.kind), scoring.verdict_rates(self.cases, judge.judged)
+            fixed.append((*about, judge.setting, *rates, judge.seconds))
             if judge.score is not None:
-                if judge.inside and judge.judged is not None:
-                    honest = scoring.verdict_rates(self.cases, judge.judged)
-                else:
+                honest = rates
+                if judge.kind != "model":
                     honest = scoring.rates_from_other_folds(self.cases, judge.score)
-                curve, precision = self.curve(judge), scoring.average_precision(self.cases, judge.score)
-                miss_rates = (curve.false_negative_rate_at(share) for share in ALARMS)
-                rates = self.rates_at_best(judge)
-                chosen.append((*about, honest.balanced, honest.spread, *rates, *precision, *miss_rates))
+                precision = scoring.average_precision(self.cases, judge.score)
+                miss_rates = map(Curve.of(self.cases.failed, judge.score).false_negative_rate_at, ALARMS)
+                best = self.rates_at_best(judge)
+                chosen.append((*about, honest.balanced, honest.spread, *best, *precision, *miss_rates))
         fixed.sort(key=lambda row: -row[3])
         chosen.sort(key=lambda row: -row[4])
-        titles = f"{self.title}: at the setting one gets", f"{self.title}: at chosen thresholds"
         return [
-            Table(titles[0], FIXED, fixed, self.notes + AS_ONE_GETS_IT),
-            Table(titles[1], CHOSEN, chosen, self.notes + AS_CHOSEN),
+            Table(f"{self.title}: at the setting one gets", FIXED, fixed, self.notes + AS_ONE_GETS_IT),
+            Table(f"{self.title}: at chosen thresholds", CHOSEN, chosen, self.notes + AS_CHOSEN),
         ]
 
     @property
     def champion(self) -> Judge:
-        """The model with the highest balanced accuracy at thresholds from inside the training part."""
-        candidates = [judge for judge in self.judges if judge.kind == "model" and judge.judged is not None]
+        candidates = [judge for judge in self.judges if judge.kind == "model"]
         return max(candidates, key=lambda judge: scoring.verdict_rates(self.cases, judge.judged).balanced)
 
     def rates_at_best(self, judge: Judge) -> VerdictRates:
-        """Return the rates of a judge at its best threshold."""
         return scoring.rates_at_best_cut(self.cases, judge.score)
-
-    def curve(self, judge: Judge) -> Curve:
-        return Curve.of(self.cases.failed, judge.score)
 
     def best_judges(self, *, variants: bool) -> dict[tuple[str, str], Judge]:
         """Return the judge of each kind that is best at its best threshold; `variants`: and of each tool."""
@@ -140,7 +129,6 @@ class PageText:
 
 
 def engineer_table(engineers: list[Engineer], cases: Cases, judge: Judge, notes: str) -> Table:
-    """Return the table of engineers with the rates of `judge` on the boundaries of each, best first."""
     reported = [engineer for engineer in engineers if engineer.is_reported]
     reported.sort(key=lambda engineer: -engineer.engineer_rates.balanced)
     rows = []
@@ -157,7 +145,7 @@ def engineer_table(engineers: list[Engineer], cases: Cases, judge: Judge, notes:
     return Table(title, PEOPLE, rows, notes + last)
 
 
-def draw_views(views: Sequence[PageText], engineers: list[Engineer], path: Path) -> None:
+def draw_views(views: Sequence[PageText], engineers: list[Engineer]) -> None:
     """Draw misses against false alarms: the best model, the best rule, and the best variant of every tool."""
     from matplotlib.figure import Figure
 
@@ -172,18 +160,17 @@ def draw_views(views: Sequence[PageText], engineers: list[Engineer], path: Path)
         axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
         axes.grid(alpha=0.3)
         axes.legend(loc="upper right", fontsize=8, framealpha=0.9)
-    with replacing(path) as target:
+    with replacing(IMAGE) as target:
         figure.savefig(target, dpi=110, format="png")
 
 
 def _draw_curve(axes: Axes, view: PageText, judge: Judge, colour: str) -> None:
-    curve, is_model = view.curve(judge), judge.kind == "model"
-    name, width = (f"perfjudge, {judge.name}", 2.4) if is_model else (judge.name, 1.3)
+    curve = Curve.of(view.cases.failed, judge.score)
+    name, width = (f"perfjudge, {judge.name}", 2.4) if judge.kind == "model" else (judge.name, 1.3)
     drawn = np.maximum(curve.false_positive_rate, LEAST / 2)
     axes.step(drawn, curve.false_negative_rate, where="post", color=colour, lw=width, label=name)
-    if judge.judged is not None:
-        *_, miss_rate, alarms = scoring.verdict_rates(view.cases, judge.judged)
-        axes.plot([max(alarms, LEAST)], [miss_rate], "s", color=colour, ms=7, mec="black", clip_on=False)
+    *_, miss_rate, alarms = scoring.verdict_rates(view.cases, judge.judged)
+    axes.plot([max(alarms, LEAST)], [miss_rate], "s", color=colour, ms=7, mec="black", clip_on=False)
 
 
 def _draw_engineers(axes: Axes, engineers: list[Engineer]) -> None:
@@ -222,42 +209,27 @@ def judged_view(
             reach, score = scoring.best_reach(cases, view.evidence(answer.varied))
             setting = f"its default; within {view.rules.match_window} versions (best: {reach})"
             name = f"{tool.name}, {answer.way}"
-            judges.append(Judge(name, "tool", setting, judged, score, seconds=answer.seconds))
+            judges.append(Judge(name, "tool", setting, judged, score, answer.seconds))
     return PageText(title, cases, judges, f"{POINTS}- Tools: {', '.join(versions)}.")
 
 
-def compared_tables(run: PipelineRun) -> ComparisonTables:
-    """Return the tables with the judged comparisons only, in the order of the cases."""
-    comparisons = run.tables.comparisons.set_index("comparison_id").loc[list(run.cases.ids)]
-    return replace(run.tables, comparisons=comparisons.reset_index())
-
-
 def score_views(
-    run: PipelineRun, later: PipelineRun | None, tools: Sequence[Tool], *, cache: Path, jobs: int
+    run: PipelineRun, later: PipelineRun, tools: Sequence[Tool], *, cache: Path, jobs: int
 ) -> tuple[PageText, PageText]:
-    """Score all judges in both views.
-
-    Returns the online view, then the view in hindsight. The features of `later` use versions after the
-    target; None where such features do not exist.
-    """
+    """Return the online view and the view in hindsight; features of `later` use versions after the target."""
     build_view = partial(judged_view, cases=run.cases, tools=tools, cache=cache, jobs=jobs)
-    tables, rules = compared_tables(run), LabelRules()
-    series, sides = scoring.series_of(tables.results), Sides.from_tables(tables)
-    online = build_view("What is known online", scoring.online_view(series, tables.comparisons, rules))
-    judges = [*run.judges(sides), *scoring.rule_judges(sides), *online.judges]
+    comparisons, rules, series = run.tables.comparisons, LabelRules(), scoring.series_of(run.tables.results)
+    online = build_view("What is known online", scoring.online_view(series, comparisons, rules))
+    judges = [*run.judges(), *scoring.rule_judges(Sides.from_tables(run.tables)), *online.judges]
     online = replace(online, judges=judges, notes=SHOWN + online.notes)
-    whole = scoring.hindsight_view(series, tables.comparisons, rules)
+    whole = scoring.hindsight_view(series, comparisons, rules)
     hindsight = build_view("Whole series in hindsight", whole)
+    if later.cases.ids != run.cases.ids or (later.cases.fold != run.cases.fold).any():
+        raise InputError("the retrospective models were judged on other comparisons or folds")
     ours = [replace(online.champion, name=f"{online.champion.name}, without hindsight")]
-    notes = IN_HINDSIGHT
-    if later is None:
-        notes += "\n- perfjudge has no features that look past the target here."
-    else:
-        if later.cases.ids != run.cases.ids or (later.cases.fold != run.cases.fold).any():
-            raise InputError("the retrospective models were judged on other comparisons or folds")
-        retrospective = later.judges(Sides.from_tables(compared_tables(later)))
-        ours += [replace(judge, name=f"{judge.name}, retrospective") for judge in retrospective]
-    return online, replace(hindsight, judges=[*ours, *hindsight.judges], notes=notes + hindsight.notes)
+    ours += [replace(judge, name=f"{judge.name}, retrospective") for judge in later.judges()]
+    judges, notes = [*ours, *hindsight.judges], IN_HINDSIGHT + hindsight.notes
+    return online, replace(hindsight, judges=judges, notes=notes)
 
 
 def main(path: Path = SAP_HANA, cache: Path = CACHE, jobs: int = 2) -> None:
@@ -265,24 +237,23 @@ def main(path: Path = SAP_HANA, cache: Path = CACHE, jobs: int = 2) -> None:
     if not (path / "annotations.json").is_file():
         sys.stderr.write(f"skipped: no {path}/annotations.json; --path names the data set sap-hana\n")
         return
-    runs = [models.run_pipeline(path, cache, chosen, jobs) for chosen in models.feature_sets()]
-    views = score_views(runs[0], next(iter(runs[1:]), None), TOOLS, cache=cache, jobs=jobs)
-    write_page(path, runs[0], views, IMAGE, load_note())
+    configured = load(Comparisons, models.ROOT / "params.yaml").section.featurize.feature_set
+    run, later = (run_pipeline(path, cache, chosen, jobs) for chosen in (configured, "retrospective"))
+    write_page(path, run, score_views(run, later, TOOLS, cache=cache, jobs=jobs))
 
 
-def write_page(path: Path, run: PipelineRun, views: Sequence[PageText], image: Path, load: str) -> None:
-    """Write the tables of both views and of the engineers, and draw the picture."""
+def write_page(path: Path, run: PipelineRun, views: Sequence[PageText]) -> None:
     engineers = scoring.compare_engineers(path, scoring.series_of(run.tables.results), LabelRules())
     about, champion, tables = f"\n- {run.about(path)}", views[0].champion, []
     for view in views:
-        notes = f"{about}\n- {view.headline()}{view.notes}\n- {load}"
+        notes = f"{about}\n- {view.headline()}{view.notes}\n- {load_note()}"
         tables += replace(view, notes=notes).tables()
     people_notes = f"""{about}{ENGINEER_NOTES}
     - perfjudge: {champion.name}, out of fold, thresholds from inside, where both have the boundary.
-    - ![Misses against false alarms](../{image.as_posix().removeprefix("docs/")})
+    - ![Misses against false alarms](../{IMAGE.as_posix().removeprefix("docs/")})
     """
     publish("human-labels", [*tables, engineer_table(engineers, run.cases, champion, people_notes)])
-    draw_views(views, engineers, image)
+    draw_views(views, engineers)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +15,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_curve
 
 from benchmarks.table import time_call
-from data.comparisons.formats.sap_hana import (
-    BENCHMARK,
-    Annotations,
-    ChangePoint,
-    Span,
-    annotations_of,
-    find_boundaries,
-)
+from data.comparisons.formats import sap_hana
 from data.comparisons.params import LabelRules
 from data.comparisons.sides import HISTORY_VERSIONS, Floats, Ints, Sides
 from training.comparisons import family
@@ -51,8 +43,6 @@ _VARIED: Mapping[str, tuple[Any, str, Floats]] = {
 
 @dataclass(frozen=True)
 class VersionedSeries:
-    """Samples of one operation at one configuration, version by version."""
-
     better: float
     samples: Floats
     starts: Ints
@@ -75,7 +65,6 @@ class VersionedSeries:
         return Stretch(self, 0, len(self.orders))
 
     def place(self, order: int) -> int:
-        """Return the index of the first version whose order is at least `order`."""
         return int(np.searchsorted(self.orders, order))
 
 
@@ -89,8 +78,6 @@ def series_of(results: pd.DataFrame) -> SeriesByName:
 
 
 class Stretch(NamedTuple):
-    """The versions ``first:stop`` of a series."""
-
     series: VersionedSeries
     first: int
     stop: int
@@ -151,13 +138,6 @@ class View:
         np.maximum.at(strongest, at, matches["strength"].to_numpy()[near])
         return np.where(self.worse & (strongest > -np.inf), strongest, np.nan)
 
-    def chunks(self, versions: int) -> list[slice]:
-        """Divide the stretches into chunks of about `versions` versions each."""
-        lengths = np.cumsum([stretch.stop - stretch.first for stretch in self.stretches])
-        edges = np.unique(np.searchsorted(lengths, np.arange(0, lengths[-1], versions)))
-        ends = pairwise([*edges.tolist(), len(lengths)])
-        return [slice(first, stop) for first, stop in ends if first < stop]
-
 
 def online_view(series: SeriesByName, comparisons: pd.DataFrame, rules: LabelRules) -> View:
     """Return a view of the history, baseline and target of each comparison, without later versions."""
@@ -171,7 +151,6 @@ def online_view(series: SeriesByName, comparisons: pd.DataFrame, rules: LabelRul
 
 
 def hindsight_view(series: SeriesByName, comparisons: pd.DataFrame, rules: LabelRules) -> View:
-    """Return a view of whole series, later versions included."""
     operations = sorted(comparisons["operation"].unique())
     positions = [series[row.operation].place(row.target_from) for row in comparisons.itertuples()]
     owner = np.searchsorted(operations, comparisons["operation"].to_numpy(str))
@@ -180,32 +159,25 @@ def hindsight_view(series: SeriesByName, comparisons: pd.DataFrame, rules: Label
 
 @dataclass(frozen=True)
 class Cases:
-    """The comparisons that all judges judge, their labels and their folds."""
-
     ids: Sequence[str]
     failed: Flags
     fold: Ints
 
     @property
     def folds(self) -> list[Flags]:
-        """Flags of the comparisons of each fold."""
         return [self.fold == fold for fold in np.unique(self.fold)]
 
 
 @dataclass(frozen=True)
 class Judge:
-    """A judge's verdicts at its setting and its scores, None where it has none, in the order of the cases.
-
-    `inside`: the setting comes from inside each training part.
-    """
+    """A judge's verdicts at its setting and its scores, if it has any, in the order of the cases."""
 
     name: str
     kind: str
     setting: str
-    judged: Flags | None
+    judged: Flags
     score: Floats | None
-    inside: bool = False
-    seconds: float | None = None
+    seconds: float  # of the processor
 
 
 class Curve(NamedTuple):
@@ -222,7 +194,6 @@ class Curve(NamedTuple):
 
     @property
     def best_cut(self) -> float:
-        """The cut with the highest balanced accuracy."""
         return float(self.cuts[np.argmin(self.false_negative_rate + self.false_positive_rate)])
 
     def false_negative_rate_at(self, share: float) -> float:
@@ -250,7 +221,6 @@ def verdict_rates(cases: Cases, judged: Flags) -> VerdictRates:
 
 
 def rates_at_best_cut(cases: Cases, score: Floats) -> VerdictRates:
-    """Score a judge at the threshold that is best on these comparisons themselves."""
     return verdict_rates(cases, score >= Curve.of(cases.failed, score).best_cut)
 
 
@@ -263,7 +233,6 @@ def rates_from_other_folds(cases: Cases, score: Floats) -> VerdictRates:
 
 
 def average_precision(cases: Cases, score: Floats) -> tuple[float, float]:
-    """Return the mean and the standard deviation of the average precision over the folds."""
     folds = [average_precision_score(cases.failed[rows], score[rows]) for rows in cases.folds]
     return float(np.mean(folds)), float(np.std(folds))
 
@@ -286,13 +255,11 @@ def rule_judges(sides: Sides) -> Iterator[Judge]:
             score, setting = np.zeros(len(judged)), f"as it is; {argument} varied"
             for strictness, value in enumerate(values, start=1):
                 score[varied(sides, **{argument: value})] = strictness
-        yield Judge(name, "rule", setting, judged, score, seconds=seconds)
+        yield Judge(name, "rule", setting, judged, score, seconds)
 
 
 @dataclass(frozen=True)
 class Engineer:
-    """An engineer's verdicts on boundaries, and whether the others fail them."""
-
     name: str
     ids: Sequence[str]
     failed: Flags
@@ -300,7 +267,6 @@ class Engineer:
 
     @property
     def is_reported(self) -> bool:
-        """Whether there are enough boundaries and fails to report rates."""
         return len(self.failed) > ENOUGH and int(self.failed.sum()) >= FAILS
 
     @property
@@ -318,43 +284,41 @@ class Engineer:
 
 @dataclass(frozen=True)
 class ReviewedSeries:
-    """The versions of one series that annotators looked at, and their marks."""
-
     name: str
     series: VersionedSeries
-    spans: list[Span]
-    marks: list[ChangePoint]
+    spans: list[sap_hana.Span]
+    marks: list[sap_hana.ChangePoint]
 
     @classmethod
-    def of(cls, name: str, series: VersionedSeries, splits: list[Annotations]) -> ReviewedSeries:
+    def of(cls, name: str, series: VersionedSeries, splits: list[sap_hana.Annotations]) -> ReviewedSeries:
         """Merge the splits of a series; marks and spans are counted from the first version of the series."""
         count, spans, marks = len(series.orders), [], set()
         for split in splits:
             stop = count if split.versions is None else min(count, split.first + split.versions)
-            spans.append(Span(split.first, stop, tuple(split.marks)))
+            spans.append(sap_hana.Span(split.first, stop, tuple(split.marks)))
             for person, versions in split.marks.items():
-                marks |= {ChangePoint(split.first + version, person) for version in versions}
+                marks |= {sap_hana.ChangePoint(split.first + version, person) for version in versions}
         return cls(name, series, spans, sorted(marks))
 
     def verdicts(self, name: str, rules: LabelRules) -> Iterator[tuple[str, bool, bool]]:
         """Yield boundaries that all looked at: id, whether the others fail it, whether `name` does."""
         spans = [
-            Span(span.first, span.stop, tuple(other for other in span.annotators if other != name))
+            replace(span, annotators=tuple(other for other in span.annotators if other != name))
             for span in self.spans
             if name in span.annotators
         ]
         marked_versions = [mark.version for mark in self.marks if mark.annotator == name]
         others = [mark for mark in self.marks if mark.annotator != name]
-        for boundary in find_boundaries(spans, others, rules):
+        for boundary in sap_hana.find_boundaries(spans, others, rules):
             at, whole = boundary.version, self.series.whole
             near = [mark for mark in marked_versions if abs(mark - at) <= rules.match_window]
             failed = boundary.marked and whole.worsened(at, rules)
-            yield f"{BENCHMARK}/{self.name}/{at}", failed, any(whole.worsened(mark, rules) for mark in near)
+            judged = any(whole.worsened(mark, rules) for mark in near)
+            yield f"{sap_hana.BENCHMARK}/{self.name}/{at}", failed, judged
 
 
 def compare_engineers(path: Path, series: SeriesByName, rules: LabelRules) -> list[Engineer]:
-    """Compare each annotator of the data set under `path` with the consensus of the others."""
-    marked, reviewed = annotations_of(path / "annotations.json"), []
+    marked, reviewed = sap_hana.annotations_of(path / "annotations.json"), []
     for operation, versions in series.items():
         if splits := marked.get(operation.lstrip("0") or "0"):
             reviewed.append(ReviewedSeries.of(operation, versions, splits))

@@ -6,7 +6,8 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ STAGES = (
 )
 #: The random split is not reported here, so it is as small as the stages allow.
 FEWEST = {"n_folds": 2, "n_repeats": 1}
-RETROSPECTIVE = "retrospective"
 #: Comparisons used to time models: nearest neighbours would take a minute for all.
 TIMED = 1000
 
@@ -51,11 +51,14 @@ class PipelineRun:
     def paths(self) -> FamilyPaths:
         return FamilyPaths("comparisons", self.root)
 
-    @property
+    @cached_property
     def tables(self) -> ComparisonTables:
-        return ComparisonTables.read(self.paths.interim)
+        """The tables with the judged comparisons only, in the order of the cases."""
+        tables = ComparisonTables.read(self.paths.interim)
+        chosen = tables.comparisons.set_index("comparison_id").loc[list(self.cases.ids)].reset_index()
+        return replace(tables, comparisons=chosen)
 
-    @property
+    @cached_property
     def cases(self) -> Cases:
         rows = self._entry_rows(str(self.verdicts["entry"].iloc[0]))
         failed = (rows["status"] == "fail").to_numpy(bool)
@@ -75,27 +78,22 @@ class PipelineRun:
         rows = self.verdicts[self.verdicts["entry"] == entry]
         return rows.set_index("comparison_id").sort_index()
 
-    def judges(self, sides: Sides) -> Iterator[Judge]:
+    def judges(self) -> Iterator[Judge]:
         """Yield the models as judges; their seconds are those of vectors and probabilities."""
+        sides = Sides.from_tables(self.tables)
         seconds, _ = time_call(lambda: feature_vectors(sides), time.process_time)
         table = pd.read_parquet(self.paths.processed / "features.parquet")
         for name in self.verdicts.loc[self.verdicts["kind"] == "model", "entry"].unique():
             trained, rows = TrainedModel.read(self.paths.models / name), self._entry_rows(name)
             vectors = table[list(trained.card.features)].head(TIMED).to_numpy(np.float64)
-            took = time_call(lambda: fail_probability(trained.model, vectors), time.process_time)[0]  # noqa: B023
+            took, _ = time_call(partial(fail_probability, trained.model, vectors), time.process_time)
             took = seconds + took * len(table) / len(vectors)
             probability = rows["probability"].to_numpy(np.float64)
             judged = probability >= rows["threshold"].to_numpy(np.float64)
-            yield Judge(name, "model", "from inside", judged, probability, inside=True, seconds=took)
+            yield Judge(name, "model", "from inside", judged, probability, took)
 
 
-def feature_sets() -> tuple[str, ...]:
-    """Return the feature sets to run: that of params.yaml, then the retrospective one."""
-    configured = load(Comparisons, ROOT / "params.yaml").section.featurize.feature_set
-    return tuple(dict.fromkeys((configured, RETROSPECTIVE)))
-
-
-def run_pipeline(source: Path, cache: Path, chosen: str, jobs: int, **tune_params: Any) -> PipelineRun:
+def run_pipeline(source: Path, cache: Path, chosen: str, jobs: int) -> PipelineRun:
     """Run the stages, or reuse their output if params, code and data are unchanged; a search is resumed."""
     root = cache / f"{source.name}-{chosen}"
     params: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
@@ -104,7 +102,6 @@ def run_pipeline(source: Path, cache: Path, chosen: str, jobs: int, **tune_param
     section["ingest"] |= {"format": "sap-hana", "path": str(source.resolve()), "keep_going": True}
     section["featurize"] |= {"feature_set": chosen}
     section["evaluate"] |= FEWEST
-    section["tune"] |= tune_params
     write_text(root / "params.yaml", yaml.safe_dump(params | {"n_jobs": jobs}))
     code = [path for room in ("data", "features", "training") for path in (ROOT / room).rglob("*.py")]
     key = yaml.safe_dump([params, digest_of(*sorted(code), *sorted(source.rglob("*.[cj]s*")))])

@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.human_labels.cases import Points, Stretch, View
+from benchmarks.human_labels.cases import Points, View
 from data.errors import InputError
 from data.tables.files import digest_of, replacing
 
 HERE = Path(__file__).parent
-#: Versions per call of a script; an interrupted run resumes after the last finished chunk.
-CHUNK_VERSIONS = 60_000
 
 
 @dataclass(frozen=True)
@@ -77,14 +75,7 @@ def run_or_raise(problem: str, command: Sequence[object], env: Any, cwd: Path | 
 
 def run_tool(tool: Tool, view: View, cache: Path) -> list[ToolAnswer]:
     """Run `tool` over the stretches of a view, or read its cached results; one answer per way of using it."""
-    answers = [
-        (chunk.start, _cached_answer(tool, view.stretches[chunk], cache / "answers"))
-        for chunk in view.chunks(CHUNK_VERSIONS)
-    ]
-    return [_join_chunks(answers, number) for number in range(len(answers[0][1]["ways"]))]
-
-
-def _cached_answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dict[str, Any]:
+    stretches = view.stretches
     inputs: dict[str, Any] = {
         "values": np.concatenate([stretch.medians for stretch in stretches]),
         "starts": np.cumsum([0, *(stretch.stop - stretch.first for stretch in stretches)]),
@@ -93,7 +84,7 @@ def _cached_answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dic
     content = b"".join(column.tobytes() for column in inputs.values())
     code = digest_of(tool.script, tool.script.with_name("points.py"), tool.requirements)
     digest = hashlib.sha256(code.encode() + content)
-    path = cache / f"{tool.script.stem}-{digest.hexdigest()[:16]}.npz"
+    path = cache / "answers" / f"{tool.script.stem}-{digest.hexdigest()[:16]}.npz"
     if not path.is_file():
         # the script runs in another interpreter, which must not use the paths of this one
         own = ("PYTHON", "VIRTUAL_ENV")
@@ -103,19 +94,14 @@ def _cached_answer(tool: Tool, stretches: Sequence[Stretch], cache: Path) -> dic
             np.savez(request_file, **inputs)
             run_or_raise(f"{tool.name} failed", [*tool.command, request_file, target], bare)
     with np.load(path) as results:
-        return dict(results)
-
-
-def _join_chunks(answers: list[tuple[int, dict[str, Any]]], way: int) -> ToolAnswer:
-    """Join the chunks of one way; each chunk comes with the number of its first stretch."""
-    first = answers[0][1]
-    chunks = [(start, answer, answer["way"] == way) for start, answer in answers]
-    stretch = np.concatenate([answer["series"][rows] + start for start, answer, rows in chunks])
-    position, strength = (
-        np.concatenate([answer[name][rows] for _, answer, rows in chunks])
-        for name in ("position", "strength")
-    )
-    settled = strength == 0
-    points = [Points(stretch[rows], position[rows], strength[rows]) for rows in (settled, ~settled)]
-    seconds = sum(float(answer["seconds"][way]) for _, answer in answers)
-    return ToolAnswer(str(first["ways"][way]), str(first["version"]), points[0], points[1], seconds)
+        answer = dict(results)
+    tool_answers = []
+    for number, way in enumerate(answer["ways"]):
+        of_way, is_fixed = answer["way"] == number, answer["strength"] == 0
+        chosen = (of_way & is_fixed, of_way & ~is_fixed)
+        points = [
+            Points(*(answer[name][rows] for name in ("series", "position", "strength"))) for rows in chosen
+        ]
+        seconds = float(answer["seconds"][number])
+        tool_answers.append(ToolAnswer(str(way), str(answer["version"]), *points, seconds))
+    return tool_answers

@@ -44,7 +44,10 @@ class MeasuredRuns:
         """Return the runs in a ZIP archive of `benchmarks.measured_pairs.measure.pack_results`."""
         with TemporaryDirectory() as folder, ZipFile(path) as archive:
             archive.extractall(folder)
-            runs = {file.stem: _read_run(file) for file in sorted(Path(folder).iterdir())}
+            runs = {file.stem: results_of_run(file) for file in sorted(Path(folder).iterdir())}
+        for run in runs.values():
+            # without the name of the test
+            run["operation"] = run["operation"].str.extract(r"(\w+)\]?$", expand=False)
         slower = {name: run for name, run in runs.items() if name.startswith("slower")}
         unchanged = [run for name, run in runs.items() if name.startswith("unchanged")]
         return cls(unchanged, [*slower.values()], [name.split("-", 2)[2] for name in slower])
@@ -62,12 +65,6 @@ class MeasuredRuns:
     def targets(self, *, with_slower: bool) -> Sequence[pd.DataFrame]:
         """Return the targets of the pairs; the baseline of each is the unchanged run before it."""
         return self.slower if with_slower else self.unchanged[HISTORY + 1 :]
-
-
-def _read_run(file: Path) -> pd.DataFrame:
-    """Return the results of a run; an operation has its name without that of the test."""
-    run = results_of_run(file)
-    return run.assign(operation=run["operation"].str.extract(r"(\w+)\]?$", expand=False))
 
 
 def _levels(run: pd.DataFrame) -> pd.Series:

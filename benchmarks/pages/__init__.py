@@ -96,10 +96,9 @@ def footer(name: str, root: Path = ROOT) -> str:
     command = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
     written = f"Written on {datetime.now(UTC):%Y-%m-%d} from commit `{commit or 'unknown'}`."
-    for page in PAGES:
-        if page.name == name:
-            written += f" Code digest `{page.measured(root).digest}`."
-            written += f" Data: {page.data}. Held out: {page.held_out}. Seed: {page.seed}."
+    for page in (page for page in PAGES if page.name == name):
+        written += f" Code digest `{page.measured(root).digest}`."
+        written += f" Data: {page.data}. Held out: {page.held_out}. Seed: {page.seed}."
     return f"\n{written}\n"
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -34,6 +35,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from benchmarks.pages import PAGES, RESULTS, markdown_table
+from benchmarks.table import read_metrics
 from data.errors import InputError
 from data.families import FAMILIES
 from data.paths import FamilyPaths
@@ -132,8 +134,9 @@ def split_blocks(text: str) -> Iterator[Block]:
 
 def unsourced_blocks(text: str) -> Iterator[str]:
     """Yield a line for each block that has figures without a mark, or a mark without figures."""
-    for block in split_blocks(_without_inputs(text)):
-        quoted = [figure.text for figure in find_figures(_without_inputs(text)[block.begin : block.end])]
+    plain = _without_inputs(text)
+    for block in split_blocks(plain):
+        quoted = [figure.text for figure in find_figures(plain[block.begin : block.end])]
         if quoted and not block.kind:
             yield f"{block.line}: {', '.join(quoted)}: no source"
         elif block.kind and not quoted:
@@ -162,11 +165,8 @@ def fill_figures(text: str, root: Path = Path(), name: str = "") -> str:
         return f"<!-- table: {match[1]} -->\n\n{TABLES[match[1]](root).strip(chr(10))}\n\n<!-- /table -->"
 
     text = _TABLE.sub(generated_table, text)
-    result, done = [], 0
-    plain = _without_inputs(text)
-    for block in split_blocks(plain):
-        if block.kind != "figures":
-            continue
+    result, done, plain = [], 0, _without_inputs(text)
+    for block in (block for block in split_blocks(plain) if block.kind == "figures"):
         quoted, named = find_figures(plain[block.begin : block.end]), [*_figure_sources(block.says)]
         place = f"{name}:{block.line}"
         if len(quoted) != len(named):
@@ -230,8 +230,8 @@ class Value(NamedTuple):
 
 def _source_value(source: str, keys: Sequence[str], root: Path) -> Value:
     if source in FAMILIES:
-        return _metrics_value(_metrics(root, source), keys)
-    path = (root / "docs" / f"{source}.md").resolve()
+        return _metrics_value(read_metrics(source, root), keys)
+    path = root / "docs" / f"{source}.md"
     if not source.startswith("results/") or not path.is_file():
         raise InputError("no such source; expected results/PAGE or a family")
     page = path.read_text(encoding="utf-8")
@@ -240,15 +240,11 @@ def _source_value(source: str, keys: Sequence[str], root: Path) -> Value:
         return Value.parse(_cell(page, keys, last))
     # notes may be repeated below several tables
     lines = dict.fromkeys(line for line in page.splitlines() if all(key in line for key in keys))
-    line = _single_match([*lines])
+    line, number = _single_match([*lines]), int(last[1:])
     numbers = [*_NUMBER.finditer(line)]
-    if len(numbers) < int(last[1:]):
+    if len(numbers) < number:
         raise InputError(f"only {len(numbers)} numbers in that line")
-    return Value.parse(line[numbers[int(last[1:]) - 1].start() :])
-
-
-def _metrics(root: Path, family: str) -> dict[str, Any]:
-    return dict(json.loads(FamilyPaths(family, root).metrics.read_text(encoding="utf-8")))
+    return Value.parse(line[numbers[number - 1].start() :])
 
 
 def _metrics_value(metrics: Mapping[str, Any], keys: Sequence[str]) -> Value:
@@ -277,13 +273,11 @@ def _table_rows(page: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 def _cell(page: str, keys: Sequence[str], column: str) -> str:
     """Return a column's cell in the only row with all keys, preferring keys that equal a whole cell."""
-    matches = [
-        (sum(key in cells.values() for key in keys), cells[column])
-        for text, cells in _table_rows(page)
-        if column in cells and all(key in text for key in keys)
-    ]
-    most_equal = max((equal for equal, _ in matches), default=0)
-    return _single_match([cell for equal, cell in matches if equal == most_equal])
+    by_equality = defaultdict(list)
+    for text, cells in _table_rows(page):
+        if column in cells and all(key in text for key in keys):
+            by_equality[sum(key in cells.values() for key in keys)].append(cells[column])
+    return _single_match(by_equality[max(by_equality, default=0)])
 
 
 def _single_match(matches: Sequence[str]) -> str:
@@ -305,31 +299,27 @@ def document_paths(root: Path = Path()) -> list[Path]:
 
 def render_cards(root: Path = Path()) -> str:
     """Return the cards of all families, in Markdown, from the figures of the last pipeline run."""
-    templates = Environment(  # noqa: S701 - Markdown, of our own figures
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-    )
-    figures = {family: _metrics(root, family) for family in FAMILIES}
+    options = {"keep_trailing_newline": True, "trim_blocks": True}
+    loader = FileSystemLoader(Path(__file__).parent)
+    # no escapes: Markdown, of our own figures
+    templates = Environment(loader=loader, undefined=StrictUndefined, **options)  # noqa: S701
+    figures = {family: read_metrics(family, root) for family in FAMILIES}
     return templates.get_template("cards.md.jinja").render(figures)
 
 
 def write_documents(root: Path = Path()) -> list[Path]:
     """Write documents with the figures of their sources, and marks in outdated pages; return what changed."""
     problems, changed = [], []
-    written: dict[Path, Callable[[], str]] = {
-        path: partial(fill_figures, (root / path).read_text(encoding="utf-8"), root, str(path))
-        for path in document_paths(root)
-    }
     pages = {page.path(): partial(page.marked, root) for page in PAGES}
-    for path, content in (written | pages | {CARDS: partial(render_cards, root)}).items():
+    written = dict.fromkeys(document_paths(root)) | pages | {CARDS: partial(render_cards, root)}
+    for path, content in written.items():
+        old = (root / path).read_text(encoding="utf-8")
         try:
-            text = content()
+            text = content() if content else fill_figures(old, root, str(path))
         except InputError as exc:
             problems.append(str(exc))
             continue
-        if text != (root / path).read_text(encoding="utf-8"):
+        if text != old:
             write_text(root / path, text)
             changed.append(path)
     if problems:
@@ -354,7 +344,7 @@ def _pipeline_output(root: Path) -> str:
     from training.evaluation.figures import print_scores
 
     with redirect_stdout(StringIO()) as output:
-        print_scores(_metrics(root, "comparisons"), "grouped", "comparisons")
+        print_scores(read_metrics("comparisons", root), "grouped", "comparisons")
     return _indented(output.getvalue())
 
 
@@ -362,40 +352,33 @@ def _dvc_output(root: Path, families: Sequence[str]) -> str:
     """Return the output of ``dvc metrics show`` for the summaries of `families`."""
     from tabulate import tabulate
 
-    paths = [FamilyPaths(family, root).summary for family in families]
-    summaries = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    names = sorted({name for summary in summaries for name in summary})
-    rows = [
-        [str(path.relative_to(root)), *(str(summary.get(name, "-")) for name in names)]
-        for path, summary in zip(paths, summaries, strict=True)
-    ]
+    paths = [FamilyPaths(family).summary for family in families]
+    summaries = {str(path): json.loads((root / path).read_text(encoding="utf-8")) for path in paths}
+    names = sorted({name for summary in summaries.values() for name in summary})
+    rows = [[path, *(str(by_name.get(name, "-")) for name in names)] for path, by_name in summaries.items()]
     return _indented(tabulate(rows, ["Path", *names], tablefmt="plain", disable_numparse=True))
 
 
 def _corun_table(root: Path) -> str:
     """Return the accuracy of the static co-run champion by split, and the measurement's repeatability."""
-    metrics, rows = _metrics(root, "corun"), []
-    digits = {"within_tolerance": 1, "mape": 2, "coverage": 1}
-    for split, held_out in (
-        ("pairs", "pairs never seen"),
-        ("random", "at random, 4:1 (the paper's split)"),
-        ("tasks", "both tasks never seen"),
-    ):
+    metrics, rows = read_metrics("corun", root), []
+    splits = {"pairs": "pairs never seen", "random": "at random, 4:1 (the paper's split)"}
+    for split, held_out in {**splits, "tasks": "both tasks never seen"}.items():
         scores = metrics["splits"][split]["entries"][metrics["champion"]]
-        rows.append([held_out, *(_percent(scores[name]["pooled"], count) for name, count in digits.items())])
+        pooled = {name: scores[name]["pooled"] for name in ("within_tolerance", "mape", "coverage")}
+        rows.append([held_out, *_accuracy(pooled), _percent(pooled["coverage"], 1)])
     rows.append(["nothing: measured once more", *_accuracy(metrics["repeatability"]), ""])
     return markdown_table(["held out", "within 3 %", "mean error", "interval of 90 % holds"], rows)
 
 
 def _online_table(root: Path) -> str:
     """Return the accuracy of the online co-run champion by seconds of measurement."""
-    online = _metrics(root, "corun")["online"]
-    designs = {"random": "co-runs at random", "tasks": "tasks"}
+    online, designs = read_metrics("corun", root)["online"], {"random": "co-runs at random", "tasks": "tasks"}
     entries = [entry for entry in online["entries"] if entry["model"] == online["champion"]]
-    order = sorted(entries, key=lambda entry: (entry["seconds"], list(designs).index(entry["design"])))
+    entries.sort(key=lambda entry: (entry["seconds"], entry["design"]))
     rows = [
         [f"{entry['seconds']:g}", designs[entry["design"]], *_accuracy(entry), f"{entry['r2']:.2f}"]
-        for entry in order
+        for entry in entries
     ]
     return markdown_table(["seconds", "held out", "within 3 %", "mean error", "R²"], rows)
 
@@ -418,8 +401,7 @@ def _public_coruns(root: Path) -> str:
 def _progress_table(root: Path) -> str:
     """Return the rows of docs/results/progress.md about 10 s of simulated programs."""
     columns = ("within 5 %", "mean error", "interval of 90 % holds", "its width")
-    page = _result_page(root, "progress")
-    rows = []
+    page, rows = _result_page(root, "progress"), []
     for keys in product(("phases come again and again", "phases come once"), ("whole", "its beginning")):
         cells = (_cell(page, (*keys, "10", "progress"), name).replace("%", " %") for name in columns)
         rows.append([*keys, *cells])

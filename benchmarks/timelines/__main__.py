@@ -11,7 +11,7 @@ from benchmarks.timelines import RULES, DrawnResults
 from data.comparisons.params import Measure
 from data.comparisons.timelines import rules
 from data.comparisons.timelines.runs import read_folder
-from data.comparisons.timelines.selection import MeasuredVersions, choose_runs, gather_measurements
+from data.comparisons.timelines.selection import choose_runs, gather_measurements
 from data.tables.problems import Problems
 
 #: Number of charts that Matplotlib draws; the time for all charts is extrapolated from them.
@@ -30,15 +30,14 @@ def matplotlib_seconds(results: Path, root: Path) -> float:
 
     runs = read_folder(results, Measure(better="higher")).runs
     chosen = choose_runs(runs, rules.read_rule_sets(root / "rules.xml")[0])[0]
-    versions: MeasuredVersions = gather_measurements(chosen, Problems())
+    five, names = gather_measurements(chosen, Problems()).five, ("whislo", "q1", "med", "q3", "whishi")
     start = time.perf_counter()
-    for row in versions.five[:_DRAWN]:
+    for row in five[:_DRAWN]:
         figure = Figure(figsize=(12, 4))
-        names = ("whislo", "q1", "med", "q3", "whishi")
-        boxes = [dict(zip(names, five.tolist(), strict=True)) for five in row]
+        boxes = [dict(zip(names, numbers.tolist(), strict=True)) for numbers in row]
         figure.add_subplot().bxp(boxes, showfliers=False)
         figure.savefig(root / "boxes.svg")
-    return (time.perf_counter() - start) / _DRAWN * len(versions.five)
+    return (time.perf_counter() - start) / _DRAWN * len(five)
 
 
 def main() -> None:
@@ -57,20 +56,17 @@ def main() -> None:
                 rows.append((what, f"{jobs}", read, quickest.seconds, pages, quickest.memory / 2**30))
         slow = matplotlib_seconds(root / "samples (figure 4.1)", root)
     rows.append(("only drawn by Matplotlib", "1", None, slow, None, None))
-    Table(
-        "Timelines of 200 versions, 500 operations and 4 numbers of threads",
-        COLUMNS,
-        rows,
-        [
-            load_note(),
-            f"`perfjudge timelines` in a process of its own, its start included; the best of {ROUNDS}.",
-            "5 samples a version, or their five numbers; 199,000 comparisons are judged.",
-            "Matplotlib draws the boxes of 200 versions as SVG, and neither reads nor judges.",
-            f"That is reckoned from {_DRAWN} charts.",
-            "Memory is that of the largest process.",
-            "Wanted: less than 20 s with 2 processes, and at most 20 MB.",
-        ],
-    ).publish("timelines")
+    notes = [
+        load_note(),
+        f"`perfjudge timelines` in a process of its own, its start included; the best of {ROUNDS}.",
+        "5 samples a version, or their five numbers; 199,000 comparisons are judged.",
+        "Matplotlib draws the boxes of 200 versions as SVG, and neither reads nor judges.",
+        f"That is reckoned from {_DRAWN} charts.",
+        "Memory is that of the largest process.",
+        "Wanted: less than 20 s with 2 processes, and at most 20 MB.",
+    ]
+    title = "Timelines of 200 versions, 500 operations and 4 numbers of threads"
+    Table(title, COLUMNS, rows, notes).publish("timelines")
 
 
 if __name__ == "__main__":

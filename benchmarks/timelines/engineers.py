@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ from benchmarks.table import Table
 from data.comparisons.formats import sap_hana
 from data.comparisons.formats.sap_hana import SECOND_SPLIT, annotations_of
 from data.comparisons.params import LabelRules
-from data.comparisons.sides import Ints
 from data.comparisons.timelines.rules import RuleSet, TimelineRule
 from data.comparisons.timelines.runs import of_results
 from data.comparisons.timelines.selection import choose_runs
@@ -33,13 +33,12 @@ _RULES = RuleSet("marked", (TimelineRule("baseline", "Kernel", ".*"), TimelineRu
 class EngineerMarks:
     """Engineers' marks in a series: agreed changes to worse, all marks, and the versions looked at."""
 
-    worse: Ints
-    any: Ints
-    looked: int
+    worse: Sequence[int]
+    any: Collection[int]
+    looked: float
 
 
 def count_changes(marked: EngineerMarks, spans: Iterable[tuple[int, int]]) -> dict[str, int]:
-    """Count the detected changes of one series, given as first and last version each."""
     reviewed = [span for span in spans if span[0] < marked.looked]
     return {
         "found": sum(any(_is_near(span, [mark], MATCH_WINDOW) for span in reviewed) for mark in marked.worse),
@@ -54,18 +53,13 @@ def _is_near(span: tuple[int, int], versions: Iterable[int], within: int) -> boo
 
 
 def marks_by_series(labels: pd.DataFrame, source: Path) -> Iterator[tuple[str, EngineerMarks]]:
-    """Yield the name and the engineers' marks of every series."""
     fails = labels[labels["status"] == "fail"].groupby("operation")["target_from"].apply(np.array)
     names = {name.lstrip("0"): name for name in labels["operation"].unique()}
     for number, splits in annotations_of(source / "annotations.json").items():
-        everywhere = [
-            split.first + entry for split in splits for marks in split.marks.values() for entry in marks
-        ]
-        whole = any(split.versions is None for split in splits)
-        looked = np.iinfo(np.int64).max if whole else SECOND_SPLIT
+        every = {split.first + entry for split in splits for marks in split.marks.values() for entry in marks}
+        looked = inf if any(split.versions is None for split in splits) else SECOND_SPLIT
         if name := names.get(number):
-            worse = fails.get(name, np.zeros(0, np.int64))
-            yield name, EngineerMarks(worse, np.unique(everywhere).astype(np.int64), int(looked))
+            yield name, EngineerMarks(fails.get(name, ()), every, looked)
 
 
 def main(source: Path) -> None:

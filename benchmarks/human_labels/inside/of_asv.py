@@ -23,13 +23,11 @@ def steps(series: Series) -> Steps:
 
 
 def regressions(fitted_steps: Steps, threshold: float) -> list[int]:
-    """Return the start of each step that is still worse at the end of the series."""
     _, _, positions = detect_regressions(fitted_steps, threshold=threshold)
     return [after for _, after, _, _ in positions or ()]
 
 
 def by_threshold(series: Series) -> dict[int, float]:
-    """Vary the smallest relative change of a regression."""
     fitted_steps = steps(series)
     return strictest(dict(enumerate(THRESHOLDS, 1)), lambda t: regressions(fitted_steps, t))
 

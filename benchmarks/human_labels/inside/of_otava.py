@@ -19,13 +19,9 @@ def changes(series: Series, p: float = P, magnitude: float = MAGNITUDE) -> list[
     return [point.index for point in points]
 
 
-def by_p(series: Series) -> dict[int, float]:
-    return strictest({-math.log10(p): p for p in LEVELS}, partial(changes, series))
-
-
-def by_size(series: Series) -> dict[int, float]:
-    """Vary the smallest relative change, at the p value's default."""
-    return strictest({size: size for size in SIZES}, lambda size: changes(series, magnitude=size))
-
-
-answer("apache-otava", {"max_pvalue": Way(changes, by_p), "min_magnitude": Way(changes, by_size)})
+#: In the second way, the smallest relative change is varied at the p value's default.
+VARIED = {
+    "max_pvalue": lambda series: strictest({-math.log10(p): p for p in LEVELS}, partial(changes, series)),
+    "min_magnitude": lambda series: strictest({size: size for size in SIZES}, partial(changes, series, P)),
+}
+answer("apache-otava", {name: Way(changes, varied) for name, varied in VARIED.items()})

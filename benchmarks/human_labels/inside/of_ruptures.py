@@ -31,7 +31,6 @@ def change_points(fitted: Any, penalty: float) -> list[int]:
 
 
 def points_at_penalty(make: Maker, series: Series, penalty: float | None = None) -> list[int]:
-    """Return the change points at `penalty`, by default the logarithm of the length."""
     if len(series[0]) < SHORTEST:
         return []
     chosen_penalty = np.log(len(series[0])) if penalty is None else penalty

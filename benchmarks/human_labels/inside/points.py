@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -27,40 +27,26 @@ class Way:
     varied: Varied
 
 
-@dataclass
-class _PointColumns:
-    series: list[int] = field(default_factory=list)
-    position: list[int] = field(default_factory=list)
-    way: list[int] = field(default_factory=list)
-    strength: list[float] = field(default_factory=list)
-
-    def add(self, way: int, series: int, points: Mapping[int, float]) -> None:
-        self.way += [way] * len(points)
-        self.series += [series] * len(points)
-        self.position += map(int, points)
-        self.strength += map(float, points.values())
-
-
 def answer(package: str, ways: dict[str, Way]) -> None:
     """Read the series in the file of the first argument, and write the change points to the second.
 
     Points of the fixed setting have the strength 0.
     """
     with np.load(sys.argv[1]) as request:
-        series = list(
-            zip(np.split(request["values"], request["starts"][1:-1]), request["better"], strict=True)
-        )
-    columns, seconds = _PointColumns(), []
+        values = np.split(request["values"], request["starts"][1:-1])
+        series = list(zip(values, request["better"], strict=True))
+    points, seconds = [], []
     for number, way in enumerate(ways.values()):
         start = time.process_time()
         settled = [way.fixed(measured_series) for measured_series in series]
         seconds.append(time.process_time() - start)
         for place, measured_series in enumerate(series):
-            columns.add(number, place, dict.fromkeys(settled[place], 0.0))
-            columns.add(number, place, way.varied(measured_series))
-    points = {name: np.array(column) for name, column in vars(columns).items()}
-    tool_facts = {"ways": list(ways), "seconds": seconds, "version": version(package)}
-    np.savez(sys.argv[2], **points, **{name: np.array(value) for name, value in tool_facts.items()})
+            for strengths in (dict.fromkeys(settled[place], 0.0), way.varied(measured_series)):
+                points += [(place, at, number, strength) for at, strength in strengths.items()]
+    integers = [(name, np.int64) for name in ("series", "position", "way")]
+    table = np.array(points, [*integers, ("strength", np.float64)])
+    columns = {name: table[name] for name in table.dtype.names}
+    np.savez(sys.argv[2], **columns, ways=list(ways), seconds=seconds, version=version(package))
 
 
 def strictest(settings: Mapping[float, Any], find: Callable[[Any], list[int]]) -> dict[int, float]:
