@@ -1,6 +1,7 @@
 """New projects from the template, and the champions inside an installed wheel."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import yaml
 
 from data.errors import InputError
 from data.stage import EXTRAS
-from serving.installation import create_project
+from serving.installation import create_project, describe_version
 from training.registry import champions
 from training.registry.champions import resolve_address
 from training.registry.origins import git_output
@@ -66,6 +67,11 @@ def test_project_is_created_in_an_empty_current_directory_only(tmp_path, monkeyp
     with pytest.raises(InputError, match="is not an empty directory"):
         create_project(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_version_of_a_checkout_names_its_commit():
+    commit = git_output(Path(__file__).parents[2], "rev-parse", "--short=7", "HEAD")
+    assert re.match(rf"perfjudge \S+ \(.*{commit}", describe_version())
 
 
 def test_output_of_git_that_is_not_utf8_is_replaced(tmp_path):
