@@ -115,9 +115,11 @@ def _judge_request(request: JudgeRequest, served: Judge) -> Judgement:
         costs = VerdictCosts(posted.false_negative, posted.false_positive, posted.review)
     try:
         served = with_policy(served, request.max_false_negative_rate, request.max_false_positive_rate, costs)
-        return judge_sides(named, served, base_rate=request.base_rate)
+        if request.base_rate is not None:
+            return judge_sides(named, served, base_rate=request.base_rate)
     except InputError as exc:
         raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
+    return judge_sides(named, served)
 
 
 def _has_policy(request: JudgeRequest) -> bool:
