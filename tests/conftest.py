@@ -152,15 +152,18 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(items):
     """Mark slow tests; begin the halves of two workers with the tests of one of `PROJECTS` each.
 
-    So each worker trains one project, and none waits for the other's. Quick tests are last, so that both
-    workers end at the same time.
+    So each worker trains one project, and none waits for the other's. Tests that measure speed run before
+    one of them, while the other one keeps only one processor busy. Quick tests are last, so that both workers
+    end at the same time.
     """
     in_slow_folder = {item: item.path.relative_to(TESTS).parts[0] in SLOW_FOLDERS for item in items}
     for item in items:
         if in_slow_folder[item] or SLOW_FIXTURES.intersection(item.fixturenames):
             item.add_marker(pytest.mark.slow)
     first, second = ([item for item in items if name in item.fixturenames] for name in PROJECTS)
-    others = [item for item in items if not set(PROJECTS).intersection(item.fixturenames)]
+    second = [item for item in items if item.get_closest_marker("speed")] + second
+    placed = {*first, *second}
+    others = [item for item in items if item not in placed]
     others.sort(key=in_slow_folder.get, reverse=True)
     middle = max(0, len(items) // 2 - len(first))
     items[:] = [*first, *others[:middle], *second, *others[middle:]]

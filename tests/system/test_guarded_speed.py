@@ -39,6 +39,7 @@ acknowledged:
 """
 
 
+@pytest.mark.speed
 def test_the_step_passes_unchanged_code_and_names_what_became_slower(tmp_path):
     copied(tmp_path)
     shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("*.zip"))
