@@ -32,9 +32,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # the default of 700 objects takes 10 % of the time of tests
 gc.set_threshold(20_000, 20, 20)
-# on a machine that others use, too, an example may take any time
-settings.register_profile("any time", deadline=None)
-settings.load_profile("any time")
+# on a machine that others use, too, an example may take any time; many examples call a model or a reader
+settings.register_profile("brief", deadline=None, max_examples=25)
+settings.load_profile("brief")
 # a shell's background jobs ignore Ctrl-C, which programs of tests would inherit
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -27,10 +27,6 @@ FIGURE_6_1 = [
     ((14325.9, 14330.8, 14469.1, 14517.2, 14740.1), (14233.7, 14494.5, 14521.6, 14536.5, 14619.3)),
 ]
 
-# A loaded machine is slow, which is no finding.
-settings.register_profile("brief", max_examples=25)
-settings.load_profile("brief")
-
 five_numbers = st.lists(st.floats(1.0, 1e6), min_size=5, max_size=5).map(sorted)
 configurations = st.lists(st.tuples(five_numbers, five_numbers), min_size=1, max_size=11)
 side = st.lists(st.lists(st.floats(50.0, 150.0), min_size=2, max_size=4), min_size=1, max_size=3)
