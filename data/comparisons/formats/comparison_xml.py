@@ -212,6 +212,7 @@ class _Reader:
         self.misspelt: list[_Misspelt] = []
 
     def read_comparisons(self, document: Document) -> Iterator[None]:
+        """Read a document; yield after each comparison, so that the caller may take what was read."""
         self._open_document(document)
         root, has_comparison = None, False
         for opened, element in self.walk:
