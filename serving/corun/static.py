@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables.problems import nearest_name, shorten_names
@@ -261,10 +263,8 @@ def explain_coruns(
     features (``others_rest, own_rest``); contributions of 0 are left out. ModelError if a contribution is not
     finite.
     """
-    card, events = static.card, frozenset(static.known_tasks.counted_events)
-    by_feature = [_driver_of(name, events) for name in card.features]
-    owners = [*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, by_feature)]), ""]
-    positions = np.array([owners.index(owner) for owner in by_feature], np.intp)
+    card = static.card
+    owners, positions = _owners_of(card.features, static.known_tasks.counted_events)
     contrasts = []
     for row, (_, corunners, machine) in enumerate(coruns):
         usual = static.known_tasks.usual_features(machine, len(corunners), card.features)
@@ -331,6 +331,16 @@ def _explained_answer(
 def strength_key(share: ImpactShareAnswer) -> tuple[bool, float, str]:
     """Return the sort key of contributions: largest absolute value first, sums of unlisted features last."""
     return share.feature.endswith(f"_{REST}"), -abs(share.contribution), share.feature
+
+
+@lru_cache(maxsize=8)
+def _owners_of(
+    features: tuple[str, ...], events: tuple[str, ...]
+) -> tuple[tuple[str, ...], NDArray[np.intp]]:
+    """Return the drivers of `features`, the last for run times of both sides, and each feature's position."""
+    by_feature = [_driver_of(name, events) for name in features]
+    owners = (*dict.fromkeys([f"{OWN}{SECONDS}", f"{OTHERS}{SECONDS}", *filter(None, by_feature)]), "")
+    return owners, np.array([owners.index(owner) for owner in by_feature], np.intp)
 
 
 def _driver_of(column: str, events: Collection[str]) -> str:

@@ -63,10 +63,10 @@ class KnownTasks(Tables):
         joined = KnownTasks.join_tables(parts)
         return replace(joined, hosts=joined.hosts.drop_duplicates("machine"))
 
-    @property
-    def counted_events(self) -> list[str]:
+    @cached_property
+    def counted_events(self) -> tuple[str, ...]:
         """The names of the counted events, in the order of the columns."""
-        return [column for column in self.tasks.columns if column not in TASK_DTYPES]
+        return tuple(column for column in self.tasks.columns if column not in TASK_DTYPES)
 
     @cached_property
     def solo_medians(self) -> Solo:

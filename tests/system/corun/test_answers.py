@@ -180,7 +180,7 @@ def test_tables_and_requests_get_equal_answers_for_any_spelling_of_events(static
     events = {spell(event): count for event, count in COUNTS.items()} | unused
     CorunTables.from_rows([solo_row(**{"page-faults": None}) | events], []).write(tmp_path)
     with_table = load_with_solo_runs(str(static), tmp_path)
-    assert with_table.known_tasks.counted_events == list(EVENTS)
+    assert with_table.known_tasks.counted_events == tuple(EVENTS)
     tables = predict_corun(CorunQuestion(**MINE), with_table)
     spelt, plain, nothing = (answer(served, MINE, tasks=[solo_run(given)]) for given in (events, COUNTS, {}))
     assert tables.model_dump(mode="json")["predictions"] == spelt["predictions"] == plain["predictions"]
