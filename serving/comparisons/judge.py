@@ -132,12 +132,12 @@ class Verdict(NamedTuple):
     @property
     def words(self) -> tuple[str, ...]:
         """The evidence as phrases; empty if the comparison is invalid."""
-        return self.explanations.evidence_sentences(self.row, self.usual_difference)
+        return self.explanations.evidence_sentences(self.row, self.verdict, self.usual_difference)
 
     @property
     def examples(self) -> tuple[NearestExample, ...]:
         """The most similar labelled comparison of each label, the label equal to the verdict first."""
-        return self.explanations.examples_by_label(self.row)
+        return self.explanations.examples_by_label(self.row, self.verdict)
 
     @property
     def counterfactual_change(self) -> float | None:

@@ -123,10 +123,10 @@ class Explanations:
             for feature, value, amount in zip(*columns or ((), (), ()), strict=True)
         )
 
-    def evidence_sentences(self, row: int, difference: float | None = None) -> tuple[str, ...]:
+    def evidence_sentences(self, row: int, answer: str, difference: float | None = None) -> tuple[str, ...]:
         """Return the evidence as phrases like ``median 7.1 % slower``; empty if the comparison is invalid.
 
-        The order is: the change, the usual variation, facts for the verdict, a fact against it.
+        The order is: the change, the usual variation, facts for the verdict `answer`, a fact against it.
         `difference` replaces the standard deviation of the difference of two builds, as a share.
         """
         measurements = self._cached_result(row, Explanations._measurements, self._is_valid)
@@ -136,7 +136,7 @@ class Explanations:
         facts = facts._replace(decisive=_with_difference(facts.decisive, difference))
         leaning = self._cached_result(row, Explanations._fact_contributions, self._is_decided) or ()
         words = sentences.direction_words(self._named_units[row], facts.sign)
-        change, variation, *others = sentences.write_sentences(facts, words, str(self.answers[row]), leaning)
+        change, variation, *others = sentences.write_sentences(facts, words, answer, leaning)
         if difference is not None:
             earlier = facts.past.earlier
             builds = f" and {number_with_noun(earlier, 'earlier build')}" if earlier else ""
@@ -178,8 +178,8 @@ class Explanations:
             return ""
         return sentences.describe_counterfactual(change, self.answers[row] == "fail", self.direction(row))
 
-    def examples_by_label(self, row: int) -> tuple[NearestExample, ...]:
-        """Return the nearest labelled comparison of each label, the label equal to the verdict first.
+    def examples_by_label(self, row: int, answer: str) -> tuple[NearestExample, ...]:
+        """Return the nearest labelled comparison of each label, the label equal to `answer` first.
 
         Empty if the model did not decide or has no stored examples.
         """
@@ -190,7 +190,7 @@ class Explanations:
         index, distance, theirs, ours, similar = columns
         names, examples = self._compared_features, []
         our_values = [_value_text(name, value) for name, value in zip(names, ours, strict=True)]
-        fails = int(self.answers[row] == "fail")
+        fails = int(answer == "fail")
         for label in (fails, 1 - fails):
             if index[label] < 0:
                 continue
