@@ -157,7 +157,7 @@ def form_of(
     if output is None:
         return wanted[0]
     _require_directory(output)
-    _refuse_input(output, inputs)
+    refuse_input(output, inputs)
     suffix_forms = FORMS_BY_SUFFIX.get(output.suffix.lower(), wanted)
     for form in wanted:
         if form in suffix_forms:
@@ -178,17 +178,18 @@ def require_outputs(outputs: Iterable[Path | None], inputs: Collection[Path] = (
         _require_directory(output)
         if output.is_dir():
             raise InputError("is a directory; expected a file", file=output)
-        _refuse_input(output, inputs)
+        refuse_input(output, inputs)
         file = output.resolve()
         if file in files and _is_regular(file):
             raise InputError("is named for two outputs; expected a file for each", file=output)
         files.add(file)
 
 
-def _refuse_input(output: Path, inputs: Iterable[Path]) -> None:
+def refuse_input(output: Path, inputs: Iterable[Path]) -> None:
+    """InputError if `output` is one of `inputs`, files or directories, or inside one; devices are allowed."""
     file = output.resolve()
     for source in inputs:
-        if source.resolve() in {file, *file.parents} and _is_regular(file):
+        if source.resolve() in {file, *file.parents} and (file.is_dir() or _is_regular(file)):
             where = "inside the input" if source.is_dir() else "the input"
             raise InputError(f"is {where} {source}; expected another file for the output", file=output)
 

@@ -15,7 +15,7 @@ import typer
 from data.errors import InputError, escape_invisible
 from data.people import require_person
 from data.tables.problems import Problems
-from serving.answering import form_of, print_skipped, write_output
+from serving.answering import form_of, print_skipped, refuse_input, write_output
 from serving.options import KeepGoing, Model, Output
 from serving.reports.text_tables import text_table
 
@@ -245,7 +245,7 @@ def labels_export(
         if form == "csv":
             count = _write_csv(store, comparisons, output)
         else:
-            tables = _labelled_tables(store, comparisons)
+            tables = _labelled_tables(store, comparisons, output)
             count = len(tables.labels)
     if form == "tables":
         tables.write(output)
@@ -288,13 +288,14 @@ def _write_label_csv(rows: pd.DataFrame, file: Path) -> None:
     write_output(written_csv(rows).encode(), file)
 
 
-def _labelled_tables(store: LabelStore, source: Path | None) -> ComparisonTables:
+def _labelled_tables(store: LabelStore, source: Path | None, output: Path) -> ComparisonTables:
     from data.comparisons.labels.label_store import export_label_table
     from serving.comparisons.labels.endpoints import ingested_directory
 
     place = source or ingested_directory()
     if place is None:
         raise InputError("--comparisons SOURCE is missing, and there is no default; make it with: dvc repro")
+    refuse_input(output, [Path(place)])
     tables = _read_tables(Path(place))
     labels = export_label_table(store, tables.labels)
     return replace(tables, labels=labels[labels["comparison_id"].isin(tables.comparisons["comparison_id"])])

@@ -114,6 +114,16 @@ def test_a_file_with_labels_that_were_not_imported_is_not_overwritten(here, caps
     assert (MG, "anna", "pass") in labels_of(here / "mine")
 
 
+@pytest.mark.parametrize(
+    ("form", "output"), [("xml", "mine/report.xml"), ("tables", "mine"), ("tables", "mine/new")]
+)
+def test_labelled_comparisons_do_not_replace_their_source(here, capsys, form, output):
+    content = {path: path.read_bytes() for path in (here / "mine").iterdir()}
+    told = refused(capsys, "export", "--format", form, "-o", output, "--comparisons", "mine")
+    assert "expected another file for the output" in told
+    assert {path: path.read_bytes() for path in (here / "mine").iterdir()} == content
+
+
 def test_labels_without_an_author_need_a_name(here, capsys):
     (here / "mine/labels.csv").unlink()
     xml = (here / "mine/report.xml").read_text()
