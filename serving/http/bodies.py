@@ -66,7 +66,8 @@ async def body_of(request: Request, limit: int) -> bytes:
     try:
         return await to_thread.run_sync(unpack, body, limit)
     except (EOFError, BadGzipFile, zlib.error) as exc:
-        problem = f"the body is not what its Content-Encoding says: {' '.join(str(exc).split())[:200]}"
+        reason = "no gzip, or damaged" if isinstance(exc, BadGzipFile) else " ".join(str(exc).split())[:200]
+        problem = f"the body is not what its Content-Encoding says: {reason}"
         raise RefusedError(HTTPStatus.BAD_REQUEST, problem) from exc
 
 

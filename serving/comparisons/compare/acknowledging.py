@@ -105,7 +105,7 @@ def _day_or_name(value: object) -> object:
     if isinstance(value, str) and _DAY.fullmatch(value):
         with suppress(ValueError):
             return date.fromisoformat(value)
-    if _LIKE_A_DAY.fullmatch(str(value)):
+    if not isinstance(value, str) or not value or _LIKE_A_DAY.fullmatch(value):
         raise ValueError("expected a day such as 2026-12-31, or a version or commit")
     return _fixed_name(value)
 
