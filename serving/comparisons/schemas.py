@@ -65,7 +65,7 @@ class VerdictAnswer(BaseModel):
     operation: str
     verdict: Answer
     probability: float | None = Field(
-        description="Probability of a regression; null if the verdict is invalid."
+        description="Probability of a regression; null if the model cannot judge the comparison."
     )
     threshold: float = Field(description="Smallest probability with the verdict fail.")
     unsure_from: float = Field(description="Smallest probability with the verdict unsure or fail.")
@@ -76,7 +76,7 @@ class VerdictAnswer(BaseModel):
         description="Remarks: excluded outliers; versions after the target that the model ignores or misses."
     )
     moved: MoveAnswer | None = Field(
-        description="The configuration with the worst change; null if the verdict is invalid."
+        description="The configuration with the worst change; null if there is no relative change."
     )
     improved: MoveAnswer | None = Field(
         description="The configuration with the largest improvement, if it is another one."

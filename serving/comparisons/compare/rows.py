@@ -341,6 +341,8 @@ def as_compare_json(compared: ComparedSides) -> str:
     content = json.loads(render.as_json(compared.weighed.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
         verdict |= {
+            "verdict": OUTCOMES[row.outcome].answer,
+            "invalid_reason": verdict["invalid_reason"] if row.outcome == "invalid" else None,
             "outcome": row.outcome,
             "model_verdict": row.judged,
             "machine": row.machine,

@@ -343,7 +343,10 @@ def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
     ("text", "named"),
     [
         ("acknowledged:\n- {operation: a, untl: 1, by: x, reason: y}", 'did you mean "until"?'),
-        ("acknowledged:\n- {operation: a, until: null, by: x, reason: y}", "acknowledged[0].until.date=null"),
+        (
+            "acknowledged:\n- {operation: a, until: null, by: x, reason: y}",
+            "acknowledged[0].until=null: expected a day",
+        ),
         ("ignored: []", "ignored is unknown"),
         ("[", "is not YAML"),
     ],
@@ -584,8 +587,10 @@ def test_a_metric_that_appears_or_vanishes_is_reported(compared, tmp_path, level
     assert (tmp_path / "junit.xml").read_text().count("<failure") == code
     assert (answer["missing"], "0 throughout, and left out: zero" in answer["notes"]) == ([], True)
     side, other = ("baseline", "target") if levels[1] else ("target", "baseline")
-    (reason,) = (one["invalid_reason"] for one in answer["verdicts"] if one["operation"] == "allocs")
-    text, median = reason.rsplit(": ", 1)
+    (told,) = (one for one in answer["verdicts"] if one["operation"] == "allocs")
+    verdict = ("fail" if outcome == "regression" else "pass", None, "invalid")
+    assert (told["verdict"], told["invalid_reason"], told["model_verdict"]) == verdict
+    text, median = told["reason"].rsplit(": ", 1)
     assert text == f"threads 1: the {side} holds no value above 0, the {other}'s median"
     assert float(median) == pytest.approx(3, rel=0.02)
     entry = {"operation": "allocs", "reason": "a cache", "by": "nobody"}

@@ -652,7 +652,10 @@ class VerdictAnswer(Struct, omit_defaults=True, kw_only=True):
     operation: str
     verdict: Literal["pass", "fail", "unsure", "invalid"]
     probability: (
-        Annotated[float, Meta(description="Probability of a regression; null if the verdict is invalid.")]
+        Annotated[
+            float,
+            Meta(description="Probability of a regression; null if the model cannot judge the comparison."),
+        ]
         | None
     )
     threshold: Annotated[float, Meta(description="Smallest probability with the verdict fail.")]
@@ -669,7 +672,7 @@ class VerdictAnswer(Struct, omit_defaults=True, kw_only=True):
     moved: (
         Annotated[
             MoveAnswer,
-            Meta(description="The configuration with the worst change; null if the verdict is invalid."),
+            Meta(description="The configuration with the worst change; null if there is no relative change."),
         ]
         | None
     )
@@ -723,7 +726,10 @@ class ComparedVerdict(Struct, omit_defaults=True, kw_only=True):
     operation: str
     verdict: Literal["pass", "fail", "unsure", "invalid"]
     probability: (
-        Annotated[float, Meta(description="Probability of a regression; null if the verdict is invalid.")]
+        Annotated[
+            float,
+            Meta(description="Probability of a regression; null if the model cannot judge the comparison."),
+        ]
         | None
     )
     threshold: Annotated[float, Meta(description="Smallest probability with the verdict fail.")]
@@ -740,7 +746,7 @@ class ComparedVerdict(Struct, omit_defaults=True, kw_only=True):
     moved: (
         Annotated[
             MoveAnswer,
-            Meta(description="The configuration with the worst change; null if the verdict is invalid."),
+            Meta(description="The configuration with the worst change; null if there is no relative change."),
         ]
         | None
     )
