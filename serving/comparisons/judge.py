@@ -267,13 +267,13 @@ def judge_sides(
     )
     adjusted = AdjustedVerdicts(answers, probability, {})
     if assumed and (answers == "fail").any():
-        shifts, cuts = RunShifts.of_singles(prepared.sides, assumed), card.decision_thresholds
-        adjusted = adjust_to_runs(answers, probability, shifts, cuts, card.min_effect_size)
+        shifts = RunShifts.of_singles(prepared.sides, assumed)
+        adjusted = adjust_to_runs(answers, probability, shifts, prepared.worst, card)
 
     def decide_modified(sides: Sides) -> NDArray[np.str_]:
         found = model.decide_verdicts(sides)
         if assumed and (found == "fail").any():
-            found = adjust_answers(found, RunShifts.of_singles(sides, assumed), card.min_effect_size)
+            found = adjust_answers(found, RunShifts.of_singles(sides, assumed), card)
         return found
 
     explanations = Explanations(

@@ -89,7 +89,7 @@ def judgement_summary(judgement: Judgement) -> str:
 
 def _verdict_json(verdict: Verdict, explain: bool, flipped: bool) -> str:
     """Return the text that ``json.dumps`` returns, in a third of its time. All numbers are finite."""
-    invalid = "null" if verdict.invalid_reason is None else _quoted(verdict.invalid_reason)
+    invalid = _quoted(verdict.invalid_reason or "") if verdict.verdict == "invalid" else "null"
     remarks = ", ".join(map(_quoted, verdict.remarks))
     warning = verdict.out_of_distribution
     out_of_distribution = "null" if warning is None else json.dumps(warning._asdict(), allow_nan=False)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from data.comparisons.pair import list_names, number_with_noun
-from data.comparisons.sides import Floats
+from data.comparisons.sides import Floats, Ints
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.between_run_variation import FARTHEST, QUIET, share_of_baseline
 from features.comparisons.lasting_changes import WANTED
@@ -24,13 +24,14 @@ _ENDINGS = {
     "fail": ("builds of this operation differ by {0}", "builds differ by {0}"),
     "unsure": ("reliable only from {1} on", "reliable from {1}"),
     "pass": ("within the usual variation of {0}", "usual variation {0}"),
+    "better": ("", ""),
 }
 
 
 class RunReason(NamedTuple):
     """Why between-run variation decided; shares, shifts are logarithms of ratios, negative is worse."""
 
-    answer: str
+    answer: str  # the verdict, or "better" if the configuration got better by more than the usual variation
     difference: float  # standard deviation of the difference of two runs; NaN if the answer is by assumption
     detectable: float  # the smallest slow-down that is found with a probability of 80 %
     whole: float  # the whole run's shift; at most `QUIET` if no more was taken out, NaN if unknown
@@ -47,15 +48,16 @@ class RunReason(NamedTuple):
             change, ending = f"{change}, {whole}", short_ending
             if self.answer == "unsure" and self.whole > 0:
                 return change
-        return f"{change}; {ending.format(percent(self.difference), percent(self.detectable))}"
+        ending = ending.format(percent(self.difference), percent(self.detectable))
+        return "; ".join(filter(None, (change, ending)))
 
 
-def run_reason(answer: str, shifts: RunShifts, row: int, min_effect_size: float) -> RunReason:
-    """Return the reason from the configuration of comparison `row` that got worse most clearly.
+def run_reason(answer: str, shifts: RunShifts, row: int, worst: Ints, min_effect_size: float) -> RunReason:
+    """Return the reason of the verdict `answer` on comparison `row`, from its `worst` configuration.
 
     `min_effect_size`, a share: the smallest slow-down that is detectable.
     """
-    at = shifts.clearest[row]
+    at, shown = shifts.clearest[row], worst[row]
     build, whole = shifts.by_machine.get(str(shifts.machine[at])), float(shifts.together[at])
     if build is not None and abs(whole) > QUIET:
         # all of it, as in the note on the run
@@ -64,8 +66,10 @@ def run_reason(answer: str, shifts: RunShifts, row: int, min_effect_size: float)
     by_whole_run = build is not None and answer != "pass" and not is_own and whole < 0
     limit = float(np.expm1(min(build.whole_limit, FARTHEST))) if build is not None and by_whole_run else nan
     difference, detectable, sign = (
-        float(column[at]) for column in (shifts.usual_difference, shifts.detectable, shifts.sign)
+        float(column[shown]) for column in (shifts.usual_difference, shifts.detectable, shifts.sign)
     )
+    if answer != "fail" and shifts.own.value[shown] > DOUBTED * shifts.own.usual_error[shown]:
+        answer = "better"
     return RunReason(answer, difference, max(detectable, min_effect_size), whole, limit, sign)
 
 

@@ -234,7 +234,7 @@ def _task_rows(request: StaticRequest, static: Static, notes: list[str]) -> Iter
             count = run.events[written]
             if count is not None and (written == name or np.isnan(counts[name])):
                 counts[name] = count
-        unused = [written for written in run.events if written not in names]
+        unused = [name for name in run.events if name not in names or names[name] in {*run.events} - {name}]
         if unused:
             notes.append(f"tasks[{number}]: events that the model does not use: {shorten_names(unused, 5)}")
         yield {

@@ -71,7 +71,7 @@ _PLAIN = re.compile(
 )
 #: Text that Markdown viewers turn into links: addresses, hosts, numbers of issues and tickets, commits.
 _LINKED = re.compile(
-    r"//|www\.|[^\W\d_]\.[^\W\d_]{2}|[^\W\d_]\d*-\d|%\d|(?<![^\W_])[0-9a-f]{7,40}(?![^\W_])|^xn--|:[^\W_]+:",
+    r"//|www\.|[^\W\d_]\.[^\W\d_]{2}|(?!(?<=\d)e-\d\d)[^\W\d_]\d*-\d|%\d|(?<![^\W_])[0-9a-f]{7,40}(?![^\W_])|^xn--|:[^\W_]+:",
     re.IGNORECASE,
 )
 #: Characters that start a list or a rule at the start of a line.

@@ -68,19 +68,26 @@ class Room:
 
 
 def pairwise_cost(slowdown: Floats) -> Cost:
-    """Return a function that computes the slow-down of groups of tasks, summed over pairs of tasks.
+    """Return a function that computes the slow-down of groups of tasks, summed over their tasks.
 
     It takes a list of groups, each a tuple of any number of task numbers, from 0, and returns shape
-    (n_groups,): the sum of ``slowdown[i, j] + slowdown[j, i]`` over the pairs of each group, 0 without a
-    pair. `slowdown`: shape (n_tasks, n_tasks); [i, j] is impact - 1 of task i with co-runner j.
+    (n_groups,), 0 without a pair. The slow-down of a task is the sum of ``slowdown[i, j]`` over its
+    co-runners, of which only the largest speed-up counts. `slowdown`: shape (n_tasks, n_tasks); [i, j] is
+    impact - 1 of task i with co-runner j.
     """
-    pair_slowdown = slowdown + slowdown.T
 
-    def sum_over_pairs(groups: list[Group]) -> Floats:
-        sums = [sum(pair_slowdown[i, j] for i, j in combinations(group, 2)) for group in groups]
-        return np.array(sums, np.float64)
+    def sum_over_tasks(groups: list[Group]) -> Floats:
+        sums, sizes = np.zeros(len(groups)), np.array([len(group) for group in groups], np.intp)
+        for size in np.unique(sizes[sizes > 1]).tolist():
+            rows = np.flatnonzero(sizes == size)
+            tasks = np.array([groups[row] for row in rows])
+            beside = slowdown[tasks[:, :, None], tasks[:, None, :]]
+            beside[:, range(size), range(size)] = 0.0
+            by_task = np.minimum(beside.min(axis=2), 0) + np.maximum(beside, 0).sum(axis=2)
+            sums[rows] = by_task.sum(axis=1)
+        return sums
 
-    return sum_over_pairs
+    return sum_over_tasks
 
 
 def best_placement(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:

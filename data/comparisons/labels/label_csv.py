@@ -16,6 +16,8 @@ FILE = "labels.csv"
 COLUMNS = ("comparison_id", "status", "annotator")
 #: The optional column with the time of a label.
 TIME = "labelled_at"
+#: Labels have later times, or none.
+_OLDEST = datetime.fromtimestamp(0, UTC)
 
 
 def read_labels(
@@ -26,10 +28,11 @@ def read_labels(
     The file has the columns ``comparison_id, status, annotator``, and may have ``labelled_at``; others are
     ignored. In the result, ``labelled_by`` is the annotator, and a missing time is NaT. A row is wrong if its
     status is not pass, fail or cannot_tell, its annotator is empty (unless `may_be_anonymous`: then it is
-    missing in the result), its comparison is not in `seen` (None: any id is valid), or its time is in the
-    future or not ISO 8601 (in UTC if it has no offset). InputError if the file or one of the three columns is
-    missing, or there is a misspelt ``labelled_at``; and for a wrong row (wrong statuses first), unless
-    ``problems.keep_going``: then `problems` receives an error per wrong row, and these rows are skipped.
+    missing in the result), its comparison is not in `seen` (None: any id but "" is valid), or its time is in
+    the future, before 1970 or not ISO 8601 (in UTC if it has no offset). InputError if the file or one of the
+    three columns is missing, or there is a misspelt ``labelled_at``; and for a wrong row (wrong statuses
+    first), unless ``problems.keep_going``: then `problems` receives an error per wrong row, and these rows
+    are skipped.
     """
     table = read_cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
     for column in table.columns if TIME not in table else ():
@@ -41,8 +44,8 @@ def read_labels(
     wrong = {
         "status": ~rows["status"].isin(LABEL_STATUSES),
         "annotator": (rows["annotator"] == "") & (not may_be_anonymous),
-        "comparison_id": ~rows["comparison_id"].isin(rows["comparison_id"] if seen is None else seen),
-        TIME: ((times != "") & at.isna()) | (at > datetime.now(UTC)),
+        "comparison_id": rows["comparison_id"].eq("") if seen is None else ~rows["comparison_id"].isin(seen),
+        TIME: ((times != "") & at.isna()) | (at > datetime.now(UTC)) | (at <= _OLDEST),
     }
     broken = pd.Series(False, rows.index)
     for column, is_wrong in wrong.items():
@@ -60,7 +63,9 @@ def _row_error(file: Path, row: pd.Series, column: str, seen: set[str]) -> Input
     expected = {
         "status": f"is not one of {', '.join(LABEL_STATUSES)}",
         "annotator": "is empty; expected a name",
-        "comparison_id": f"is not in these data{hint}",
+        "comparison_id": f"is not in these data{hint}"
+        if row["comparison_id"]
+        else "is empty; expected an id",
         TIME: "is not a past time like 2026-11-22T09:30:00Z",
     }
     return InputError(f'{column}="{row[column]}" {expected[column]}', file=file, line=int(row.name))

@@ -174,7 +174,7 @@ class LabelStore:
 
     def __init__(self, address: str) -> None:
         self.address = StoreAddress.from_address(address)
-        self._unreachable, self._retry_lock = False, Lock()
+        self._unreachable, self._unwritable, self._retry_lock = False, False, Lock()
         self._engine = self.address.new_engine()
         self._migrated, self._lock = False, Lock()
 
@@ -198,7 +198,12 @@ class LabelStore:
         self._engine.dispose()
 
     def check_reachable(self) -> None:
-        """Raise an UnreachableError if the store is unreachable or an incompatible perfjudge wrote it."""
+        """Raise an UnreachableError if the store is unreachable or an incompatible perfjudge wrote it.
+
+        After labels could not be stored, also if it is still impossible to write.
+        """
+        if self._unwritable:
+            self.add_all([])
         self.label_history("")
 
     @property
@@ -313,12 +318,14 @@ class LabelStore:
             with self._engine.connect().execution_options(**options) as connection, connection.begin():
                 yield connection
         except SQLAlchemyError as exc:
-            self._unreachable = True
+            self._unreachable, self._unwritable = True, self._unwritable or writes
             cause = exc.orig if isinstance(exc, DBAPIError) else exc
             reason = next(iter(str(cause).strip().splitlines()), "") or type(cause).__name__
             problem = f"the labels cannot be reached ({reason})"
             raise UnreachableError(problem, place=self.address.text) from exc
-        self._unreachable = False
+        # reading may go on while nothing can be stored
+        self._unwritable = self._unwritable and not writes
+        self._unreachable = self._unwritable
 
 
 def _history_query(comparisons: Collection[str]) -> Select[Any]:
@@ -362,8 +369,8 @@ def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None =
     ``contradictory``, or ``already_stored`` if their status is the same. A label without a time counts as
     older than any with one. Labels without an annotator are added as labels of `by`; without `by` they are
     skipped (``unattributed``). InputError if a label's annotator is not a name of 1 to 64 visible characters
-    or its time is in the future (then none is added), or the store is unreachable; earlier labels may have
-    been added.
+    or its time is in the future or before 1970 (then none is added), or the store is unreachable; earlier
+    labels may have been added.
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     # databases store no nanoseconds
@@ -387,10 +394,11 @@ def import_label_table(labels: pd.DataFrame, store: LabelStore, by: str | None =
 
 
 def _from_row(row: dict[str, object]) -> NewLabel:
-    at = LONG_AGO if pd.isna(row["labelled_at"]) else pd.Timestamp(str(row["labelled_at"])).to_pydatetime()
-    if at > datetime.now(UTC):
-        problem = f'labelled_at="{at.isoformat()}" is in the future'
+    moment = None if pd.isna(row["labelled_at"]) else pd.Timestamp(str(row["labelled_at"]))
+    if moment is not None and not LONG_AGO < moment <= datetime.now(UTC):
+        problem = f'labelled_at="{moment}" is in the future or before 1970'
         raise InputError(problem, place=f'label of "{row["comparison_id"]}"')
+    at = LONG_AGO if moment is None else moment.to_pydatetime()
     values = (str(row["comparison_id"]), str(row["status"]), str(row["annotator"]), at.isoformat())
     key = sha256("\n".join(map(repr, values)).encode()).hexdigest()
     return NewLabel(values[0], cast(Status, values[1]), values[2], f"imported-{key}", labelled_at=at)

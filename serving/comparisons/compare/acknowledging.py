@@ -39,12 +39,23 @@ class Revision:
 
     def contains_change(self, change: str) -> bool:
         """Return whether `change`, a version or (short) commit, is this revision or an ancestor of it."""
-        return any(
-            change == name
-            or (len(change) >= _MIN_PREFIX and name.startswith(change))
-            or _is_ancestor(change, name, self.directory)
-            for name in self.names
-        )
+        return self.is_at(change) or any(_is_ancestor(change, name, self.directory) for name in self.names)
+
+    def is_at(self, change: str) -> bool:
+        """Return whether `change` is a name of this revision, or the beginning of one."""
+        is_prefix = len(change) >= _MIN_PREFIX
+        return any(name == change or (is_prefix and name.startswith(change)) for name in self.names)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a name is a commit, so that git can determine what it contains."""
+        return any(_is_commit(name, self.directory) for name in self.names)
+
+
+@cache
+def _is_commit(name: str, directory: Path) -> bool:
+    options = "--quiet", "--verify", "--end-of-options"
+    return bool(_git(directory, "rev-parse", *options, f"{name}^{{commit}}"))
 
 
 @cache
@@ -244,6 +255,8 @@ class Acknowledgements:
                     yield f"{name} has expired (until {entry.until})"
             elif not (self.baseline.contains_change(entry.since) or self.target.contains_change(entry.since)):
                 yield f"{name} does not apply: neither side is known to contain {entry.since}"
+            elif self._may_be_older(entry.since):
+                yield f"{name} does not apply: the baseline's commit is unknown; --base-commit names it"
 
     def stale_operations(self, operations: Sequence[tuple[str, str]], run: Revision) -> set[tuple[str, str]]:
         """Return the `operations` whose results in `run`, an earlier run, predate an accepted change.
@@ -263,10 +276,16 @@ class Acknowledgements:
     def _is_over(self, entry: Acknowledged | Unstable | Accepted) -> bool:
         """Return whether an entry does not apply; an accepted change applies only to its own step."""
         if isinstance(entry, Accepted):
-            return self.baseline.contains_change(entry.since) or not self.target.contains_change(entry.since)
+            if self.baseline.contains_change(entry.since) or self._may_be_older(entry.since):
+                return True
+            return not self.target.contains_change(entry.since)
         if isinstance(entry.until, date):
             return self.today > entry.until
         return entry.until is not None and self.target.contains_change(entry.until)
+
+    def _may_be_older(self, change: str) -> bool:
+        """Return whether `change` is older than the target, and the commit of the baseline is unknown."""
+        return not (self.baseline.is_known or self.baseline.is_at(change) or self.target.is_at(change))
 
 
 def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:

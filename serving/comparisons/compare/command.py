@@ -414,7 +414,7 @@ def compare_runs(
     name: str,
     explain: bool,
 ) -> int:
-    """Compare both sides, write all outputs, and return 1 if the outcome of a row is in `failing`, else 0.
+    """Compare both sides, write all outputs, and return 1 if a row without excuse is `failing`, else 0.
 
     `form`: table, json, xml, markdown or junit; written to `output`, or to stdout if that is None. `failing`:
     outcomes such as "regression"; "missing" stands for a machine, an operation or a configuration that only
@@ -432,7 +432,7 @@ def compare_runs(
     rendered: dict[str, Callable[[], str | bytes]] = {
         "table": lambda: rows.as_table(compared, terminal=terminal, explain=explain),
         "json": lambda: rows.as_compare_json(compared),
-        "xml": lambda: as_xml(compared.weighed.judgement, compared.tables),
+        "xml": lambda: as_xml(compared.judgement, compared.tables),
         "markdown": lambda: rows.as_comment(compared, name),
         "junit": lambda: rows.as_junit_xml(compared),
         "html": lambda: rows.as_page(compared, name),
@@ -449,8 +449,8 @@ def compare_runs(
         number, first = number_with_noun(len(compared.rows), "operation"), compared.rows[0]
         problem = f"nothing can be judged: {number} invalid; {first.full_name}: {first.reason}"
         raise InputError(problem, file=" and ".join(compared.sides))
-    present = {*compared.outcome_counts, *(["missing"] if compared.missing else [])}
-    return 1 if present.intersection(failing) else 0
+    present = {row.outcome for row in compared.rows if row.excuse is None}
+    return 1 if present.union(["missing"] if compared.missing else []).intersection(failing) else 0
 
 
 def _current_runs(

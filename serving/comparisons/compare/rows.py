@@ -29,7 +29,7 @@ from serving.comparisons.compare.acknowledging import Excuse
 from serving.comparisons.compare.weighing import AdjustedJudgement, Outcome, outcome_of, outcomes_from_zero
 from serving.comparisons.explain.features import percent
 from serving.comparisons.explain.sentences import describe_change
-from serving.comparisons.judge import Move, Verdict
+from serving.comparisons.judge import Judgement, Move, Verdict
 from serving.reports.text_tables import markdown_cell, markdown_line, rich_text, table_text
 from serving.reports.verdict_lines import Answer, VerdictLine, VerdictTable, as_junit
 
@@ -131,7 +131,11 @@ class ComparedRow:
     @property
     def reason(self) -> str:
         """The reason of the outcome in one sentence of at most 15 words."""
-        return self.verdict.reason if self.excuse is None else self.excuse.summary
+        if self.excuse is not None:
+            return self.excuse.summary
+        if self.outcome == "improvement" and self.move != self.verdict.moved:
+            return f"{self.change_text} at {self.configuration_text}"
+        return self.verdict.reason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,10 +173,16 @@ class ComparedSides:
         return f"{', '.join(counts)} of {number_with_noun(len(self.rows), 'comparison')}"
 
     @property
+    def judgement(self) -> Judgement:
+        """The verdicts, those on values from or to 0 by their outcome."""
+        verdicts = [row.verdict._replace(verdict=OUTCOMES[row.outcome].answer) for row in self.rows]
+        answers = np.array([verdict.verdict for verdict in verdicts])
+        return replace(self.weighed.judgement, answers=answers, iterate_verdicts=lambda: verdicts)
+
+    @property
     def verdict_summary(self) -> str:
         """The number of rows by verdict, as shown, and the model: see `render.judgement_summary`."""
-        answers = np.array([OUTCOMES[row.outcome].answer for row in self.rows])
-        return render.judgement_summary(replace(self.weighed.judgement, answers=answers))
+        return render.judgement_summary(self.judgement)
 
     @cached_property
     def distinguishing_names(self) -> dict[str, str]:
@@ -187,7 +197,7 @@ class ComparedSides:
         """The headings of the columns of a table of the rows."""
         is_shown = {
             "comparison": any(self.distinguishing_names.values()),
-            "configuration": any(row.move is not None and row.move.threads > 1 for row in self.rows),
+            "configuration": (self.tables.results["threads"] > 1).any(),
         }
         return [heading for heading in _HEADINGS if is_shown.get(heading, True)]
 
@@ -338,11 +348,9 @@ def as_compare_json(compared: ComparedSides) -> str:
     Its schema is `serving.comparisons.schemas.CompareAnswer`. ``whole_run`` has only machines with five
     operations or more. ModelError if a contribution is not finite.
     """
-    content = json.loads(render.as_json(compared.weighed.judgement))
+    content = json.loads(render.as_json(compared.judgement))
     for verdict, row in zip(content["verdicts"], compared.rows, strict=True):
         verdict |= {
-            "verdict": OUTCOMES[row.outcome].answer,
-            "invalid_reason": verdict["invalid_reason"] if row.outcome == "invalid" else None,
             "outcome": row.outcome,
             "model_verdict": row.judged,
             "machine": row.machine,

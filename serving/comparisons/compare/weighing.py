@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Sides
+from data.comparisons.sides import Floats, Ints, Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.between_run_variation import ASSUMED, share_of_baseline
 from features.comparisons.lasting_changes import SMALLEST, WANTED
@@ -35,7 +35,7 @@ Outcome = Literal[
 
 
 class Changes(NamedTuple):
-    """The change of each comparison's worst configuration, as a share of the baseline; negative is worse.
+    """Changes of one configuration of each comparison, as shares of the baseline; negative is worse.
 
     Arrays of shape (n_comparisons,), NaN if unknown.
     """
@@ -46,17 +46,22 @@ class Changes(NamedTuple):
     usual_difference: Floats  # between two runs; see `RunShifts.usual_difference`
 
     @classmethod
-    def of_worst(cls, shifts: RunShifts, sign: Floats, change: Floats, min_effect_size: float) -> Changes:
-        """Return the changes of the configurations that got worse most clearly (`RunShifts.clearest`).
+    def of_all(cls, shifts: RunShifts, change: Floats, min_effect_size: float) -> Changes:
+        """Return the changes of all configurations, arrays of shape (n_configurations,), for `take`.
 
-        `sign`, shape (n_configurations,): -1 where lower is better. `change`, of the same shape: that of the
-        medians, which an interval always includes. `min_effect_size`, a share: smaller slow-downs pass.
+        `change`, of the same shape: that of the medians, which an interval always includes.
+        `min_effect_size`, a share: smaller slow-downs pass.
         """
-        low, high = (np.where(sign < 0, -np.expm1(-limit), np.expm1(limit)) for limit in shifts.interval)
+        is_lower = shifts.sign < 0
+        low, high = (np.where(is_lower, -np.expm1(-limit), np.expm1(limit)) for limit in shifts.interval)
         low, high = np.fmin(low, change), np.fmax(high, change)
         detectable = np.maximum(shifts.detectable, min_effect_size)
-        columns = low, high, detectable, shifts.usual_difference
-        return cls(*(np.append(values, np.nan)[shifts.clearest] for values in columns))
+        columns, is_known = (low, high, detectable, shifts.usual_difference), np.isfinite(shifts.own.value)
+        return cls(*(np.where(is_known, values, np.nan) for values in columns))
+
+    def take(self, configurations: Ints) -> Changes:
+        """Return the changes of the `configurations`, one per comparison; -1: unknown."""
+        return Changes(*(np.append(values, np.nan)[configurations] for values in self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +71,7 @@ class AdjustedJudgement:
     judgement: Judgement  # the adjusted verdicts, with remarks where they differ from the model's
     judged: NDArray[np.str_]  # shape (n_comparisons,), the model's verdicts
     faster: dict[int, Move]  # the largest improvement of improved comparisons, by row
-    changes: Changes
+    changes: Changes  # of the configuration in `faster`, else of that with the worst median
     whole: dict[str, float]  # change of the whole run by machine, as a share; negative is worse
 
     def in_doubt(self, *, is_first: bool) -> NDArray[np.bool_]:
@@ -120,16 +125,17 @@ def judge_runs(
     is_judged = (judgement.answers != "invalid")[prepared.sides.comparison]
     sides = select_configurations(prepared.sides, is_judged)
     shifts = RunShifts.from_sides(sides, tables.comparisons["machine"].tolist(), assumed or ASSUMED)
-    card, change = judgement.card, prepared.change[is_judged]
-    changes = Changes.of_worst(shifts, sides.sign, change, card.min_effect_size)
+    card, place = judgement.card, np.append(np.where(is_judged, is_judged.cumsum() - 1, -1), -1)
+    by_configuration = Changes.of_all(shifts, prepared.change[is_judged], card.min_effect_size)
+    worst = place[prepared.worst]
+    changes = by_configuration.take(worst)
     whole = {
         machine: share_of_baseline(build.whole.value[0], float(shifts.sign[shifts.machine == machine].min()))
         for machine, build in shifts.by_machine.items()
     }
     weighed, answers = judgement, judgement.answers
     if assumed:
-        cuts = card.decision_thresholds
-        adjusted = adjust_to_runs(answers, judgement.probability, shifts, cuts, card.min_effect_size)
+        adjusted = adjust_to_runs(answers, judgement.probability, shifts, worst, card)
         decides, doubts = shifts.deciding_rows()
         # the model alone knows the change that flips a verdict: that of a fail which runs may only doubt
         by_model = ~decides & (~doubts | (adjusted.answers == "fail"))
@@ -150,6 +156,9 @@ def judge_runs(
             notes=(*judgement.notes, *whole_run_notes(shifts, whole), *run_notes),
         )
     faster = _find_improvements(tables, served, prepared, shifts, weighed.answers == "pass")
+    shown, improved = worst.copy(), [*faster]
+    shown[improved] = place[prepared.best[improved]]
+    changes = by_configuration.take(shown)
     return AdjustedJudgement(judgement=weighed, judged=answers, faster=faster, changes=changes, whole=whole)
 
 

@@ -79,7 +79,10 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
     tables = _read_tables(source, keep_going=keep_going)
     champion_missing = model is None and served_version(f"models:/{registered_name()}@{CHAMPION}") is None
     served = None if champion_missing else load_judge(model)
-    chosen = LabelCandidates.from_tables(tables, served, consensus_rule()).first_candidates(number)
+    candidates = LabelCandidates.from_tables(tables, served, consensus_rule())
+    known = [] if filled.empty else filled["comparison_id"].tolist()
+    chosen = candidates.first_candidates(number + len(known))
+    chosen = chosen[~chosen["comparison_id"].isin(known)].head(number)
     if output is None:
         return _print_table(chosen, as_json=as_json)
     now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.drift import Circumstances, Project
-from data.comparisons.pair import paired_runs
+from data.comparisons.pair import MatchedOperations, paired_runs
 from data.comparisons.sides import Sides
 from data.comparisons.tables import Builder, Series
 from data.comparisons.units import readable_unit
@@ -19,6 +19,7 @@ from features.comparisons.between_run_variation import ASSUMED, build_shifts, sh
 from features.comparisons.earlier_runs import without_outlying_runs
 from features.comparisons.run_levels import RunLevels
 from features.comparisons.run_shifts import DOUBTED, RunShifts
+from serving.comparisons.compare.rows import compared_rows
 from serving.comparisons.compare.weighing import judge_runs, outcomes_from_zero
 from serving.comparisons.explain.features import percent
 from serving.comparisons.explain.sentences import describe_change, direction_words
@@ -27,13 +28,14 @@ from serving.comparisons.model import with_card
 from serving.comparisons.render import judgement_summary
 from serving.comparisons.run_reasons import RunReason
 from serving.models import Served
+from training.evaluation.thresholds import DecisionPolicy
 
 SHARES = st.floats(1e-6, 10)
 SEEDS = st.integers(0, 10_000)
 
 
 @given(
-    st.sampled_from(["fail", "unsure", "pass"]),
+    st.sampled_from(["fail", "unsure", "pass", "better"]),
     st.floats(-0.99, 10),
     st.tuples(SHARES, SHARES, st.just(nan) | st.floats(-3, 3), st.just(nan) | SHARES),
     st.sampled_from([("ms", -1.0), ("op/s", 1.0), ("MiB", -1.0), ("points", 1.0)]),
@@ -92,6 +94,43 @@ def test_judge_and_compare_agree_on_few_operations(served, change, operations, e
     history = earlier_runs(levels, earlier, seed)
     tables = paired_runs([run(levels, seed)], [run(slower, seed + 1)], history).tables
     assert said(judge_runs(tables, served, ASSUMED).judgement) == said(judge_tables(tables, served))
+
+
+@given(st.lists(st.floats(-0.5, 1.0), min_size=2, max_size=3), st.floats(0.001, 0.1), SEEDS)
+@settings(max_examples=30)
+def test_the_interval_of_a_row_is_of_the_change_that_it_shows(served, changes, scatter, seed):
+    rng = np.random.default_rng(seed)
+    levels = {2**at: 10.0 / 2**at for at in range(len(changes))}
+    sides = [
+        results_of(
+            {threads: level * np.exp(scatter * rng.standard_normal(6)) for threads, level in one.items()}
+        )
+        for one in (levels, {key: levels[key] * (1 + by) for key, by in zip(levels, changes, strict=True)})
+    ]
+    tables = paired_runs(*([side] for side in sides)).tables
+    found = judge_runs(tables, served, ASSUMED)
+    (row,) = compared_rows(found, tables, [""], [None], MatchedOperations())
+    assert row.interval[0] <= row.move.change <= row.interval[1]
+    medians = [side[side["threads"] == row.move.threads]["value"].median() for side in sides]
+    assert row.move.change == pytest.approx(1 - medians[1] / medians[0], abs=0.02)
+
+
+@given(st.floats(-0.3, 0.3), st.integers(5, 9), st.sampled_from([0, 9]), SEEDS)
+@settings(max_examples=20)
+def test_promised_limits_of_errors_hold_where_runs_decide(served, change, number, earlier, seed):
+    levels = levels_of(number)
+    sides = (
+        [run(levels, seed)],
+        [run(levels_of(number, change), seed + 1)],
+        earlier_runs(levels, earlier, seed),
+    )
+    for limit, kept, lost in (
+        ("negative", {"fail", "unsure"}, "pass"),
+        ("positive", {"pass", "unsure"}, "fail"),
+    ):
+        policy = DecisionPolicy(**{f"max_false_{limit}_rate": 0.05})
+        found = judged(with_card(served, replace(served.model.card, policy=policy)), *sides)
+        assert lost not in found.judgement.answers[np.isin(found.judged, [*kept])]
 
 
 #: Samples of operations that cannot be judged.

@@ -3,6 +3,8 @@
 import base64
 import json
 import logging
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -215,6 +217,19 @@ def test_an_unreachable_label_store_only_degrades_the_server(tmp_path, caplog):
     assert labels.ask("GET", "/readyz").json()["status"] == "degraded"
     (tmp_path / "later").mkdir()
     assert labels.put(labelled_by="anna", key="one").status_code == 200
+    assert labels.ask("GET", "/readyz").json()["status"] == "ok"
+
+
+def test_a_store_that_can_only_be_read_degrades_the_server(tmp_path, monkeypatch):
+    monkeypatch.setattr("data.comparisons.labels.database._PATIENCE", 0.1)
+    labels = Labels(tmp_path)
+    assert labels.put(labelled_by="anna", key="one").status_code == 200
+    with closing(sqlite3.connect(tmp_path / "labels.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert labels.put(labelled_by="anna", key="two").status_code == 503
+        assert labels.ask("GET", "/v1/labels").status_code == 200
+        assert labels.ask("GET", "/readyz").json()["status"] == "degraded"
+    assert labels.put(labelled_by="anna", key="two").status_code == 200
     assert labels.ask("GET", "/readyz").json()["status"] == "ok"
 
 

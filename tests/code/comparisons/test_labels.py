@@ -266,6 +266,12 @@ def test_rows_that_are_filled_in_stay_when_labels_next_writes_the_file_again(sou
     again = pd.read_csv(file)
     assert sorted(again["comparison_id"]) == sorted(listed["comparison_id"])
     assert again[["status", "annotator"]].dropna().to_numpy().tolist() == [["fail", "anna"]]
+    # in another place, the data do not have these labels yet
+    other = source.parent / "first.csv"
+    listed.to_csv(other, index=False)
+    file.unlink()
+    assert run_command([*command[:-1], str(other)]) == 0
+    assert pd.read_csv(other)["comparison_id"].is_unique
     assert run_command([*command, "--json"]) == 2
     other = source.parent / "other.csv"
     other.write_text("not,labels\n1,2\n")

@@ -6,6 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from serving.corun.static import add_slowdowns
 from tests.data.refusals import refusal
 from training.corun.placement import Room, best_placement, pairwise_cost, random_totals, worst_placement
 
@@ -19,6 +20,15 @@ def every_total(slowdown, room):
         groups = [[task for task in machine if task < tasks] for machine in machines]
         totals.append(sum(float(cost([group])[0]) for group in groups if group))
     return totals
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 5])
+def test_slowdowns_of_a_group_add_up_as_those_of_several_co_runners(slots):
+    slowdown = np.random.default_rng(slots).random((6, 6)) - 0.5
+    group = (5, 0, 3, 1, 4)[:slots]
+    impacts = [[1 + slowdown[task, other] for other in group if other != task] for task in group]
+    expected = sum(add_slowdowns(np.array(of_task)) - 1 for of_task in impacts) if slots > 1 else 0.0
+    assert pairwise_cost(slowdown)([(), group, (2,)]).tolist() == [0.0, pytest.approx(float(expected)), 0.0]
 
 
 @pytest.mark.parametrize(

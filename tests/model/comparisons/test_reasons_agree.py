@@ -116,6 +116,7 @@ def test_no_row_of_compare_contradicts_its_outcome(served, tables):
             assert row.detectable <= 0.05
         if row.outcome in QUIET or row.outcome == "improvement":
             assert not ("minimum effect size" in row.reason and "faster" in row.change_text)
+        assert row.outcome != "improvement" or "usual variation" not in row.reason
         if verdict.verdict == "unsure" and row.judged != "unsure":
             assert verdict.decided_by == "between_run_variation"
             assert "reliable" in row.reason or "run" in row.reason

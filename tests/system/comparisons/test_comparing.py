@@ -333,6 +333,10 @@ def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
     assert answer["verdicts"][0]["acknowledged"]["by"] == "anna"
     assert any('"gone" by ben matches no compared operation' in note for note in answer["notes"])
     assert compared(before, large, *options)[0] == 1
+    # nor does an excused operation that is unsure
+    alone = [run_file(tmp_path / f"{level}.json", levels={"a": level}, seed=2) for level in (100.0, 104.0)]
+    code, answer, _ = compared(*alone, "--fail-on-unsure")
+    assert (code, outcomes(answer)) == (0, {"a": "unsure"})
     (tmp_path / ".perfjudge.yaml").write_text(FILE.replace("2026", "2001"))
     code, answer, said = compared(before, small, *options)
     assert (code, outcomes(answer)["a"]) == (1, "regression"), said
@@ -454,6 +458,28 @@ def test_revisions_are_found_by_name_and_by_git(repository):
     operations = [("bench", "a"), ("bench", "b")]
     assert since.stale_operations(operations, Revision((first,), repository.root)) == {operations[0]}
     assert not since.stale_operations(operations, Revision((third,), repository.root))
+
+
+@pytest.mark.parametrize(
+    ("baseline", "target", "is_excused"),
+    [
+        (0, 1, True),
+        (0, 2, True),
+        (1, 2, False),
+        (2, 2, False),
+        (0, 0, False),
+        (None, 1, True),
+        (None, 2, False),
+    ],
+)
+def test_an_accepted_change_excuses_only_its_own_step(repository, baseline, target, is_excused):
+    commits = repository.git("log", "--reverse", "--format=%H").split()
+    before, after = (("unknown",) if at is None else (commits[at],) for at in (baseline, target))
+    accepted = says(entry("accepted", "since", commits[1]), repository.root, baseline=before, target=after)
+    slower = SimpleNamespace(benchmark="b", operation="a", verdict="fail", moved=None)
+    assert [excuse is not None for excuse in accepted.find_excuses([slower])] == [is_excused]
+    notes = [*accepted.entry_notes([slower])]
+    assert any("--base-commit" in note for note in notes) == (baseline is None and not is_excused)
 
 
 @pytest.mark.parametrize("name", ["main", "main~1", "1.2", "origin/work", "origin/work@{1}"])
@@ -590,6 +616,7 @@ def test_a_metric_that_appears_or_vanishes_is_reported(compared, tmp_path, level
     (told,) = (one for one in answer["verdicts"] if one["operation"] == "allocs")
     verdict = ("fail" if outcome == "regression" else "pass", None, "invalid")
     assert (told["verdict"], told["invalid_reason"], told["model_verdict"]) == verdict
+    assert f'result_status="{verdict[0]}"' in compared("b.json", "n.json", form="xml")[1]
     text, median = told["reason"].rsplit(": ", 1)
     assert text == f"threads 1: the {side} holds no value above 0, the {other}'s median"
     assert float(median) == pytest.approx(3, rel=0.02)

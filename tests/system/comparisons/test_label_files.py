@@ -203,7 +203,7 @@ TIME = "2026-11-22T09:30:00Z"
         ("fail", "slow", '2: status="slow" is not one of pass, fail, cannot_tell'),
         *(
             (TIME, wrong, f'2: labelled_at="{wrong}" is not a past time like {TIME}')
-            for wrong in ("2126-11-22T09:30:00Z", "yesterday", "2026-11-31")
+            for wrong in ("2126-11-22T09:30:00Z", "yesterday", "2026-11-31", "0001-01-01T00:00:00+14:00")
         ),
         *(
             ("labelled_at", wrong, f'1: has the column "{wrong}"; did you mean "labelled_at"?')

@@ -185,6 +185,8 @@ def test_tables_and_requests_get_equal_answers_for_any_spelling_of_events(static
     spelt, plain, nothing = (answer(served, MINE, tasks=[solo_run(given)]) for given in (events, COUNTS, {}))
     assert tables.model_dump(mode="json")["predictions"] == spelt["predictions"] == plain["predictions"]
     assert nothing["predictions"] != plain["predictions"]
+    twice = answer(served, MINE, tasks=[solo_run(COUNTS | {"faults": 1.0})])
+    assert (twice["predictions"], "does not use: faults" in twice["notes"][0]) == (plain["predictions"], True)
     note = f"events that the model does not use: {', '.join(unused)}"
     assert (tables.notes, spelt["notes"]) == ([f"{tmp_path}: {note}"], [f"tasks[0]: {note}"])
     assert plain["notes"] == []
