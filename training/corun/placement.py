@@ -67,6 +67,10 @@ class Room:
             raise InputError(f"machines={self.machines}, slots={self.slots}: {problem}")
 
 
+#: Number of slow-downs that are added up at a time, which bounds memory.
+_AT_ONCE = 2**20
+
+
 def pairwise_cost(slowdown: Floats) -> Cost:
     """Return a function that computes the slow-down of groups of tasks, summed over their tasks.
 
@@ -79,12 +83,13 @@ def pairwise_cost(slowdown: Floats) -> Cost:
     def sum_over_tasks(groups: list[Group]) -> Floats:
         sums, sizes = np.zeros(len(groups)), np.array([len(group) for group in groups], np.intp)
         for size in np.unique(sizes[sizes > 1]).tolist():
-            rows = np.flatnonzero(sizes == size)
-            tasks = np.array([groups[row] for row in rows])
-            beside = slowdown[tasks[:, :, None], tasks[:, None, :]]
-            beside[:, range(size), range(size)] = 0.0
-            by_task = np.minimum(beside.min(axis=2), 0) + np.maximum(beside, 0).sum(axis=2)
-            sums[rows] = by_task.sum(axis=1)
+            of_size = np.flatnonzero(sizes == size)
+            for rows in np.array_split(of_size, -(-len(of_size) * size**2 // _AT_ONCE)):
+                tasks = np.array([groups[row] for row in rows])
+                beside = slowdown[tasks[:, :, None], tasks[:, None, :]]
+                beside[:, range(size), range(size)] = 0.0
+                by_task = np.minimum(beside.min(axis=2), 0) + np.maximum(beside, 0).sum(axis=2)
+                sums[rows] = by_task.sum(axis=1)
         return sums
 
     return sum_over_tasks
