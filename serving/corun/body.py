@@ -228,13 +228,17 @@ def _task_rows(request: StaticRequest, static: Static, notes: list[str]) -> Iter
             continue
         if run.task in known_tasks.get(machine, ()):
             notes.append(f'tasks[{number}] replaces the model\'s solo run of "{run.task}" on "{machine}"')
-        counts = dict.fromkeys(events, np.nan)
+        counts, source = dict.fromkeys(events, np.nan), dict[str, str]()
         names = match_events(run.events, counts)
         for written, name in names.items():
             count = run.events[written]
             if count is not None and (written == name or np.isnan(counts[name])):
-                counts[name] = count
-        unused = [name for name in run.events if name not in names or names[name] in {*run.events} - {name}]
+                counts[name], source[name] = count, written
+        unused = [
+            written
+            for written, count in run.events.items()
+            if written not in names or (count is not None and source[names[written]] != written)
+        ]
         if unused:
             notes.append(f"tasks[{number}]: events that the model does not use: {shorten_names(unused, 5)}")
         yield {

@@ -187,6 +187,9 @@ def test_tables_and_requests_get_equal_answers_for_any_spelling_of_events(static
     assert nothing["predictions"] != plain["predictions"]
     twice = answer(served, MINE, tasks=[solo_run(COUNTS | {"faults": 1.0})])
     assert (twice["predictions"], "does not use: faults" in twice["notes"][0]) == (plain["predictions"], True)
+    gap = COUNTS | {"faults": COUNTS["page-faults"], "page-faults": None}
+    filled = answer(served, MINE, tasks=[solo_run(gap)])
+    assert (filled["predictions"], filled["notes"]) == (plain["predictions"], [])
     note = f"events that the model does not use: {', '.join(unused)}"
     assert (tables.notes, spelt["notes"]) == ([f"{tmp_path}: {note}"], [f"tasks[0]: {note}"])
     assert plain["notes"] == []
