@@ -47,7 +47,8 @@ def adjust_to_runs(
     that would pass is ``unsure``; if it limits false positives, so is another verdict that would fail.
 
     All former ``fail`` and ``unsure`` on machines with five operations or more whose shift is known, and all
-    changed verdicts, but no others, get a reason, and a probability in the range of their verdict by `cuts`.
+    changed verdicts, but no others, get a reason, and a probability in the range of their verdict
+    by the thresholds of `card`.
     """
     adjusted, cuts = adjust_answers(answers, shifts, card), card.decision_thresholds
     not_passed, (decides, _) = np.isin(answers, ("fail", "unsure")), shifts.deciding_rows()

@@ -19,6 +19,7 @@ from features.comparisons.between_run_variation import ASSUMED, build_shifts, sh
 from features.comparisons.earlier_runs import without_outlying_runs
 from features.comparisons.run_levels import RunLevels
 from features.comparisons.run_shifts import DOUBTED, RunShifts
+from serving.comparisons.between_runs import adjust_to_runs
 from serving.comparisons.compare.rows import compared_rows
 from serving.comparisons.compare.weighing import judge_runs, outcomes_from_zero
 from serving.comparisons.explain.features import percent
@@ -432,6 +433,16 @@ def test_probabilities_agree_with_doubts_and_certain_shifts():
     assert ((between >= 0.3) & (between < 0.7)).all()
     assert (probability[~doubted & ~beyond] < 0.3).all()
     assert (doubted == (shifts.own.value / shifts.own.usual_error < -DOUBTED)).all()
+
+
+def test_the_reason_of_an_improvement_states_no_usual_variation(served):
+    shifts = compared(USUAL, 5, first_slower(-0.3))
+    answers, worst = np.full(20, "unsure"), np.arange(20)
+    adjusted = adjust_to_runs(answers, np.full(20, 0.5), shifts, worst, served.model.card)
+    words = direction_words("ms", -1.0)
+    reasons = [adjusted.reasons[row].in_words("changed", words) for row in range(20)]
+    assert (adjusted.answers[0], "usual variation" in reasons[0]) == ("pass", False)
+    assert any("usual variation" in reason for reason in reasons[1:])
 
 
 def test_far_improvements_raise_the_limit_of_slower_operations():
