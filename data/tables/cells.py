@@ -36,7 +36,10 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
     except pd.errors.EmptyDataError as exc:
         raise InputError("is empty; expected CSV", file=path) from exc
     except pd.errors.ParserWarning as exc:
-        raise InputError("has rows that are longer than its header", file=path) from exc
+        # pandas warns of the first row only; at a later one, its error has the line
+        raise InputError(
+            "has rows that are longer than its header", file=path, line=_first_line(path, options)
+        ) from exc
     except (OSError, ValueError) as exc:
         raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
     if options.get("header", 0) is not None:
@@ -48,6 +51,14 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
         if column not in table:
             raise InputError(f'has no column "{column}"; found {", ".join(table.columns)}', file=path, line=1)
     return table.set_axis(_lines_of_rows(path, len(table), options), axis="index")
+
+
+def _first_line(path: Path, options: Mapping[str, Any]) -> int | None:
+    """Return the line of the first row after the header; blank lines do not count."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        lines = [number for number, line in enumerate(file, 1) if line.strip()]
+    rows = [number for number in lines if number > options.get("skiprows", 0)]
+    return next(iter(rows["names" not in options :]), None)
 
 
 def _lines_of_rows(path: Path, n_rows: int, options: Mapping[str, Any]) -> pd.Index:

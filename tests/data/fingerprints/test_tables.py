@@ -363,7 +363,7 @@ def test_a_csv_table_of_values_is_an_application(typed_in, text, metric, rows):
 WRONG_VALUES = {
     "": "is empty; expected CSV",
     "machine,value\n": "holds no measurement",
-    "machine,value\na,1,7\n": "has rows that are longer than its header",
+    "machine,value\n\na,1,7\n": ":3: has rows that are longer than its header",
     "machine,seconds\na,1\n": ':1: has no column "value"; found machine, seconds',
     "machine,value\na,1\nb,fast\n": ':3: value="fast" is not a number above 0',
     "machine,value\na,0\n": ':2: value="0" is not a number above 0',
