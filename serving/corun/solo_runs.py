@@ -33,8 +33,8 @@ def load_with_solo_runs(uri: Address, directory: Path | None) -> Static:
     """Return the static model at `uri` (None: champion) with the solo runs in the tables of `directory`.
 
     These runs replace those of the same task and machine; `directory` None adds none. Events are renamed as
-    by `match_events`; events that the model does not use, and events of the model without counts, are named
-    in ``notes``. InputError if the model or the tables are missing or invalid, also at the first row of solo
+    by `match_events`; replaced runs, events that the model does not use, and events of the model without
+    counts are named in ``notes``. InputError if the model or the tables are missing or invalid, also at the first row of solo
     runs or machines that `CorunTables.without_flaws` would remove or `SoloRun` would refuse.
     """
     static = load_static(uri)
@@ -49,13 +49,20 @@ def load_with_solo_runs(uri: Address, directory: Path | None) -> Static:
             spec.drop_invalid_rows(getattr(others, name), name, Problems())
     events = match_events(others.events, static.known_tasks.counted_events)
     unused = [written for written in others.events if written not in events]
-    note = f"{directory}: events that the model does not use: {shorten_names(unused, 5)}"
+    notes = []
+    if unused:
+        notes.append(f"{directory}: events that the model does not use: {shorten_names(unused, 5)}")
+    known = static.known_tasks.tasks_by_machine
+    runs = others.tasks[["task", "machine"]].drop_duplicates().itertuples(index=False)
+    replaced = [f'"{task}" on "{machine}"' for task, machine in runs if task in known.get(machine, ())]
+    if replaced:
+        notes.append(f"{directory}: replaces the model's solo runs of {shorten_names(replaced)}")
     tasks = others.tasks.drop(columns=unused)
     for written, event in events.items():
         if written != event:
             counts = tasks.pop(written)
             tasks[event] = tasks[event].fillna(counts) if event in tasks else counts
-    static = replace(static, notes=(note,) if unused else ())
+    static = replace(static, notes=tuple(notes))
     return add_solo_runs(static, replace(others, tasks=tasks), str(directory))
 
 

@@ -206,6 +206,12 @@ def test_solo_runs_of_tasks_without_a_corun_change_nothing_but_the_notes(served,
     assert replaced[0] == f'tasks[0] replaces the model\'s solo run of "task-7" on "{MACHINE}"'
 
 
+def test_solo_runs_in_tables_that_replace_those_of_the_model_are_named(static, tmp_path):
+    CorunTables.from_rows([solo_row(task=task) | COUNTS for task in ("mine", "task-7")], []).write(tmp_path)
+    notes = load_with_solo_runs(str(static), tmp_path).notes
+    assert notes == (f'{tmp_path}: replaces the model\'s solo runs of "task-7" on "{MACHINE}"',)
+
+
 POSTED = st.sampled_from(["mine", "other", "task-3", "task-5"])
 ASKED = st.sampled_from(["mine", "other", "task-3", "task-7"])
 
