@@ -15,11 +15,12 @@ from typing import Annotated, TypeVar
 import pandas as pd
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
 from data.comparisons.labels.label_store import (
     AT_ONCE,
+    LONG_AGO,
     Added,
     IncompatibleStoreError,
     KeyTakenError,
@@ -147,6 +148,14 @@ class SignedLabelRequest(LabelRequest):
     labelled_by: Person = Field(description="The annotator.")
 
 
+#: The time of a label; the store has `LONG_AGO` for labels that were imported without one.
+LabelTime = Annotated[
+    datetime | None,
+    BeforeValidator(lambda at: None if at == LONG_AGO else at),
+    Field(description="UTC; null if unknown."),
+]
+
+
 class LabelEntry(BaseModel):
     """A stored label."""
 
@@ -156,7 +165,7 @@ class LabelEntry(BaseModel):
     comparison_id: str
     status: Status | None
     labelled_by: str
-    labelled_at: datetime
+    labelled_at: LabelTime
     saw_verdict: bool | None
     model: str = Field(description="The model whose verdict was shown; empty if none was.")
 
@@ -183,7 +192,7 @@ class CurrentLabel(BaseModel):
     comparison_id: str
     status: Status
     labelled_by: str
-    labelled_at: datetime
+    labelled_at: LabelTime
 
 
 class CurrentLabels(BaseModel):

@@ -36,6 +36,7 @@ from data.comparisons.labels.label_store import (
 from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
 from data.errors import InputError
 from data.tables.specs import with_dtypes
+from serving.comparisons.labels.endpoints import CurrentLabels, LabelEntry
 from tests.data.refusals import refusal
 from tests.imports import ROOT
 from tests.ports import free_port
@@ -235,6 +236,15 @@ def test_labels_from_a_table_are_added_once(store):
         imported(table(("c", "fail", "anna", datetime(2999, 1, 1, tzinfo=UTC))))
     assert imported(labels, "carl") == (1, 2, 0)
     assert current(store) == [["a", "anna", "fail"], ["b", "carl", "pass"]]
+
+
+def test_a_label_without_a_time_is_answered_without_one(store):
+    import_label_table(table(("a", "pass", "anna", None), ("b", "pass", "anna", THEN)), store)
+    rows = store.current_labels().drop(columns="annotator").to_dict("records")
+    answered = {label.comparison_id: label.labelled_at for label in CurrentLabels(labels=rows).labels}
+    assert answered == {"a": None, "b": THEN}
+    histories = [LabelEntry.model_validate(store.label_history(name)[0]) for name in "ab"]
+    assert [entry.labelled_at for entry in histories] == [None, THEN]
 
 
 NANOSECONDS = [pd.Timestamp(f"2026-11-22T09:30:00.123456{nanoseconds}Z") for nanoseconds in ("001", "999")]
