@@ -31,7 +31,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     """With ``--perfjudge``, let pytest-benchmark write results to a temporary file unless a file is named.
 
     The option ``--benchmark-json`` is inserted at the start of `args`; the file is deleted after the session.
-    pytest.UsageError if pytest-benchmark is not active, or the path after ``--perfjudge`` does not exist.
+    pytest.UsageError if pytest-benchmark is not active, the path after ``--perfjudge`` does not exist, or
+    ``--benchmark-json`` names a file of it.
     """
     options = early_config.known_args_namespace
     if options.perfjudge is None:
@@ -43,7 +44,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
             f"--perfjudge: {options.perfjudge} does not exist;"
             f" `pytest --benchmark-json={options.perfjudge}` on the base writes it"
         )
-    if options.benchmark_json is None:
+    base, written = options.perfjudge.resolve(), options.benchmark_json
+    if written is not None and written.exists() and base in {written.resolve(), written.resolve().parent}:
+        raise pytest.UsageError(
+            f"--benchmark-json={written} would overwrite results of --perfjudge {options.perfjudge};"
+            " it must name another file"
+        )
+    if written is None:
         directory = Path(tempfile.mkdtemp(prefix="perfjudge-"))
         early_config.add_cleanup(lambda: shutil.rmtree(directory))
         args[:0] = [f"--benchmark-json={directory / 'results.json'}"]

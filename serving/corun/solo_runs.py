@@ -34,8 +34,9 @@ def load_with_solo_runs(uri: Address, directory: Path | None) -> Static:
 
     These runs replace those of the same task and machine; `directory` None adds none. Events are renamed as
     by `match_events`; replaced runs, events that the model does not use, and events of the model without
-    counts are named in ``notes``. InputError if the model or the tables are missing or invalid, also at the first row of solo
-    runs or machines that `CorunTables.without_flaws` would remove or `SoloRun` would refuse.
+    counts are named in ``notes``. InputError if the model or the tables are missing or invalid, also at the
+    first row of solo runs or machines that `CorunTables.without_flaws` would remove or `SoloRun` would
+    refuse.
     """
     static = load_static(uri)
     if directory is None:

@@ -128,15 +128,24 @@ class RunReader:
     measure: Measure
     kind: str | None = None  # their format; None: detected from the content
 
-    def read_runs(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
+    def read_runs(self, paths: Sequence[Path], other_side: Sequence[Path] = ()) -> tuple[ComparedRun, ...]:
         """Return the runs of `paths`; a directory that is not itself a run holds one run per file.
 
         Files are in natural order (9 before 10). A run with the content of an earlier one is left out, with a
-        note. Raises InputError if a run cannot be read, or a directory is empty.
+        note, and so are runs of `other_side`, unless there are no others.
+        Raises InputError if a run cannot be read, or a directory is empty.
         """
+        files = [*self._without_copies(run_files(paths))]
+        if len(files) > 1:
+            shared = {_content_key(path) for path in run_files(other_side)}
+            own = [path for path in files if _content_key(path) not in shared]
+            for path in files if own else ():
+                if path not in own:
+                    self.problems.add_note(f"{path} is a run of the target; it does not count as baseline")
+            files = own or files
         return tuple(
             ComparedRun.from_file(path, results_of_run(path, self.problems, self.measure, self.kind))
-            for path in self._without_copies(run_files(paths))
+            for path in files
         )
 
     def read_history(self, paths: Sequence[Path], sides: Sequence[ComparedRun]) -> tuple[ComparedRun, ...]:
@@ -371,7 +380,7 @@ class CompareRequest:
         )
 
     def _read_runs(self, reader: RunReader) -> ComparedRuns:
-        baseline = reader.read_runs(self.baseline)
+        baseline = reader.read_runs(self.baseline, self.target)
         target = reader.read_runs(self.target) if self.target else baseline
         runs = ComparedRuns(baseline, target, reader.read_history(self.history, (*baseline, *target)))
         if self.matched:

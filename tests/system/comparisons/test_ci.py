@@ -94,9 +94,9 @@ def test_the_action_compares_with_its_cache_comments_and_fails(steps, tmp_path, 
     assert runner.run(steps["Comment"]).returncode == 0
     for number in ("9", "10"):
         run_file(tmp_path / "results.json", seed=int(number))
-        assert runner.run(steps["Keep results"], NUMBER=number).returncode == 0
+        assert runner.run(steps["Keep results"], NUMBER=number, GITHUB_SHA="cd" * 20).returncode == 0
     kept = sorted(path.name for path in (tmp_path / ".perfjudge/runs").iterdir())
-    assert kept == [f"run-{number}-g{'ab' * 20}.json" for number in (10, 9)]
+    assert kept == [f"run-{number}-g{'cd' * 20}.json" for number in (10, 9)]
 
     run_file(tmp_path / "results.json", {"a": 1.5})
     failed = runner.run(steps["Compare"])
@@ -111,7 +111,7 @@ def test_the_action_compares_with_its_cache_comments_and_fails(steps, tmp_path, 
     marker = (tmp_path / outputs["comment"]).read_text().splitlines()[0]
     methods = {marker: "PATCH repos/anna/editor/issues/comments/12", "other": "issues/9/comments"}
     for there, method in methods.items():
-        answers = f"printf '11\\tsomething\\n12\\t%s\\n' '{there}'"
+        answers = f"[[ $MARKER != '{there}' ]] || echo 12"
         runner.program("gh", f'echo "$@" >> {log}; [[ "$*" != *--jq* ]] || {answers}')
         assert runner.run(steps["Comment"]).returncode == 0
         last = log.read_text().splitlines()[-1]
@@ -119,6 +119,43 @@ def test_the_action_compares_with_its_cache_comments_and_fails(steps, tmp_path, 
     runner.program("gh", "exit 1")
     refused = runner.run(steps["Comment"])
     assert (refused.returncode, "may not comment" in refused.stdout) == (0, True)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
+def test_the_action_finds_its_comment_under_any_name(steps, tmp_path):
+    runner, marker = Runner(tmp_path), r'<!-- perfjudge compare a\b "c" -->'
+    (tmp_path / ".perfjudge").mkdir()
+    (tmp_path / ".perfjudge/comment.md").write_text(f"{marker}\ntable\n")
+    bodies = [f"> {marker}", f"{marker}\r\ntable", f"{marker}\nother"]
+    comments = json.dumps([{"id": number, "body": body} for number, body in enumerate(bodies)])
+    (tmp_path / "comments.json").write_text(comments)
+    script = '[[ "$*" != *--jq* ]] && echo "$@" >> log.txt || jq -r "${@: -1}" comments.json'
+    runner.program("gh", script)
+    assert runner.run(steps["Comment"]).returncode == 0
+    assert "issues/comments/1 " in (tmp_path / "log.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("target", "kept"), [("out/results", ""), ("./results", ""), ("a.b/results.json", ".json")]
+)
+def test_the_action_keeps_targets_of_any_name(steps, tmp_path, target, kept):
+    (tmp_path / target).parent.mkdir(exist_ok=True)
+    (tmp_path / target).touch()
+    runner = Runner(tmp_path)
+    assert runner.run(steps["Keep results"], TARGET=target).returncode == 0
+    (stored,) = (tmp_path / ".perfjudge/runs").iterdir()
+    assert stored.name == f"run-9-g{'ab' * 20}{kept}"
+
+
+def test_the_action_does_not_compare_a_commit_with_itself(steps, tmp_path, model_directory):
+    runner = Runner(tmp_path, model_directory)
+    run_file(tmp_path / "results.json")
+    runner.run(steps["Keep results"], NUMBER="8", GITHUB_SHA="cd" * 20)
+    run_file(tmp_path / "results.json", {"a": 1.5}, seed=1)
+    for attempt in range(2):
+        failed = runner.run(steps["Compare"])
+        assert (failed.returncode, "error title=regression" in failed.stderr) == (1, True), attempt
+        assert runner.run(steps["Keep results"]).returncode == 0
 
 
 def test_the_action_confirms_with_the_given_command(steps, tmp_path, model_directory):
@@ -232,9 +269,11 @@ def test_the_gitlab_job_compares_with_the_wheel_in_30_seconds(tmp_path, wheel, s
     job = yaml.safe_load(snippets[".gitlab-ci.yml"])["benchmarks"]
     runner = Runner(tmp_path)
     runner.program("pip", '[ "$*" = "install uv" ]')
-    main = {"CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main", "CI_COMMIT_SHA": "ab" * 20}
+    branch = {"CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main"}
     begun = seconds_of_processes()
-    for number, (slower, status) in enumerate([({}, 0), ({"a": 1.5}, 1)]):
+    # the last job runs again
+    for number, (slower, status) in enumerate([({}, 0), ({"a": 1.5}, 1), ({"a": 1.5}, 1)]):
+        main = branch | {"CI_COMMIT_SHA": ("ab", "cd")[status] * 20}
         run_file(tmp_path / "measured.json", slower, seed=number)
         (tmp_path / "benchmarks.sh").write_text('#!/bin/sh\ncp measured.json "$1"\n')
         (tmp_path / "benchmarks.sh").chmod(0o755)
@@ -244,7 +283,8 @@ def test_the_gitlab_job_compares_with_the_wheel_in_30_seconds(tmp_path, wheel, s
         after = {"run": "\n".join(job["after_script"])}
         assert runner.run(after, CI_PIPELINE_IID=str(number), **main).returncode == 0
     assert seconds_of_processes() - begun < 30
-    assert len(list((tmp_path / ".perfjudge/runs").iterdir())) == 2
+    kept = sorted(path.name[:8] for path in (tmp_path / ".perfjudge/runs").iterdir())
+    assert kept == ["run-0-ga", "run-2-gc"]
     assert job["artifacts"]["paths"] == ["comment.md"]
     assert "**regression** | bench/a" in (tmp_path / "comment.md").read_text()
     assert "<failure" in (tmp_path / job["artifacts"]["reports"]["junit"]).read_text()

@@ -80,11 +80,21 @@ def test_pytest_judges_its_benchmarks_against_a_base(session):
     assert re.search(r"regression .*test_sort\[0\]", slower.stdout), slower.stdout
 
 
+def test_results_that_a_session_saves_beside_its_base_are_not_part_of_it(session, tmp_path):
+    assert session("--benchmark-save=base").returncode == 0
+    (saved,) = (tmp_path / ".benchmarks").iterdir()
+    slower = session("--perfjudge", str(saved), "--benchmark-autosave", level=1.3)
+    assert (slower.returncode, len([*saved.iterdir()])) == (1, 2), slower.stdout
+    assert "does not count as baseline" in slower.stdout
+
+
 def test_pytest_fails_where_it_cannot_judge(session, tmp_path):
     missing = session("--perfjudge", "none.json")
     assert (missing.returncode, "none.json does not exist" in missing.stderr) == (4, True)
     without = session("--perfjudge", "base.json", "-p", "no:benchmark")
     assert (without.returncode, "needs the plugin pytest-benchmark" in without.stderr) == (4, True)
+    overwritten = session("--perfjudge", "base.json", "--benchmark-json=./base.json")
+    assert (overwritten.returncode, "would overwrite" in overwritten.stderr) == (4, True)
     problems = {("--benchmark-disable",): "no benchmark ran", (): "perfjudge is not installed"}
     for options, message in problems.items():
         done = session("--perfjudge", "base.json", *options, path="/usr/bin:/bin")
