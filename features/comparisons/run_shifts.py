@@ -245,11 +245,12 @@ class RunShifts:
 
     @cached_property
     def detectable(self) -> Floats:
-        """The smallest slow-down that is found with a probability of 80 %, as a share."""
+        """The smallest slow-down that is found with a probability of 80 %, as a positive share."""
         number = self._n_tested if self.by_machine else 1
         level = min(LEVEL, FALSE_DISCOVERY_RATE * self._tolerance / number)
         errors = special.stdtrit(self.own.freedom, 1 - level) + _POWER
-        return np.expm1(np.minimum(errors * self.own.error, _FARTHEST))
+        shift = np.minimum(errors * self.own.error, _FARTHEST)
+        return np.where(self.sign < 0, np.expm1(shift), -np.expm1(-shift))
 
 
 def _adjust_discoveries(p: Floats) -> Floats:

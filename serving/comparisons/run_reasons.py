@@ -89,10 +89,13 @@ def whole_run_notes(shifts: RunShifts, whole: dict[str, float]) -> Iterator[str]
             yield f"{note}; usual runs differ by up to {percent(np.expm1(limit))}"
 
 
-def noise_notes(detectable: Floats, tables: ComparisonTables, min_effect_size: float) -> Iterator[str]:
+def noise_notes(
+    detectable: Floats, sign: Floats, tables: ComparisonTables, min_effect_size: float
+) -> Iterator[str]:
     """Yield a note if comparisons are too noisy to detect 10 %, or the minimum effect size if it is larger.
 
-    `detectable`: the smallest slow-down that can be found in each comparison of `tables`, a share.
+    `detectable`: the smallest slow-down that can be found in each comparison of `tables`, a share; `sign`: -1
+    where lower values are better, else 1.
     """
     limit, wanted = max(_NOISY, min_effect_size), max(WANTED, min_effect_size)
     noisy, known = detectable > limit, np.isfinite(detectable)
@@ -100,8 +103,9 @@ def noise_notes(detectable: Floats, tables: ComparisonTables, min_effect_size: f
         return
     comparisons = tables.comparisons[noisy]
     runs = (comparisons["target_to"] - comparisons["target_from"] + 1).to_numpy(np.float64)
-    # the error falls with the root of the number of runs
-    needed = int(np.ceil(np.median(runs * (detectable[noisy] / wanted) ** 2)))
+    # the error of the logarithm falls with the root of the number of runs
+    shift, wanted_shift = (np.log1p(-sign[noisy] * share) for share in (detectable[noisy], wanted))
+    needed = int(np.ceil(np.median(runs * (shift / wanted_shift) ** 2)))
     names = list_names(comparisons["operation"].tolist())
     yield (
         f"{noisy.sum()} of {number_with_noun(int(known.sum()), 'operation')} too noisy to detect "

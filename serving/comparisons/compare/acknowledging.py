@@ -26,6 +26,8 @@ from training.registry.origins import git_output
 
 #: Shorter prefixes of a commit's name may be ambiguous.
 _MIN_PREFIX = 7
+#: A change of a limit's size may be computed as slightly larger.
+_ROUNDING = 1 + 1e-9
 #: Output of git, which is considered broken after so many seconds.
 _git = partial(git_output, timeout=20)
 
@@ -238,8 +240,8 @@ class Acknowledgements:
         for kind, entry in self._all_entries():
             if not self._covers(entry, verdict.benchmark, verdict.operation) or self._is_over(entry):
                 continue
-            limit = getattr(entry, "at_most", None)
-            if limit is None or (verdict.moved is not None and 100 * -verdict.moved.change <= limit):
+            limit, moved = getattr(entry, "at_most", None), verdict.moved
+            if limit is None or (moved is not None and 100 * -moved.change <= limit * _ROUNDING):
                 until, since = (str(getattr(entry, name, None) or "") for name in ("until", "since"))
                 return Excuse(kind, entry.by, entry.reason, until, since)
         return None

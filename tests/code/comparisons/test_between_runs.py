@@ -257,6 +257,23 @@ def test_detectable_changes_and_noisy_operations_follow_from_noise_and_minimum(s
         assert notes[0].endswith(f" would detect {max(least, 0.05):.0%}")
 
 
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_more_runs_detect_as_much_as_the_note_on_noise_says(served, better):
+    def compared(n_runs):
+        runs = [run(levels_of(1), seed).assign(better=better) for seed in range(2 * n_runs)]
+        found = judged(served, runs[::2], runs[1::2], assumed=0.2)
+        (note,) = [note for note in found.judgement.notes if "too noisy" in note]
+        return found.changes.detectable[0], int(re.search(r"(\d+) runs? per side", note)[1])
+
+    detectable, needed = zip(*map(compared, (1, 3)), strict=True)
+    assert needed[0] == pytest.approx(needed[1], rel=0.03)
+    sign = -1 if better == "lower" else 1
+    shifts = np.log1p(-sign * np.array([*detectable, 0.05]))
+    assert needed[0] == pytest.approx((shifts[0] / shifts[2]) ** 2, rel=0.01)
+    assert (shifts[0] / shifts[1]) ** 2 == pytest.approx(3, rel=0.02)
+    assert 0 < detectable[1] < detectable[0] < (np.inf if better == "lower" else 1)
+
+
 @pytest.mark.parametrize("rate", [0.01, 0.2, 0.9])
 def test_verdicts_of_many_operations_are_equal_at_every_base_rate(explaining, rate):
     rng = np.random.default_rng(3)

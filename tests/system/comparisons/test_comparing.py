@@ -343,6 +343,33 @@ def test_an_acknowledged_fail_does_not_count_until_its_day(compared, tmp_path):
     assert any("has expired (until 2001-12-31)" in note for note in answer["notes"])
 
 
+@given(st.integers(1, 300), st.integers(1, 10**6))
+def test_a_change_of_exactly_the_acknowledged_size_is_acknowledged(tmp_path_factory, limit, level):
+    known = says(FILE.replace("at_most: 10", f"at_most: {limit}"), tmp_path_factory.getbasetemp())
+
+    def excused(percent):
+        change = -(level * (1 + percent / 100) - level) / level
+        moved = SimpleNamespace(change=change)
+        slower = SimpleNamespace(benchmark="b", operation="a", verdict="fail", moved=moved)
+        return known.find_excuses([slower])[0] is not None
+
+    assert (excused(limit), excused(1.001 * limit)) == (True, False)
+
+
+def test_a_run_of_the_target_is_no_run_of_the_baseline(compared, tmp_path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    for seed, slower in enumerate([{}, {}, {"a": 1.15}]):
+        run_file(runs / f"{seed}.json", slower, seed=seed)
+    shutil.copy(runs / "2.json", tmp_path / "copy.json")
+    apart = compared("--base", "runs/0.json", "--base", "runs/1.json", "--target", "runs/2.json")[1]
+    for target in ("runs/2.json", "copy.json"):
+        answer = compared("runs", target)[1]
+        assert outcomes(answer) == outcomes(apart) | {"a": "regression"}
+        assert "runs/2.json is a run of the target; it does not count as baseline" in answer["notes"]
+    assert {*outcomes(compared("runs", "runs")[1]).values()} <= {"unchanged", "within_noise"}
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

@@ -65,7 +65,7 @@ def _merge_measurements(
 ) -> tuple[dict[ListKey, _Values], list[str]]:
     """Merge measurements by series and version; return them and the versions, by time if all have one.
 
-    Notes say if there are summaries, and if a time of several versions cannot be read.
+    Notes say which operations have summaries only, and if a time of several versions cannot be read.
     """
     lists: dict[ListKey, _Values] = {}
     times: dict[str, str] = {}
@@ -73,9 +73,6 @@ def _merge_measurements(
     for row in measurements:
         # by position: access by name takes longer
         operation, samples, unit, better, benchmark, machine, threads, version, when, summary, mode = row
-        if summary is not None:
-            note = f"{source.path} holds summaries only, without the repetitions behind them"
-            source.problems.add_note(note)
         key = (operation, unit, better, benchmark, machine, threads, version, mode)
         if (values := lists.get(key)) is None:
             lists[key] = _Values(array("d", samples), dict(summary) if summary else _NO_SUMMARY)
@@ -88,6 +85,11 @@ def _merge_measurements(
             times[version] = time
     if not lists:
         raise InputError("holds no measurement", file=source.path)
+    summarised = [key[0] for key, values in lists.items() if not values.samples]
+    if summarised:
+        which = "" if len(summarised) == len(lists) else f" of {list_names([*dict.fromkeys(summarised)])}"
+        note = f"{source.path} holds summaries only{which}, without the repetitions behind them"
+        source.problems.add_note(note)
     if unread and len(times) > 1:
         problem = f'has the time "{unread}", which is not of ISO 8601'
         source.problems.add_note(f"{source.path} {problem}; its versions are in the order of their rows")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, count, product
@@ -87,13 +87,18 @@ class _GoogleEntry(msgspec.Struct):
     error_occurred: bool = False
     skipped: bool = False
 
-    @property
-    def aggregate_kind(self) -> str | None:
-        """The kind of an aggregate, None for a repetition; before version 1.5 only the name shows it."""
+    def aggregate_kind(self, n_entries: Mapping[str, int]) -> str | None:
+        """Return the kind of an aggregate, None for a repetition; before version 1.5 only names show it.
+
+        `n_entries`: the number of entries of each name. Each benchmark with aggregates has a mean and a
+        standard deviation.
+        """
         if self.run_type:
             return self.aggregate_name if self.run_type == "aggregate" else None
-        suffix = self.name.rpartition("_")[2]
-        return suffix if suffix in {*_AGGREGATES, *_COMPLEXITY, "cv"} else None
+        name, _, suffix = self.name.rpartition("_")
+        has_aggregates = {f"{name}_mean", f"{name}_stddev"} <= n_entries.keys()
+        is_aggregate = suffix in {*_AGGREGATES, "cv"} and has_aggregates and n_entries[self.name] == 1
+        return suffix if is_aggregate or suffix in _COMPLEXITY else None
 
 
 @tool_format(
@@ -113,8 +118,10 @@ def read_google_benchmark(source: SourceFiles) -> Iterator[Measurement]:
     for path in source.files:
         entries, raw = read_json(path, _BenchmarksFile).benchmarks, set[tuple[str, int]]()
         aggregates: dict[tuple[str, int, str], dict[str, float]] = defaultdict(dict)
-        for place, entry in decode_each(entries, _GoogleEntry, path, "benchmarks"):
-            kind = entry.aggregate_kind
+        decoded = [*decode_each(entries, _GoogleEntry, path, "benchmarks")]
+        n_entries = Counter(entry.name for _, entry in decoded)
+        for place, entry in decoded:
+            kind = entry.aggregate_kind(n_entries)
             if entry.error_occurred or entry.skipped or entry.real_time is None:
                 if kind not in _COMPLEXITY:
                     source.note_omission(f"{place} ({entry.name})", "it was not measured")

@@ -54,8 +54,8 @@ def read_phoronix(source: SourceFiles) -> Iterator[Measurement]:
     The operation is ``title[description]`` (the title alone without a description), the unit the test's
     scale; values are the raw values, else the single value. Better values are those of the file (LIB: lower,
     HIB: higher), else the user's choice, else higher is assumed, with a note. A system without values for a
-    test is skipped, with a note, as is a single value that is text in JSON; text among the values in XML is
-    an InputError. InputError also if a file is invalid or cannot be read.
+    test is skipped, with a note, as is a single value that is text, such as a series of a monitor; text among
+    the raw values in XML is an InputError. InputError also if a file is invalid or cannot be read.
     """
     for path in source.files:
         with naming_unreadable(path), path.open("rb") as file:
@@ -88,12 +88,14 @@ def _read_phoronix_xml(source: SourceFiles, path: Path) -> Iterator[Measurement]
         better = source.better_direction(_BETTER.get(_child_text(result, "Proportion")))
         for entry in result.iter("Entry"):
             system = _child_text(entry, "Identifier")
-            text = _child_text(entry, "RawString") or _child_text(entry, "Value")
+            raw = _child_text(entry, "RawString")
             try:
-                values = [float(part) for part in text.split(":") if part]
+                values = [float(part) for part in (raw or _child_text(entry, "Value")).split(":") if part]
             except ValueError as exc:
-                problem = f'RawString "{text[:60]}" is not a list of numbers'
-                raise InputError(problem, file=path, place=f'result "{name}"') from exc
+                if raw:
+                    problem = f'RawString "{raw[:60]}" is not a list of numbers'
+                    raise InputError(problem, file=path, place=f'result "{name}"') from exc
+                values = []
             if values:
                 when = times.get(system, "")
                 yield Measurement(name, values, scale, better, version=system, when=when)

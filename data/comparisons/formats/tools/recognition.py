@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
@@ -64,7 +64,7 @@ def tool_format(name: str, *signs: Sign, **options: Any) -> Callable[[Read], Too
     return lambda read: ToolFormat(name, read, signs, **options)
 
 
-#: Number of lines that are inspected, and the characters of each.
+#: Number of lines in which signs of any kind are searched, and the characters of each line.
 _LINES, _LETTERS = 200, 2000
 #: Number of formats that the error for unknown content names.
 _NEAREST = 2
@@ -120,8 +120,13 @@ class UnreadFile:
     @cached_property
     def first_lines(self) -> list[str]:
         """The first lines that are not blank, stripped and shortened."""
-        shortened = (line[:_LETTERS].decode(errors="replace").strip() for line in self._raw_lines)
-        return [line for line in shortened if line]
+        return [line for line in map(_shortened, self._raw_lines) if line]
+
+    @property
+    def later_lines(self) -> Iterator[str]:
+        """The lines after the first ones, stripped and shortened; none if the content is JSON."""
+        lines = () if self.is_json else islice(BytesIO(self.content), _LINES, None)
+        return map(_shortened, lines)
 
     @cached_property
     def first_document(self) -> _JsonOutline:
@@ -149,16 +154,21 @@ class UnreadFile:
         return ([] if any(map(sign.search, self.first_lines)) else [sign.pattern]), 1
 
 
-def recognise_tool(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
+def _shortened(line: bytes) -> str:
+    return line[:_LETTERS].decode(errors="replace").strip()
+
+
+def recognise_tool(file: UnreadFile, tools: Collection[ToolFormat]) -> str | None:
     """Return the name of the first of `tools` that may have written the file; None if none may.
 
     The file must have one of the tool's signs in full: all paths of JSON keys, a name of each group of
-    columns in the header, or a pattern in one of the first 200 lines.
+    columns in the header, or a pattern in a line. Patterns in the first 200 lines precede those in others.
     """
     for tool in tools:
         if any(not file.missing_parts(sign)[0] for sign in tool.signs):
             return tool.name
-    return None
+    patterns = [(tool.name, sign) for tool in tools for sign in tool.signs if isinstance(sign, re.Pattern)]
+    return next((name for line in file.later_lines for name, sign in patterns if sign.search(line)), None)
 
 
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], kind: str) -> InputError:

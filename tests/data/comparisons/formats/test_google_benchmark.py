@@ -56,6 +56,7 @@ def test_failed_benchmarks_are_left_out_with_a_note(tmp_path):
     entries = [
         {"name": "BM_a/8/threads:2", "real_time": 3.0, "time_unit": "us"},
         {"name": "BM_a/8/threads:2_mean", "real_time": 3.0, "time_unit": "us"},
+        {"name": "BM_a/8/threads:2_stddev", "real_time": 0.0, "time_unit": "us"},
         {"name": "BM_b", "real_time": 0.0, "time_unit": "us", "error_occurred": True},
         {"name": "BM_a_BigO", "real_coefficient": 2.0, "big_o": "N", "time_unit": "us"},
         {"name": "BM_a_RMS", "rms": 0.1},
@@ -65,4 +66,16 @@ def test_failed_benchmarks_are_left_out_with_a_note(tmp_path):
     assert run(path, "google-benchmark", notes) == {
         ("google-benchmark", "BM_a/8", "unknown", 2, "us", "lower"): [3.0]
     }
-    assert notes == [f"{path}: benchmarks[2] (BM_b) is left out: it was not measured"]
+    assert notes == [f"{path}: benchmarks[3] (BM_b) is left out: it was not measured"]
+
+
+@pytest.mark.parametrize("name", ["BM_vector_max", "BM_mean", "BM_a_cv"])
+@pytest.mark.parametrize("repetitions", [1, 3])
+def test_a_name_that_ends_like_an_aggregate_is_a_benchmark(tmp_path, name, repetitions):
+    times = [10.0, 11.0, 12.0][:repetitions]
+    shown = {f"{name}_{kind}": [11.0] for kind in ("mean", "median", "stddev") if repetitions > 1}
+    measured = {name: times, "BM_vector": times, "BM_a": times, **shown}
+    entries = [{"name": key, "real_time": time} for key, values in measured.items() for time in values]
+    path = written(tmp_path / "a.json", {"context": {}, "benchmarks": entries})
+    found = {key[1]: values for key, values in run(path, "google-benchmark").items()}
+    assert found == dict.fromkeys((name, "BM_vector", "BM_a"), times)

@@ -19,8 +19,9 @@ def test_replicates_are_read_from_json_and_logs(tmp_path):
     }
     assert run(written(tmp_path / "a.json", DATA), "perfherder") == expected
     text = json.dumps(DATA | {"suites": [SUITE | {"value": float("nan")}]})
-    log = f'[task] 10:00 started\n[task] 10:01 5" PERFHERDER_DATA: {text}\n[task] done\n'
-    assert run(written(tmp_path / "a.log", log), "perfherder") == expected
+    for lines in (1, 1000):
+        log = "[task] 10:00 built\n" * lines + f'[task] 10:01 5" PERFHERDER_DATA: {text}\n[task] done\n'
+        assert run(written(tmp_path / "a.log", log), "perfherder") == expected
 
 
 def test_suites_and_subtests_without_values_are_skipped_with_notes(tmp_path):

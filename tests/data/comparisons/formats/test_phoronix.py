@@ -18,3 +18,12 @@ def test_raw_runs_and_better_direction_come_from_xml(tmp_path):
 def test_a_wrong_number_in_xml_is_named(tmp_path):
     path = written(tmp_path / "composite.xml", XML.format("1.5:x"))
     assert refusal(path) == 'composite.xml result "A[n: 8]": RawString "1.5:x" is not a list of numbers'
+
+
+def test_a_series_of_a_monitor_is_left_out_with_a_note(tmp_path):
+    monitor = """<Result><Title>CPU Temperature</Title><Scale>Celsius</Scale><Data><Entry>
+        <Identifier>one</Identifier><Value>40,41,42</Value><RawString/></Entry></Data></Result>"""
+    content = XML.format("1.5:2.5").replace("</PhoronixTestSuite>", f"{monitor}</PhoronixTestSuite>")
+    path, notes = written(tmp_path / "composite.xml", content), []
+    assert [key[1] for key in run(path, "phoronix", notes)] == ["A[n: 8]"]
+    assert any("CPU Temperature of one is left out: it has no number" in note for note in notes)

@@ -34,6 +34,11 @@ def test_a_file_saved_without_data_gives_summaries(tmp_path):
         del one["stats"]["data"]
     statistics = ("min", "q1", "median", "q3", "max", "mean", "stdev")
     expect_summaries(written(tmp_path / "a.json", content), "pytest-benchmark", *statistics)
+    content["benchmarks"][0]["stats"]["data"], notes = [1.0, 2.0], []
+    path = written(tmp_path / "a.json", content)
+    run(path, notes=notes)
+    others = ", ".join(one["name"] for one in content["benchmarks"][1:])
+    assert notes == [f"{path} holds summaries only of {others}, without the repetitions behind them"]
 
 
 def test_a_wrong_value_is_named_with_its_place(tmp_path):
