@@ -6,10 +6,11 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -28,20 +29,24 @@ _SEARCHED = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkTool:
-    """A benchmark tool, how it is found in a repository, and how it measures."""
+    """A benchmark tool, how it is found in a repository, and how it measures.
+
+    In commands and `results`, ``{file}`` is the found file and ``{directory}`` its directory, relative to the
+    project's directory, in which the commands run.
+    """
 
     name: str
     patterns: Sequence[str]  # of names of files
     mention: str = ""  # what one of these files contains; empty: the file alone suffices
-    # {file} in commands is the found file, {directory} in `results` is its directory
+    project: Sequence[str] = ()  # files that mark the project's directory; empty: the root of the repository
     prepare: str = ""  # command that installs what the measurement needs; empty: nothing
     measure: str  # command that writes `results`
     results: str  # file or directory
     results_key: str = ""  # key of the found file with another name in {directory}; empty: none
     repeat: str = ""  # command that measures again into {output}; empty: none
 
-    def as_used_in(self, root: Path) -> BenchmarkTool | None:
-        """Return the tool for the first file of `root` with a pattern and the mention; None without one."""
+    def as_used_in(self, root: Path) -> ToolJob | None:
+        """Return the job for the first file of `root` with a pattern and the mention; None without one."""
         paths = (path for pattern in self.patterns for path in sorted(root.rglob(pattern)))
         for path in paths:
             file = path.relative_to(root)
@@ -52,13 +57,43 @@ class BenchmarkTool:
                 key = rf'^(?!\s*//).*"{self.results_key or "(?!)"}"\s*:\s*"([^"]+)"'
                 named = re.search(key, content, re.MULTILINE)
                 results = self.results if named is None else f"{{directory}}/{named[1]}"
-                prepare, measure = (
-                    command.replace("{file}", shlex.quote(str(file)))
-                    for command in (self.prepare, self.measure)
-                )
-                results = os.path.normpath(results.replace("{directory}", str(file.parent)))
-                return replace(self, prepare=prepare, measure=measure, results=results)
+                return self._job(root, file, results)
         return None
+
+    def _job(self, root: Path, file: Path, results: str) -> ToolJob:
+        # of several directories, the outermost one
+        marked = (
+            path for path in reversed(file.parents) if any((root / path / m).is_file() for m in self.project)
+        )
+        project = next(marked, Path())
+        inside = file.relative_to(project)
+
+        def filled(command: str) -> str:
+            command = command.replace("{file}", shlex.quote(str(inside)))
+            return command.replace("{directory}", shlex.quote(str(inside.parent)))
+
+        repeat = filled(self.repeat)
+        if repeat and project != Path():
+            repeat = f"sh -c {shlex.quote(f'cd {shlex.quote(str(project))} && {repeat}')}"
+        results = os.path.normpath(project / results.replace("{directory}", str(inside.parent)))
+        texts = str(project), filled(self.prepare), filled(self.measure), results, repeat
+        return ToolJob(self.name, *("" if text in {"", "."} else _as_yaml(text) for text in texts))
+
+
+class ToolJob(NamedTuple):
+    """The job of a tool in a workflow; all but the name as scalars of YAML, empty if there is none."""
+
+    name: str
+    directory: str  # in which `prepare` and `measure` run; empty: the root of the repository
+    prepare: str
+    measure: str
+    results: str
+    repeat: str  # runs in the root of the repository
+
+
+def _as_yaml(text: str) -> str:
+    scalar = yaml.safe_dump(text, width=2**31 - 1, allow_unicode=True)
+    return scalar.removesuffix("...\n").rstrip("\n")
 
 
 def _read_start(path: Path) -> str:

@@ -1,5 +1,8 @@
 """The workflow that `compare --init` writes for the benchmarks of a repository."""
 
+import shlex
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -11,7 +14,7 @@ from serving.comparisons.compare.workflow import TOOLS, WORKFLOW, write_workflow
 FILES = {
     "pytest-benchmark": ("pyproject.toml", '[project]\ndependencies = ["pytest-benchmark>=5"]\n'),
     "asv": ("benchmarks/asv.conf.json", "{}"),
-    "criterion": ("core/Cargo.toml", '[dev-dependencies]\ncriterion = "0.5"\n'),
+    "criterion": ("Cargo.toml", '[dev-dependencies]\ncriterion = "0.5"\n'),
     "go": ("sort/sort_test.go", "func BenchmarkSort(b *testing.B) {}\n"),
     "jmh": ("pom.xml", "<artifactId>jmh-core</artifactId>"),
     "jmh-gradle": ("gradle/libs.versions.toml", 'jmh = { id = "me.champeau.jmh", version = "0.7.3" }\n'),
@@ -34,10 +37,10 @@ def test_each_tool_gets_a_job_that_measures_it(tmp_path, name):
     tool = next(tool for tool in TOOLS if tool.name == name)
     runs = [step["run"] for step in job["steps"] if "run" in step]
     measure, results = (
-        text.replace("{file}", FILES[name][0]).replace("{directory}", "benchmarks")
+        text.replace("{file}", FILES[name][0]).replace("{directory}", str(Path(FILES[name][0]).parent))
         for text in (tool.measure, tool.results)
     )
-    assert runs[-1].startswith(measure.partition("  #")[0])
+    assert runs[-1] == measure
     judging = job["steps"][-1]
     assert judging["uses"].startswith("OWNER/perfjudge@")
     assert judging["with"]["target"] == results
@@ -75,6 +78,36 @@ def test_the_job_of_asv_uses_the_found_configuration(tmp_path, file, content, ta
     assert [run.count(f"--config {file} --machine ci") for run in runs] == [1, 1]
     assert "--record-samples" in runs[-1]
     assert job["steps"][-1]["with"]["target"] == target
+
+
+#: Files of projects below the root: the tool, the files, the project's directory and the results.
+BELOW = [
+    ("criterion", ["rs #2/Cargo.toml"], "rs #2", "rs #2/target/criterion"),
+    ("criterion", ["Cargo.toml", "core/Cargo.toml"], None, "target/criterion"),
+    ("pytest-benchmark", ["py: x/pyproject.toml"], "py: x", "py: x/results.json"),
+    ("pytest-benchmark", ["requirements/requirements-dev.txt"], None, "results.json"),
+    ("go", ["go/go.mod", "go/sort/sort_test.go"], "go", "go/results.txt"),
+    ("jmh", ["java/pom.xml", "java/benchmarks/pom.xml"], "java", "java/results.json"),
+    ("jmh-gradle", ["app/gradlew", "app/bench/build.gradle"], "app", "app/results.json"),
+    ("asv", ["bench #2/asv.conf.json"], None, "bench #2/results"),
+]
+
+
+@pytest.mark.parametrize(("name", "files", "directory", "results"), BELOW)
+def test_a_project_below_the_root_is_measured_there(tmp_path, name, files, directory, results):
+    for file in files:
+        (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / file).touch()
+    (tmp_path / files[-1]).write_text(FILES[name][1])
+    assert write_workflow(tmp_path)[0] == (name, WORKFLOW)
+    (job,) = yaml.safe_load((tmp_path / WORKFLOW).read_text())["jobs"].values()
+    *measuring, judging = job["steps"]
+    assert {step.get("working-directory") for step in measuring if "run" in step} == {directory}
+    assert judging["with"]["target"] == results
+    if directory is not None and (again := judging["with"].get("confirm")):
+        shell, option, script = shlex.split(again)
+        assert (shell, option, script.startswith(f"cd {shlex.quote(directory)} && ")) == ("sh", "-c", True)
+    assert (name == "jmh") == any("benchmarks/target/benchmarks.jar" in str(step) for step in measuring)
 
 
 @pytest.mark.parametrize("name", ["build.gradle", "benchmarks/build.gradle.kts"])
