@@ -267,7 +267,8 @@ def _invoke(arguments: list[str]) -> int:
 
     try:
         # not `main` of typer, which ends the process with 1 at a broken pipe
-        with _command().make_context("perfjudge", arguments) as context:
+        # the parser drops `--` and empties the list
+        with _command().make_context("perfjudge", arguments, obj=(*arguments,)) as context:
             code: int = context.command.invoke(context) or 0
             with name_write_errors("standard output"):
                 # flushes

@@ -365,8 +365,11 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
 
     form = form_of(shown, output, get_args(Format), as_json=as_json)
     # the first arguments are the sides without an option; a command may follow
-    command = list(sides or [])
-    before, after = (side or [Path(command.pop(0))] if side or command else [] for side in (base, target))
+    words, given = list(sides or []), context.obj or ()
+    n_separated = len(given) - given.index("--") - 1 if confirm and "--" in given else 0
+    command = [words.pop() for _ in range(n_separated)][::-1]
+    before, after = (side or [Path(words.pop(0))] if side or words else [] for side in (base, target))
+    command = [*words, *command]
     if not before:
         raise typer.BadParameter("no results: expected BASELINE, or --base FILE")
     comparing = CompareRequest(

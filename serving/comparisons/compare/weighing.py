@@ -146,7 +146,8 @@ def judge_runs(
             for verdict, has, difference in zip(verdicts, by_model.tolist(), differences, strict=True):
                 yield verdict._replace(has_counterfactual=has, usual_difference=difference)
 
-        run_notes = noise_notes(changes.detectable, shifts.sign[worst], tables, card.min_effect_size)
+        sign = np.append(shifts.sign, np.nan)[worst]
+        run_notes = noise_notes(changes.detectable, sign, tables, card.min_effect_size)
         weighed = replace(
             judgement,
             answers=adjusted.answers,

@@ -628,6 +628,8 @@ def test_two_commands_of_one_hyperfine_file_are_both_sides(compared, tmp_path):
     assert f'"{slow}" of bench.json is compared with "{quick}" of bench.json' in note
     assert outcomes(compared(bench, "--match", f"{slow}={quick}")[1]).keys() == {slow}
     assert f"{quick} -> {slow}" in compared(bench, form="table")[1]
+    again = ("--confirm", "1", "--", "cp", shutil.copy(bench, tmp_path / "again.json"), "{output}")
+    assert "confirming" in compared(bench, *again)[2]
 
 
 @pytest.mark.parametrize(("levels", "outcome"), [((0.0, 3.0), "regression"), ((3.0, 0.0), "improvement")])
