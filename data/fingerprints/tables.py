@@ -34,8 +34,12 @@ _VALUE = {"repetition": "int64", "value": "float64"}
 MACHINE_DTYPES = text_dtypes("machine", "stressor") | _RATE
 APPLICATION_DTYPES = text_dtypes("machine", "application", "metric", "better") | _VALUE
 HOST_DTYPES = text_dtypes("machine", "cpu") | {"cores": "Int64"} | text_dtypes("stress_ng", "source")
+#: Smallest and largest value of an application; predictions of others would overflow.
+SMALLEST, LARGEST = 1e-30, 1e30
 #: Value of ``threads`` for a stressor on all threads of the machine.
 ALL_THREADS = 0
+#: Rates in one word, such as Mbps, IOPS, GFLOPS, MIPS, tps and fps.
+_RATES = "[kmgtpe]?i?(bit|byte|flo|io|[bcefiopqrstuw])ps"
 #: Units whose direction is evident: times, also per operation, and amounts per time.
 _SPAN = "s|sec|seconds?|min|minutes?|h|hours?"
 _DIRECTIONS: dict[Literal["lower", "higher"], re.Pattern[str]] = {
@@ -44,7 +48,7 @@ _DIRECTIONS: dict[Literal["lower", "higher"], re.Pattern[str]] = {
         r"(\s*(/|\bper\b).*)?",
         re.IGNORECASE,
     ),
-    "higher": re.compile(rf".+(/|\bper\b)\s*({_SPAN})|[a-z]+ps", re.IGNORECASE),
+    "higher": re.compile(rf".+(/|\bper\b)\s*({_SPAN})|{_RATES}", re.IGNORECASE),
 }
 
 

@@ -63,7 +63,12 @@ class UsableSamples:
     notes: tuple[str, ...]
 
     @property
-    def usable_seconds(self) -> float:
+    def seconds(self) -> float:
+        """Time from the beginning of the first sample to the end of the last one."""
+        return float(self.table.ends[-1])
+
+    @property
+    def stretch_seconds(self) -> float:
         """Length of `stretch`."""
         return float(self.stretch.ends[-1])
 
@@ -169,7 +174,7 @@ def _without_gaps(samples: IntervalCounts, source: str) -> tuple[IntervalCounts,
     worst = gaps[np.argmax(lasted[gaps])]
     note = (
         f"{source}: has a gap of {lasted[worst]:.1f} s before {times[worst]:.1f} s where intervals last "
-        f"{usual:.1f} s; the {stretch.ends[-1]:.1f} s without one are used"
+        f"{usual:.1f} s; progress uses all parts, a trained model the {stretch.ends[-1]:.1f} s without one"
     )
     ends = np.concatenate([since_first, since_first[gaps] - usual])
     counts = np.vstack([samples.counts, np.full((len(gaps), samples.counts.shape[1]), np.nan)])
@@ -329,7 +334,7 @@ def trained_opinion(
     is_counted = np.array([event in counted for event in card.events])
     if not is_counted.any():
         return None
-    seconds = min(card.seconds, *(run.usable_seconds for run in pair))
+    seconds = min(card.seconds, *(run.stretch_seconds for run in pair))
     start = np.stack([_run_start(run.stretch, card.events, is_counted, seconds) for run in pair])
     done = online.model.model.completion_rates(start)
     changes = online.model.model.changes
@@ -467,7 +472,7 @@ def predict_online(
     return OnlineAnswer(
         model=PROGRESS if online is None or learned is None else online.ref.model_answer,
         **estimate,
-        sampled_seconds=min(run.usable_seconds for run in pair),
+        sampled_seconds=min(run.seconds if progress else run.stretch_seconds for run in pair),
         attributions=attributions,
         opinions=_opinion_answers(progress, learned, confidence),
         notes=list(dict.fromkeys([*notes, *_swapped_notes(progress, learned, estimate["impact"], names)])),

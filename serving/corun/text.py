@@ -125,7 +125,7 @@ def _run_times(plan: PlaceAnswer) -> list[str]:
     lines = [
         f"{best.seconds:.4g} s of run time in all, predicted",
         f"{_saving_text(plan.saved_against_random)} than at random ({draws})",
-        f"{_saving_text(plan.saved_against_worst)} than the worst ({worst.seconds:.4g} s)",
+        f"{_saving_text(plan.saved_against_worst)} than the worst by slow-down ({worst.seconds:.4g} s)",
     ]
     if plan.checked:
         checked = plan.checked

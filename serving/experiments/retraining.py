@@ -38,6 +38,7 @@ def _plan_lines(stages: Sequence[PlannedStage], seconds: float, files: Sequence[
     unknown = sum(stage.seconds is None for stage in stages)
     time = f"about {seconds:.0f} s by their last runs"
     time += f", without {with_noun(unknown, 'stage')} of unknown duration" if unknown else ""
+    time = "their durations are unknown" if stages and unknown == len(stages) else time
     others = len(stages) - changed
     after = f", then up to {others} that use their results" if others else ""
     yield f"{with_noun(changed, 'stage')} would run{after}: {time}"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import data.fingerprints.formats as fingerprint_formats
 from data.errors import InputError
 from data.fingerprints.params import Fingerprints
-from data.fingerprints.tables import ALL_THREADS, FingerprintTables
+from data.fingerprints.tables import ALL_THREADS, LARGEST, SMALLEST, FingerprintTables
 from data.fingerprints.validity import APART, ENOUGH, FingerprintDecisions, decide_validity
 from data.tables.formats import Reading
 from data.tables.problems import SHOWN, Problems, shorten_names
@@ -81,7 +81,7 @@ def with_application(
 
     `application` is a name in `tables`, or else the path of a CSV file of values, whose metric and direction
     may be given (None: see `read_application`); the file's stem becomes the name. InputError if it is
-    neither, or the file is invalid.
+    neither, the file is invalid, or a value is beyond the limits of predictions.
     """
     application_names = sorted(tables.applications["application"].unique())
     if application in application_names:
@@ -97,6 +97,12 @@ def with_application(
             names = shorten_names(application_names, SHOWN)
             problem = f"is neither a file nor an application of these machines: {names}"
         raise InputError(problem, place=f'"{application}"')
+    values = chosen["value"]
+    # others are left out as invalid
+    is_number = np.isfinite(values) & (values > 0)
+    for row in chosen[is_number & ~values.between(SMALLEST, LARGEST)].itertuples():
+        place = f'application "{row.application}" machine "{row.machine}"'
+        raise InputError(f"value={row.value:g} is not from {SMALLEST:g} to {LARGEST:g}", place=place)
     return FingerprintTables(tables.machines, chosen.reset_index(drop=True), tables.hosts)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from data.fingerprints.tables import direction_of_metric
+from data.fingerprints.tables import LARGEST, SMALLEST, direction_of_metric
 from data.tables.documents import AS_WHOLE, JsonSection
 from serving.http.schemas import Better, Name, Positive, example_config, finite_or_none
 
@@ -18,7 +18,7 @@ def _split_list(value: Any) -> Any:
 Known = Annotated[float | None, AfterValidator(finite_or_none)]
 Listed = Annotated[list[str], BeforeValidator(_split_list)]
 #: A rate or a performance; limited so that products are finite.
-Measure = Annotated[float, Field(ge=1e-30, le=1e30)]
+Measure = Annotated[float, Field(ge=SMALLEST, le=LARGEST)]
 Cores = Annotated[int, Field(ge=1, le=1_000_000), AS_WHOLE]
 #: Maximal number of runs of a fingerprint, or measurements of an application, on one machine.
 RUNS = 100

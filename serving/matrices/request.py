@@ -298,7 +298,11 @@ class _CheckedRequest:
             judged = _judge_complete(self.complete, served)
         except InputError as exc:
             verdicts = [_invalid_verdict(pair, str(exc)) for pair in self.complete.pairs]
-            judged = MatricesAnswer(model=served.ref.model_answer, verdicts=verdicts, notes=[])
+            promised = served.model.card.risk_guarantee
+            judged = MatricesAnswer.model_validate(
+                {"model": served.ref, "verdicts": verdicts, "notes": [], "risk_guarantee": promised},
+                from_attributes=True,
+            )
         return self.complete_answer(judged, iter(judged.verdicts))
 
     def complete_answer(self, judged: MatricesAnswer, verdicts: Iterator[MatrixVerdictAnswer]) -> Answered:

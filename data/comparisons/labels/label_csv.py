@@ -34,7 +34,10 @@ def read_labels(
     first), unless ``problems.keep_going``: then `problems` receives an error per wrong row, and these rows
     are skipped.
     """
-    table = read_cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
+    required = COLUMNS[: -1 if may_be_anonymous else None]
+    table = read_cells(file, required).apply(lambda column: without_quotes(column.str.strip()))
+    if COLUMNS[-1] not in table:
+        table[COLUMNS[-1]] = ""
     for column in table.columns if TIME not in table else ():
         if nearest_name(column, [TIME]):
             raise InputError(f'has the column "{column}"; did you mean "{TIME}"?', file=file, line=1)

@@ -16,10 +16,12 @@ from data.fingerprints.tables import (
     ALL_THREADS,
     APPLICATION_DTYPES,
     HOST_DTYPES,
+    LARGEST,
+    SMALLEST,
     FingerprintTables,
     direction_of_metric,
 )
-from data.tables.cells import not_finite, not_whole, parse_numbers, read_cells, refuse_wrong_rows
+from data.tables.cells import not_whole, parse_numbers, read_cells, refuse_wrong_rows
 from data.tables.problems import nearest_name, unknown_message
 from data.tables.specs import with_dtypes
 
@@ -118,6 +120,8 @@ def _require_known(columns: Sequence[str], path: Path) -> None:
             problem = "is no stressor of stress-ng"
         if column.endswith(")") and "," in column:
             problem = "is neither lower nor higher"
+        if column.count("(") != column.count(")"):
+            problem = "has unbalanced brackets; a name with a comma is written in quotes"
         if problem:
             example = f'an application is written "{column.partition("(")[0].strip()} (seconds, lower)"'
             raise InputError(f'the column "{column}" {problem} ({example})', file=path, line=1)
@@ -169,7 +173,7 @@ def read_application(
     the largest repetition of the fingerprints: then values belong to machines, not to single runs of
     fingerprints. InputError if the file is missing or not CSV, has no row, a missing or unknown column, a
     missing machine, a wrong or repeated repetition, several units, another unit than `metric`, one of unknown
-    direction without `better`, or a value that is not a number above 0.
+    direction without `better`, or a value that is not a number from 1e-30 to 1e30.
     """
     table = read_cells(path, COLUMNS, skipinitialspace=True)
     columns = (*COLUMNS, REPETITION, *UNITS)
@@ -181,7 +185,10 @@ def read_application(
     table = table.assign(machine=table["machine"].str.strip())
     refuse_wrong_rows(table["machine"] == "", lambda _: "names no machine", path)
     values = parse_numbers(
-        table["value"], path, "a number above 0", lambda value: not_finite(value) | (value <= 0)
+        table["value"],
+        path,
+        f"a number from {SMALLEST:g} to {LARGEST:g}",
+        lambda value: ~((value >= SMALLEST) & (value <= LARGEST)),
     )
     if REPETITION in table:
         repetitions = parse_numbers(table[REPETITION], path, "a whole number", not_whole)

@@ -206,6 +206,9 @@ WRONG_CSV = {
     "machine,zlog\nm1,5\n": ":1: has no column that is a stressor of stress-ng",
     "machine,cpu\nm1,5\n,5\n": ":3: names no machine",
     "machine,cpu,redis\n\nm1,5,2\n\nm1,5,slow\n": ':5: redis="slow" is not a number',
+    "machine,cpu,redis (requests/s, higher),z\nm1,5,2,3\n": ':1: the column "redis (requests/s" has '
+    "unbalanced brackets; a name with a comma is written in quotes "
+    '(an application is written "redis (seconds, lower)")',
     "machine,cpu\nm1,5\nm1,6\n": 'machine "m1" stressor "cpu" threads 1 repetition 1: occurs twice',
     **{
         f'machine,cpu,"{name}"\nm1,5,1\nm1,5,2\n': MISSPELT.format(name, told, name.partition(" (")[0])
@@ -365,10 +368,11 @@ WRONG_VALUES = {
     "machine,value\n": "holds no measurement",
     "machine,value\n\na,1,7\n": ":3: has rows that are longer than its header",
     "machine,seconds\na,1\n": ':1: has no column "value"; found machine, seconds',
-    "machine,value\na,1\nb,fast\n": ':3: value="fast" is not a number above 0',
-    "machine,value\na,0\n": ':2: value="0" is not a number above 0',
-    "machine,value\na,-1\n": ':2: value="-1" is not a number above 0',
-    "machine,value\na,inf\n": ':2: value="inf" is not a number above 0',
+    "machine,value\na,1\nb,fast\n": ':3: value="fast" is not a number from 1e-30 to 1e+30',
+    "machine,value\na,0\n": ':2: value="0" is not a number from 1e-30 to 1e+30',
+    "machine,value\na,-1\n": ':2: value="-1" is not a number from 1e-30 to 1e+30',
+    "machine,value\na,1\nb,1e308\n": ':3: value="1e308" is not a number from 1e-30 to 1e+30',
+    "machine,value\na,inf\n": ':2: value="inf" is not a number from 1e-30 to 1e+30',
     "machine,value\n ,1\n": ":2: names no machine",
     "machine,value,repitition\na,1,2\n": ':1: the column "repitition" is unknown; did you mean "repetition"?',
     "machine,value,units\na,1,ms\n": ':1: the column "units" is unknown; did you mean "unit"?',
@@ -386,8 +390,20 @@ def test_unusable_rows_of_values_are_refused_with_their_line(typed_in, text, tol
 
 DIRECTIONS = {
     "lower": ("seconds", "ms", "\N{MICRO SIGN}s", "nanoseconds", "min", "ns/op", "seconds per request"),
-    "higher": ("requests/s", "MB/s", "fps", "ops", "frames per second", "tokens / min"),
-    None: ("points", "MB", "points/request", "%"),
+    "higher": (
+        "requests/s",
+        "MB/s",
+        "fps",
+        "ops",
+        "Mbps",
+        "IOPS",
+        "GFLOPS",
+        "MIPS",
+        "ktps",
+        "frames per second",
+        "tokens / min",
+    ),
+    None: ("points", "MB", "points/request", "%", "drops", "gaps", "steps", "hops"),
 }
 METRICS = [(metric, better) for better, metrics in DIRECTIONS.items() for metric in metrics]
 

@@ -161,6 +161,8 @@ def test_labels_of_a_csv_file_without_annotator_need_a_name(here, capsys):
     assert imported(capsys, "some.csv", "--by", "anna") == (1, 1, 0)
     with closing(LabelStore("sqlite:///kept.db")) as store:
         assert [one.labelled_by for one in store.label_history(MG)] == ["anna"]
+    (here / "bare.csv").write_text(f"comparison_id,status\n{MG},pass\n")
+    assert imported(capsys, "bare.csv", "--by", "ben") == (1, 0, 0)
     # beside the data, nobody can be named
     (here / "mine/labels.csv").write_text(rows)
     assert 'labels.csv:2: annotator="" is empty; expected a name' in refused(capsys, "people", "mine")

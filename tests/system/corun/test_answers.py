@@ -351,6 +351,8 @@ def test_a_flaw_in_samples_is_noted_and_widens_the_interval(answered, solo, coru
     assert sum(told in note for note in found["notes"]) == 1
     assert width(found) > width(whole) - 1e-9
     assert found["low"] < 1.4 < found["high"]
+    # progress uses all parts
+    assert found["sampled_seconds"] == min(2.0, corun.get("seconds", 2.0))
 
 
 def test_progress_alone_answers_where_the_model_lacks_most_events(answered):

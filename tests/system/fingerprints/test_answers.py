@@ -80,6 +80,15 @@ def test_machines_without_a_measurement_are_predicted(machines, tmp_path):
     assert sum(inside) >= 4
 
 
+@pytest.mark.parametrize("value", [1e308, 1e-308])
+def test_values_whose_predictions_would_overflow_are_refused(tmp_path, value):
+    table = fingerprints()
+    table.loc[1, "cached"] = value
+    path = written(tmp_path / "all.csv", table)
+    told = f'application "cached" machine "m1": value={value:g} is not from 1e-30 to 1e+30'
+    refused(irup("profile", path, "cached", "--predict", "--json"), f"perfjudge: {told}")
+
+
 @pytest.fixture(scope="module")
 def pages(machines, profiles, tmp_path_factory):
     directory = tmp_path_factory.mktemp("pages")

@@ -209,8 +209,9 @@ def test_pairs_without_any_metric_of_the_model_are_invalid(app):
     for pair in strangers["pairs"]:
         for name in SIDES:
             pair[name]["metrics"] = {"x": [1.0, 2.0, 3.0]}
-    told = "12 of the 12 raw metrics of the model are missing"
-    for verdict in post(app, strangers).json()["verdicts"]:
+    told, answer = "12 of the 12 raw metrics of the model are missing", post(app, strangers).json()
+    assert answer["risk_guarantee"] == post(app, request()).json()["risk_guarantee"]
+    for verdict in answer["verdicts"]:
         assert (verdict["verdict"], told in verdict["invalid_reason"]) == ("invalid", True)
 
 
