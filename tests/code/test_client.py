@@ -274,8 +274,11 @@ def test_a_base_rate_is_estimated_in_one_request_or_not_at_all(server):
 def test_nothing_is_sent_for_invalid_values_or_no_comparisons(server):
     client = server.says(judged)
     assert len(client.judge_comparisons([])) == 0
-    with pytest.raises(ClientError, match=r"comparisons\[1\] cannot be written as JSON"):
-        client.judge_comparisons([question("a"), question("b", [float("nan")])])
+    for values in ([1.0, float("nan")], np.array([1.0, np.nan])):
+        with pytest.raises(
+            ClientError, match=r"^comparisons\[1\]\.configurations\[0\]\.\w+\[1\]=nan is not fin"
+        ):
+            client.judge_comparisons([question("a"), question("b", values)])
     with pytest.raises(ClientError, match=r"comparisons\[0\] .* a set is neither"):
         client.judge_comparisons([{"configurations": {1}}])
     assert server.heard == []

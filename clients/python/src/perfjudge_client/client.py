@@ -11,6 +11,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar, overload
@@ -486,7 +487,26 @@ def _to_json(value: Any, place: str) -> bytes:
         # msgspec would write NaN as null
         return json.dumps(value, default=_plain_value, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as exc:
-        raise ClientError(f"{place} cannot be written as JSON: {exc}") from exc
+        wrong = next(_infinite_numbers(value, place), "")
+        problem = f"{wrong} is not finite" if wrong else f"{place} cannot be written as JSON: {exc}"
+        raise ClientError(problem) from exc
+
+
+def _infinite_numbers(value: Any, place: str) -> Iterator[str]:
+    """Yield the place and the value of each number that JSON does not have."""
+    if not isinstance(value, str | bytes | int | float | Mapping | Sequence | None):
+        try:
+            value = _plain_value(value)
+        except TypeError:
+            return
+    if isinstance(value, float) and not isfinite(value):
+        yield f"{place}={value}"
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _infinite_numbers(part, f"{place}.{key}")
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        for number, part in enumerate(value):
+            yield from _infinite_numbers(part, f"{place}[{number}]")
 
 
 def _plain_value(value: Any) -> Any:
