@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import LogisticRegression
 
 from data.comparisons.formats.comparison_json import tables_of
 from data.comparisons.params import Comparisons
@@ -14,7 +13,7 @@ from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES
 from features.comparisons.vectors import feature_vectors, model_columns, smallest_set_with, vector_columns
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.model import load_judge
-from tests.code.comparisons.posted import comparison, served_model, standardised
+from tests.code.comparisons.posted import comparison, random_model
 from tests.code.comparisons.sides_by_hand import sides_of
 from tests.data.refusals import refusal
 
@@ -52,10 +51,7 @@ def test_every_feature_set_extends_the_previous_one():
 
 @pytest.fixture(scope="module", params=["extended", "retrospective"])
 def served(request):
-    names = model_columns(request.param)
-    features = np.random.default_rng(3).normal(0, 0.5, (300, len(names)))
-    fails = features[:, 0] + features[:, -1] < -0.4
-    return served_model(standardised(LogisticRegression()).fit(features, fails), names)
+    return random_model(model_columns(request.param))
 
 
 def test_verdicts_remark_on_unused_or_missing_later_versions(served):
