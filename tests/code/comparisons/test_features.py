@@ -108,7 +108,7 @@ def test_features_of_absurdly_large_numbers_are_bounded(far):
     assert np.abs(values[~np.isnan(values)]).max() <= np.finfo(np.float32).max
 
 
-def test_summaries_lack_only_features_of_versions_and_otherwise_equal_samples():
+def test_summaries_lack_only_features_of_versions_and_equal_samples():
     vector = vectors(sides_of_summaries([FIGURE_6_1])).iloc[0]
     unknown = {name for name in vector.index if np.isnan(vector[name])}
     assert {"version_t_min", "history_step_min"} <= unknown
@@ -289,7 +289,7 @@ def history_of(baseline, target, history=()):
     return dict(zip(HISTORY, version_features(sides, with_versions(sides))[:, 0], strict=True))
 
 
-def test_medians_of_versions_become_matrices_and_quantiles_of_known_values():
+def test_medians_of_versions_become_matrices_and_quantiles_of_them():
     found = samples([[[1.0, 9.0, 2.0], [4.0]], [], [[5.0, 6.0]]]).version_medians
     assert [found.samples_of_row(row).tolist() for row in range(3)] == [[2, 4], [], [5.5]]
     assert found.orders.tolist() == [0, 1, 0]
