@@ -23,7 +23,7 @@ from serving.comparisons.mistakes import (
 from serving.comparisons.page import Node, nodes_of, tree_chart
 from serving.reports.chart_marks import Bars, Boxes, Heat, Line, box_percentiles
 from serving.reports.charts import Words, inline_svg, percent, plain_number, styled_figure, with_noun
-from serving.reports.evaluation_files import Confusion, Judged, Split
+from serving.reports.evaluation_files import Judged, Split
 from serving.reports.panels import Axis, Panel, draw_chart
 from serving.reports.rendering import reword_text
 from serving.reports.separation import Leaders, difference_predicate
@@ -34,13 +34,13 @@ from training.evaluation.paired_bootstrap import Difference
 SPACE, DASH = "\N{NO-BREAK SPACE}", "\N{EN DASH}"
 
 
-def verdicts(entry, rows, kind="model", split="grouped"):
-    """Make held-out verdicts of (probability, status) at the threshold 0.5."""
-    frame = pd.DataFrame(rows, columns=["probability", "status"])
-    called = np.where(frame["probability"] >= 0.5, "fail", "pass")
+def held_out(probabilities, statuses):
+    """Make held-out verdicts at the threshold 0.5."""
+    frame = pd.DataFrame({"probability": probabilities, "status": statuses})
     names = [f"c{number:02}" for number in range(len(frame))]
-    frame = frame.assign(comparison_id=names, split=split, repeat=0, fold=np.arange(len(frame)) % 2)
-    return frame.assign(entry=entry, kind=kind, threshold=0.5, verdict=called)
+    frame = frame.assign(comparison_id=names, split="grouped", repeat=0, fold=np.arange(len(frame)) % 2)
+    called = np.where(frame["probability"] >= 0.5, "fail", "pass")
+    return frame.assign(entry="m", kind="model", threshold=0.5, verdict=called)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,8 @@ def test_tooltips_of_chart_marks_show_value_and_position():
         return sorted(re.findall(r"<title>(.*?)</title>", chart_of(*parts).svg))
 
     shares, threads = Axis("accuracy (% right)", percent=True), Axis("threads (number)")
-    assert told(Line("forest", [1, 2], [0.5, 0.75], band=[0.1, 0.2]), threads, shares) == [
-        f"forest: threads 1, accuracy 50.0{SPACE}%, \u00b1 10.0{SPACE}%",
-        f"forest: threads 2, accuracy 75.0{SPACE}%, \u00b1 20.0{SPACE}%",
-    ]
+    line = told(Line("forest", [1], [0.5], band=[0.1]), threads, shares)
+    assert line == [f"forest: threads 1, accuracy 50.0{SPACE}%, \u00b1 10.0{SPACE}%"]
     bars = told(Bars([1.5, 0.0]), Axis("seconds"), Axis("task", ["a", "b & c"]))
     assert bars == ["a: seconds 1.5", "b &amp; c: seconds 0"]
     heat = Heat.with_robust_range(np.array([[1.0, 1.25], [np.nan, 0.9]]), "impact (ratio)", 1.0)
@@ -164,13 +162,11 @@ def test_nearest_neighbour_chart_names_best_k_and_its_plateau():
 
 
 def test_model_chart_title_names_the_best_of_both_splits():
-    good = [(0.9, "fail"), (0.1, "pass")] * 2
+    good = held_out([0.9, 0.1] * 2, ["fail", "pass"] * 2).assign(entry="logistic", split="stratified")
     # on each of the two folds one of two is right
-    bad = [*good[:2], (0.9, "pass"), (0.1, "fail")]
-    parts = [
-        verdicts(name, rows, split="stratified") for name, rows in (("logistic", good), ("xgboost", bad))
-    ]
-    chart = charts.models_chart(pd.concat([*parts, verdicts("logistic", bad)]), 0.5)
+    bad = held_out([0.9, 0.1] * 2, ["fail", "pass", "pass", "fail"])
+    parts = [good, bad.assign(entry="xgboost", split="stratified"), bad.assign(entry="logistic")]
+    chart = charts.models_chart(pd.concat(parts), 0.5)
     assert chart.title == (
         f"logistic has the highest median accuracy on stratified folds: 100.0{SPACE}%, "
         f"50.0{SPACE}% on held-out operations"
@@ -178,48 +174,23 @@ def test_model_chart_title_names_the_best_of_both_splits():
     assert "another data set" in chart.note
 
 
-def test_chart_of_verdicts_counts_them_by_label():
-    rows = [(0.9, "fail"), (0.1, "fail"), (0.8, "pass"), (0.7, "pass"), (0.3, "pass")]
-    confusion = Confusion.from_verdicts(verdicts("m", rows))
-    assert confusion == Confusion(caught=1, false_negatives=1, false_positives=2, cleared=1)
-    assert (confusion.precision, confusion.recall) == (1 / 3, 0.5)
-    title = "m misses 1 of 2 regressions and raises 2 false alarms in 3 comparisons without a regression"
-    assert charts.confusion_chart("c", "m", confusion).title == title
-
-
-def test_curves_compare_models_and_rules_at_equal_recall_by_fold():
-    labels = ["fail", "fail", "pass", "pass"]
-    given = {"good": [0.9, 0.8, 0.2, 0.1], "poor": [0.1, 0.8, 0.9, 0.1]}
-    models = pd.concat([verdicts(name, zip(said, labels, strict=True)) for name, said in given.items()])
-    rules = verdicts("rule", zip([1, 0, 1, 0], labels, strict=True), kind="rule")
-    assert charts.precision_recall_chart("pr", models, rules).title == (
-        "good and poor (average precision 0.750 to 1.000) do not differ significantly; "
-        f"at the recall of the best rule, rule (50.0{SPACE}%), "
-        f"the precision of good is 100.0{SPACE}%, that of the rule 50.0{SPACE}%"
-    )
-    assert charts.precision_recall_chart("pr", models[models["status"] == "pass"], rules) is None
-    # no probabilities of different folds are compared
-    one = held_out([0.9, 0.3, 0.8, 0.2], labels)
-    chart = charts.precision_recall_chart("pr", one, one.head(0))
+def test_a_curve_without_rules_compares_no_probabilities_of_different_folds():
+    alone = held_out([0.9, 0.3, 0.8, 0.2], ["fail", "fail", "pass", "pass"])
+    chart = charts.precision_recall_chart("pr", alone, alone.head(0))
     assert chart.title == "m has the best curve (average precision 1.000, mean over folds)"
     assert "mean precision over the folds" in chart.note
+    assert charts.precision_recall_chart("pr", alone[alone["status"] == "pass"], alone) is None
 
 
-def test_vectors_chart_names_the_best_dimension_and_draws_a_sample():
+def test_the_chart_of_vectors_draws_a_sample_of_both_labels():
     columns = ["medians_min", "mins_min", "q1s_min", "q3s_min"]
-    values = [[0.1, 0.1, 0.3, 0.1], [0.2, 0.3, 0.1, 0.1], [-0.5, 0.2, 0.2, 0.1], [-0.6, 0.1, 0.3, 0.1]]
-    about = {"status": ["pass", "pass", "fail", "fail"], "comparison_id": list("abcd")}
-    features = pd.DataFrame(values, columns=columns).assign(**about)
-    assert charts.vectors_chart("v", features, columns).title.startswith(
-        "Of 4 features, medians_min separates pass from fail best; "
+    features = pd.DataFrame(np.random.default_rng(0).normal(size=(2010, 4)), columns=columns)
+    features = features.assign(status=["fail"] * 10 + ["pass"] * 2000, comparison_id="c")
+    assert charts.vectors_chart("v", features, columns).note.startswith(
+        "The chart shows 10 of 10 comparisons labelled fail and 400 of 2,000 labelled pass; "
     )
     assert charts.vectors_chart("v", features[features["status"] == "pass"], columns) is None
     assert charts.vectors_chart("v", features, columns[:2]) is None
-    many = pd.DataFrame(np.random.default_rng(0).normal(size=(2010, 4)), columns=columns)
-    many = many.assign(status=["fail"] * 10 + ["pass"] * 2000, comparison_id="c")
-    assert charts.vectors_chart("v", many, columns).note.startswith(
-        "The chart shows 10 of 10 comparisons labelled fail and 400 of 2,000 labelled pass; "
-    )
 
 
 def tree(columns, fails, feature, reference):
@@ -250,10 +221,6 @@ def test_tree_nodes_below_depth_three_are_counted_only():
     assert root.depth == 3
     assert drawn(root) == model.model[-1].tree_.node_count
     assert " below" in tree_chart("t", root).svg
-
-
-def held_out(probabilities, statuses):
-    return verdicts("m", zip(probabilities, statuses, strict=True))
 
 
 def tables(number, target=1.0, stats=(None, None, None), **of_each):

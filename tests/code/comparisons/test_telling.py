@@ -70,18 +70,6 @@ def test_later_versions_are_mentioned_if_the_model_uses_them():
 STEADY = [[100, 101, 102], [102, 103, 104], [100, 101, 102], [102, 103, 104]]
 
 
-def test_sentences_state_shift_variation_of_builds_and_sample_separation(explaining):
-    bare = comparison([100, 101, 102], [110, 111, 112])
-    known, unknown = told(explaining, comparison([100, 101, 102], [110, 111, 112], STEADY), bare)
-    variation = "builds of this operation differ by 1.6 %"
-    assert known.words[:2] == ("median 9.9 % slower", f"{variation} (4 earlier builds)")
-    assert known.reason.startswith(f"9.9 % slower; {variation}")
-    assert "all 3 target samples are slower than all 3 baseline samples" in known.words
-    assumed = f"builds usually differ by {percent(2**0.5 * explaining.model.card.run_spread)}"
-    assert unknown.words[1] == f"few builds of this operation are known; {assumed}"
-    assert unknown.reason.startswith(f"9.9 % slower; {assumed}")
-
-
 @pytest.mark.parametrize(
     ("unit", "better", "target", "said"),
     [
@@ -211,17 +199,6 @@ def test_counterfactuals_are_worded_only_if_one_exists(explaining):
     never = replace(explaining.model, card=replace(explaining.model.card, threshold=2.0))
     (stays,) = told(Served(never, explaining.ref), slow)
     assert (stays.verdict, stays.counterfactual_change, stays.counterfactual) == ("pass", None, "")
-
-
-def test_a_training_comparison_is_its_own_nearest_example(explaining):
-    failed = next(drawn(1))
-    (one,) = told(explaining, failed)
-    first, second = one.examples
-    assert (first.comparison_id, first.label, first.distance) == ("c0", "fail", pytest.approx(0, abs=1e-3))
-    assert (first.labelled_by, first.labelled_at) == ("anna", "2026-11-20T09:00:00+00:00")
-    assert (second.label, second.distance > 0.1) == ("pass", True)
-    assert first.near.startswith("similar shift ")
-    assert "other" not in first.near
 
 
 def test_nearest_examples_match_an_exhaustive_search(explaining):
