@@ -96,7 +96,7 @@ def test_judge_and_compare_agree_on_few_operations(served, change, operations, e
     st.sampled_from(["lower", "higher"]),
     SEEDS,
 )
-@settings(max_examples=30)
+@settings(max_examples=25)
 def test_the_interval_of_a_row_is_of_the_change_that_it_shows(served, changes, scatter, better, seed):
     rng = np.random.default_rng(seed)
     levels = {2**at: 10.0 / 2**at for at in range(len(changes))}

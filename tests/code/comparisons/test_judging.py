@@ -29,7 +29,7 @@ from serving.http.settings import ServerSettings
 from serving.models import Served
 from serving.reports.verdict_lines import VerdictLine, VerdictTable, as_junit, as_markdown, as_plain
 from tests.code.comparisons.inputs import comparison_row, rows
-from tests.code.comparisons.posted import standardised
+from tests.code.comparisons.posted import comparison, standardised
 from tests.data.refusals import refusal
 from tests.families import feature_table, small_family
 from training.comparisons.decision import (
@@ -145,20 +145,18 @@ def test_junit_gives_the_reason_where_there_is_no_probability(verdict, probabili
 
 
 def test_version_ranges_use_orders_for_unnamed_versions():
-    results = [row for order in range(4) for row in rows("x", [1.0], order)]
-    given = [row | {"version": None if row["order"] == 3 else f"v{row['order']}"} for row in results]
+    names = ["v0", "v1", "v2", None]
+    given = [row | {"version": names[at]} for at in range(4) for row in rows("x", [1.0], at)]
     span = comparison_row("x") | {"baseline_to": 2, "target_from": 3, "target_to": 3}
     assert version_ranges(ComparisonTables.from_rows(given, [span], [])) == ["v0..v2 -> 3"]
 
 
-PASSING = GuaranteedRate(0.02, None), GuaranteedRate(0.05, 0.1, 0.02, 0.96)
-FAILING = GuaranteedRate(0.01, 0.99999), GuaranteedRate(0.1, 0.2)
-PROMISE = RiskGuarantee(0.9, 60, 30, PASSING, FAILING)
-
-
 @pytest.fixture
 def promising(served):
-    return with_card(served, replace(served.model.card, risk_guarantee=PROMISE))
+    passing = GuaranteedRate(0.02, None), GuaranteedRate(0.05, 0.1, 0.02, 0.96)
+    failing = GuaranteedRate(0.01, 0.99999), GuaranteedRate(0.1, 0.2)
+    promise = RiskGuarantee(0.9, 60, 30, passing, failing)
+    return with_card(served, replace(served.model.card, risk_guarantee=promise))
 
 
 def of(operation, after):
@@ -217,8 +215,7 @@ COSTS = {"false_negative": 100, "false_positive": 10, "review": 1}
 
 
 def test_decision_options_apply_to_their_own_request_only(promising):
-    configuration = {"threads": 1, "baseline": [98.0, 100.0, 102.0], "target": [90.0, 92.0, 94.0]}
-    one = {"comparison_id": "a", "operation": "x", "better": "higher", "configurations": [configuration]}
+    one = comparison([98, 100, 102], [90, 92, 94], better="higher")
     rate = {"max_false_negative_rate": 0.05}
     options = ({}, rate, {"costs": COSTS}, {"max_false_negative_rate": 0.03}, rate | {"costs": COSTS})
     bodies = [json.dumps({"comparisons": [one], **more}).encode() for more in options]

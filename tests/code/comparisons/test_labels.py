@@ -118,23 +118,16 @@ def test_chosen_labels_beat_twice_as_many_random_labels():
     assert np.mean(missed["first"]) < np.mean(missed["random"])
 
 
-def test_first_own_labels_do_not_degrade_a_champion():
-    """Ten passes alone teach nothing about fails: from nothing there is no model, a champion stays."""
-    start, own, unseen = foreign(400, seed=7), drawn(200, seed=8), drawn(3000, seed=9)
-    passes = np.flatnonzero(own.y == 0)[:10]
-    assert fit_few_labels(Learnable(own.select_rows(passes)), 0) is None
-    champion = fit_few_labels(Learnable(start), 0)
-    warm = fit_few_labels(Learnable(own.select_rows(passes), start, own.x), 0)
-    assert (warm.predict_probability(unseen.x) == champion.predict_probability(unseen.x)).all()
-    assert warm.threshold == champion.threshold
-
-
-def test_a_few_own_fails_improve_a_foreign_champion():
-    """Own fails show in a feature that those of the champion did not have."""
+def test_first_own_passes_keep_a_champion_and_own_fails_improve_it():
+    """Own fails show in a feature that those of the champion did not have; without any there is no model."""
     start, own, unseen = foreign(400, seed=7), drawn(800, fails=0.1, seed=8), drawn(3000, seed=9)
     start.x[:, 0] = np.random.default_rng(1).normal(0, 1, 400)
-    chosen = np.r_[np.flatnonzero(own.y == 1)[:12], np.flatnonzero(own.y == 0)[:38]]
-    champion = fit_few_labels(Learnable(start), 0)
+    fails, passes = (np.flatnonzero(own.y == label) for label in (1, 0))
+    assert fit_few_labels(Learnable(own.select_rows(passes[:10])), 0) is None
+    champion, warm = fit_few_labels(Learnable(start), 0), fitted(passes[:10], own, start)
+    assert (warm.predict_probability(unseen.x) == champion.predict_probability(unseen.x)).all()
+    assert warm.threshold == champion.threshold
+    chosen = np.r_[fails[:12], passes[:38]]
     assert mistakes(fitted(chosen, own, start), unseen).mean() < mistakes(champion, unseen).mean() - 0.02
 
 
@@ -147,8 +140,7 @@ def test_first_labels_keep_the_share_of_fails_unless_they_contradict_it(shift):
     probability = champion.predict_probability(own.x)
     chosen = np.argsort(np.abs(probability - champion.threshold))[:60]
     warm = fitted(np.union1d(chosen, np.flatnonzero(own.y == 1)[:15]), own, start)
-    share = (probability >= champion.threshold).mean()
-    kept = (warm.predict_probability(own.x) >= warm.threshold).mean()
+    share, kept = ((one.predict_probability(own.x) >= one.threshold).mean() for one in (champion, warm))
     assert (abs(kept - share) < 0.01) == (shift == 0), (kept, share)
     assert kept <= share + 0.01
 

@@ -197,8 +197,6 @@ def test_run_results_get_the_same_verdict_in_every_format(served, tables):
 def test_document_orders_are_not_used_as_version_names():
     """Versions that are counted anew in each comparison have nothing to do with those of others."""
     sides = {"baseline": [[1.0, 2.0]] * 6, "target": [[2.0, 3.0]] * 3}
-    many = [
-        {"comparison_id": f"c{place}", "operation": f"o{place}", "better": "lower", "configurations": [sides]}
-        for place in range(9)
-    ]
+    one = {"better": "lower", "configurations": [sides]}
+    many = [one | {"comparison_id": f"c{at}", "operation": f"o{at}"} for at in range(9)]
     assert np.isnan(siblings_worse(Sides.from_tables(of_json({"comparisons": many})))).all()
