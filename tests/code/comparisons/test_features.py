@@ -312,7 +312,7 @@ def test_a_step_at_the_boundary_explains_the_windows_best():
     assert step["best_version"] < -3 < 0 < single["best_version"]
 
 
-def test_a_drift_before_the_boundary_is_a_trend_unlike_a_step():
+def test_a_drift_before_the_boundary_is_a_trend():
     drift = [[100.0 - k] for k in range(30)]
     assert history_of(drift[20:], LOW, drift[:20])["history_trend"] < -5
     step = history_of(CALM, LOW, CALM)

@@ -118,7 +118,7 @@ def test_chosen_labels_beat_twice_as_many_random_labels():
     assert np.mean(missed["first"]) < np.mean(missed["random"])
 
 
-def test_first_own_passes_keep_a_champion_and_own_fails_improve_it():
+def test_own_passes_keep_a_champion_and_own_fails_improve_it():
     """Own fails show in a feature that those of the champion did not have; without any there is no model."""
     start, own, unseen = foreign(400, seed=7), drawn(800, fails=0.1, seed=8), drawn(3000, seed=9)
     start.x[:, 0] = np.random.default_rng(1).normal(0, 1, 400)

@@ -269,7 +269,7 @@ def test_a_step_gives_its_size_levels_and_version():
     assert (found.gained, found.lost, found.since) == (True, False, 12)
 
 
-def test_losses_made_up_for_or_before_the_baseline_do_not_count():
+def test_losses_before_the_baseline_or_made_up_do_not_count():
     values = step(6, -0.1) * np.where(np.arange(20) >= 12, 1 / 0.9, 1.0)
     shifts = [Shift("drop", 6, 6, -0.1), Shift("gain", 12, 12, 1 / 9)]
     found = newest_change(values, shifts, 1.0, 0)
