@@ -278,6 +278,9 @@ def test_worst_and_best_median_changes_are_reported(better, worst, change):
     assert (asked.worst.tolist(), asked.best.tolist()) == ([worst], [1 - worst])
     assert asked.worst_change.tolist() == pytest.approx([change])
     assert PreparedComparisons.from_sides(sides_of([])).worst_change.tolist() == []
+    # a configuration that repeats another one counts once
+    again = PreparedComparisons.from_sides(sides_of([[*both, both[0]]], better))
+    np.testing.assert_array_equal(again.sides.target_five, asked.sides.target_five)
 
 
 CALM = [[100.0], [101.0], [99.0], [100.0], [102.0], [98.0], [100.0], [101.0], [99.0], [100.0]]

@@ -111,7 +111,7 @@ def test_rules_fail_from_their_own_sizes_of_a_shift_on(rule, baseline, target, f
     assert verdict(rule, (baseline, target)) is fails
 
 
-LEVELS = pytest.mark.parametrize("level", [interquartile_mean, limited_mean])
+LEVELS = pytest.mark.parametrize("level", [interquartile_mean, limited_mean, summaries.hodges_lehmann])
 
 
 def measured(rng, noise, shape=(20, 10)):
@@ -133,7 +133,7 @@ def levels_of(baseline, target):
 
 @LEVELS
 @given(
-    samples=arrays(float, st.tuples(st.just(3), st.integers(1, 12)), elements=st.floats(-1e6, 1e6)),
+    samples=arrays(float, st.tuples(st.just(3), st.integers(1, 25)), elements=st.floats(-1e6, 1e6)),
     factor=st.floats(0.5, 2.0),
 )
 def test_levels_are_within_the_samples_and_follow_their_unit_and_order(level, samples, factor):

@@ -19,6 +19,7 @@ from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import SearchTask, log_of, run_search, tasks_of
 from training.estimators import catalogue
 from training.evaluation import metrics
+from training.evaluation.paired_bootstrap import BootstrapSettings, paired_difference
 from training.evaluation.search import TrialLog
 from training.evaluation.thresholds import best_cut
 
@@ -182,6 +183,23 @@ def test_area_under_the_mean_curve_equals_mean_average_precision():
     without = verdicts.assign(fold=np.where(verdicts["status"] == "pass", verdicts["fold"], 0))
     one = without[without["fold"] == 0]
     assert metrics.precision_by_recall(without)[1].tolist() == metrics.precision_by_recall(one)[1].tolist()
+
+
+def test_only_differences_in_many_operations_are_significant():
+    failed, nothing = np.arange(40) < 20, np.zeros(40, bool)
+    groups = np.array([f"o{number % 10}" for number in range(40)])
+
+    def differing(judged, other):
+        return paired_difference(failed, judged, other, groups, BootstrapSettings(300, 0.95, 1))
+
+    assert differing(nothing, failed).is_worse
+    assert differing(failed, nothing).is_better
+    same = differing(failed, failed)
+    assert (same.observed, same.low, same.high, same.is_worse, same.is_better) == (0, 0, 0, False, False)
+    once = failed & (groups != "o3")
+    lost, gained = differing(once, failed), differing(failed, once)
+    assert (lost.observed, gained.observed) == pytest.approx((-0.05, 0.05))
+    assert not any((lost.is_worse, lost.is_better, gained.is_better))
 
 
 def last_task(root, **knobs):
