@@ -91,14 +91,14 @@ def said(judgement):
 
 
 @given(st.floats(-0.2, 0.3), st.integers(1, 3), st.sampled_from([0, 3, 9]), SEEDS)
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_judge_and_compare_agree_on_few_operations(served, change, operations, earlier, seed):
     tables = paired_runs(*builds(operations, seed, change, change, earlier)).tables
     assert said(judge_runs(tables, served, ASSUMED).judgement) == said(judge_tables(tables, served))
 
 
 @given(st.lists(st.floats(-0.5, 1.0), min_size=2, max_size=3), st.floats(0.001, 0.1), SEEDS)
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_the_interval_of_a_row_is_of_the_change_that_it_shows(served, changes, scatter, seed):
     rng = np.random.default_rng(seed)
     levels = {2**at: 10.0 / 2**at for at in range(len(changes))}
@@ -116,7 +116,7 @@ def test_the_interval_of_a_row_is_of_the_change_that_it_shows(served, changes, s
 
 
 @given(st.floats(-0.3, 0.3), st.integers(5, 9), st.sampled_from([0, 9]), SEEDS)
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_promised_limits_of_errors_hold_where_runs_decide(served, change, number, earlier, seed):
     for limit, kept, lost in (("negative", "fail", "pass"), ("positive", "pass", "fail")):
         policy = DecisionPolicy(**{f"max_false_{limit}_rate": 0.05})
@@ -220,7 +220,7 @@ def test_an_answer_has_one_number_for_each_fact_on_runs(served, change, number, 
 
 
 @given(st.floats(0.0, 0.3), st.just(1e-6) | st.floats(0.001, 0.5), SEEDS)
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_detectable_changes_and_noisy_operations_follow_from_noise_and_minimum(served, least, scatter, seed):
     rng = np.random.default_rng(seed)
     sides = [
