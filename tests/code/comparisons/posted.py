@@ -53,6 +53,13 @@ def served_model(fitted, features, threshold=0.5):
     return Served(ReadyModel.from_trained(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
 
 
+def random_model(features):
+    """Fit to random vectors of which every feature counts."""
+    vectors = np.random.default_rng(3).normal(0, 1, (400, len(features)))
+    fitted = standardised(LogisticRegression(C=0.01)).fit(vectors, vectors.sum(axis=1) < -3)
+    return served_model(fitted, features)
+
+
 def trained(directory, rows=150):
     """Fit on drawn comparisons, and leave examples beside the model."""
     x, failed = feature_vectors(posted(*drawn(rows)).sides), np.arange(rows) % 3 == 0

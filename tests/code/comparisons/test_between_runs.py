@@ -76,8 +76,10 @@ def run(levels, seed, samples=6):
     return results_of({name: level * noise[name] for name, level in levels.items()}, str(seed))
 
 
-def earlier_runs(levels, number, seed):
-    return [run(levels, seed + 2 + at) for at in range(number)]
+def builds(number, seed, change=0.0, others=0.0, earlier=0):
+    """Return the runs of a baseline, of a target whose first operation is slower by `change`, and before."""
+    levels, slower = levels_of(number), levels_of(number, change, others)
+    return [run(levels, seed)], [run(slower, seed + 1)], [run(levels, seed + 2 + at) for at in range(earlier)]
 
 
 def judged(served, before, after, history=(), assumed=ASSUMED):
@@ -89,24 +91,21 @@ def said(judgement):
 
 
 @given(st.floats(-0.2, 0.3), st.integers(1, 3), st.sampled_from([0, 3, 9]), SEEDS)
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_judge_and_compare_agree_on_few_operations(served, change, operations, earlier, seed):
-    levels, slower = levels_of(operations), levels_of(operations, change, change)
-    history = earlier_runs(levels, earlier, seed)
-    tables = paired_runs([run(levels, seed)], [run(slower, seed + 1)], history).tables
+    tables = paired_runs(*builds(operations, seed, change, change, earlier)).tables
     assert said(judge_runs(tables, served, ASSUMED).judgement) == said(judge_tables(tables, served))
 
 
 @given(st.lists(st.floats(-0.5, 1.0), min_size=2, max_size=3), st.floats(0.001, 0.1), SEEDS)
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_the_interval_of_a_row_is_of_the_change_that_it_shows(served, changes, scatter, seed):
     rng = np.random.default_rng(seed)
     levels = {2**at: 10.0 / 2**at for at in range(len(changes))}
+    slower = {key: level * (1 + by) for (key, level), by in zip(levels.items(), changes, strict=True)}
     sides = [
-        results_of(
-            {threads: level * np.exp(scatter * rng.standard_normal(6)) for threads, level in one.items()}
-        )
-        for one in (levels, {key: levels[key] * (1 + by) for key, by in zip(levels, changes, strict=True)})
+        results_of({key: one[key] * np.exp(scatter * rng.standard_normal(6)) for key in one})
+        for one in (levels, slower)
     ]
     tables = paired_runs(*([side] for side in sides)).tables
     found = judge_runs(tables, served, ASSUMED)
@@ -117,21 +116,13 @@ def test_the_interval_of_a_row_is_of_the_change_that_it_shows(served, changes, s
 
 
 @given(st.floats(-0.3, 0.3), st.integers(5, 9), st.sampled_from([0, 9]), SEEDS)
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_promised_limits_of_errors_hold_where_runs_decide(served, change, number, earlier, seed):
-    levels = levels_of(number)
-    sides = (
-        [run(levels, seed)],
-        [run(levels_of(number, change), seed + 1)],
-        earlier_runs(levels, earlier, seed),
-    )
-    for limit, kept, lost in (
-        ("negative", {"fail", "unsure"}, "pass"),
-        ("positive", {"pass", "unsure"}, "fail"),
-    ):
+    for limit, kept, lost in (("negative", "fail", "pass"), ("positive", "pass", "fail")):
         policy = DecisionPolicy(**{f"max_false_{limit}_rate": 0.05})
-        found = judged(with_card(served, replace(served.model.card, policy=policy)), *sides)
-        assert lost not in found.judgement.answers[np.isin(found.judged, [*kept])]
+        limited = with_card(served, replace(served.model.card, policy=policy))
+        found = judged(limited, *builds(number, seed, change, earlier=earlier))
+        assert lost not in found.judgement.answers[np.isin(found.judged, [kept, "unsure"])]
 
 
 #: Samples of operations that cannot be judged.
@@ -140,11 +131,6 @@ UNUSABLE = {
     "negative": [-9.0, -5.1, -5.0, -4.9, -4.8],
     "infinite": [5.0, 5.1, 5.2, 5.3, 9.0, np.inf],
 }
-
-
-def with_unusable(results, kinds, factor=1.0):
-    samples = {f"u{at}": [factor * value for value in UNUSABLE[kind]] for at, kind in enumerate(kinds)}
-    return pd.concat([results, results_of(samples)], ignore_index=True)
 
 
 @given(
@@ -156,13 +142,16 @@ def with_unusable(results, kinds, factor=1.0):
 )
 @settings(max_examples=15)
 def test_invalid_operations_change_nothing_about_the_others(served, number, kinds, factor, runs, seed):
-    levels, slower = levels_of(number), levels_of(number, 0.03)
     bare = [
-        [run(side, seed + 10 * at + place) for place in range(count)]
-        for at, (side, count) in enumerate(((levels, runs[0]), (slower, runs[0]), (levels, runs[1])))
+        [run(levels_of(number, slower), seed + 10 * at + place) for place in range(count)]
+        for at, (slower, count) in enumerate(((0.0, runs[0]), (0.03, runs[0]), (0.0, runs[1])))
     ]
-    factors = (1.0, factor, 1.0)
-    added = [[with_unusable(one, kinds, by) for one in side] for side, by in zip(bare, factors, strict=True)]
+    unusable = results_of({f"u{at}": UNUSABLE[kind] for at, kind in enumerate(kinds)})
+    moved = unusable.assign(value=factor * unusable["value"])
+    added = [
+        [pd.concat([one, more], ignore_index=True) for one in side]
+        for side, more in zip(bare, (unusable, moved, unusable), strict=True)
+    ]
     many = judged(served, *added)
     assert set(many.judgement.answers[number:]) == {"invalid"}
     assert all(np.isnan(column[number:]).all() for column in many.changes)
@@ -187,7 +176,7 @@ def test_operations_whose_level_underflows_do_not_count(served, tiny, usual):
 @example(0.5, 0.01, 2116)
 @settings(max_examples=12)
 def test_only_slower_operations_of_a_slower_run_fail_and_both_changes_are_stated(served, whole, own, seed):
-    found = judged(served, [run(levels_of(12), seed)], [run(levels_of(12, own, whole), seed + 1)])
+    found = judged(served, *builds(12, seed, own, whole))
     failed = [one for one in found.judgement.verdicts if one.verdict == "fail"]
     assert len(failed) >= 11
     for one in failed:
@@ -200,10 +189,7 @@ def test_only_slower_operations_of_a_slower_run_fail_and_both_changes_are_stated
 @given(st.floats(-0.01, 0.12), st.integers(1, 7), st.sampled_from([0, 9]), SEEDS)
 @settings(max_examples=12)
 def test_a_counterfactual_of_compare_flips_its_verdict(served, change, number, earlier, seed):
-    levels = levels_of(number)
-    before, history = [run(levels, seed)], earlier_runs(levels, earlier, seed)
-    after = run(levels, seed + 1)
-    after.loc[after["operation"] == "o0", "value"] *= 1 + change
+    before, (after,), history = builds(number, seed, change, earlier=earlier)
 
     def verdicts(assumed=ASSUMED):
         return judged(served, before, [after], history, assumed).judgement.verdicts
@@ -222,9 +208,7 @@ def test_a_counterfactual_of_compare_flips_its_verdict(served, change, number, e
 @given(st.floats(-0.05, 0.15), st.integers(5, 9), st.sampled_from([0, 3, 9]), SEEDS)
 @settings(max_examples=15)
 def test_an_answer_has_one_number_for_each_fact_on_runs(served, change, number, earlier, seed):
-    levels = levels_of(number)
-    after, history = run(levels_of(number, change), seed + 1), earlier_runs(levels, earlier, seed)
-    found = judged(served, [run(levels, seed)], [after], history)
+    found = judged(served, *builds(number, seed, change, earlier=earlier))
     facts = found.changes.usual_difference, found.changes.detectable
     for verdict, difference, least in zip(found.judgement.verdicts, *facts, strict=True):
         texts = "; ".join((verdict.reason, *verdict.words, *verdict.details))
@@ -236,7 +220,7 @@ def test_an_answer_has_one_number_for_each_fact_on_runs(served, change, number, 
 
 
 @given(st.floats(0.0, 0.3), st.just(1e-6) | st.floats(0.001, 0.5), SEEDS)
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_detectable_changes_and_noisy_operations_follow_from_noise_and_minimum(served, least, scatter, seed):
     rng = np.random.default_rng(seed)
     sides = [
@@ -299,17 +283,18 @@ def test_the_summary_counts_verdicts_that_only_runs_make_unsure(served):
     assert "unsure from" not in summary
 
 
-def test_medians_are_shown_in_a_readable_unit():
-    for value, unit, shown in (
-        (0.0002169, "s", "216.9 us"),
-        (4138.0, "us", "4.138 ms"),
-        (0.5, "ns", "500 ps"),
-        (2.5e9, "op/s", "2.5 Gop/s"),
-        (3.0, "points", "3 points"),
-        (0.0, "s", "0 s"),
-    ):
-        name, factor = readable_unit(value, unit)
-        assert f"{value * factor:.4g} {name}" == shown
+#: A value with its unit, and how it is shown.
+READABLE = """
+0.0002169 s = 216.9 us, 4138.0 us = 4.138 ms, 0.5 ns = 500 ps, 2.5e9 op/s = 2.5 Gop/s, 3 x = 3 x, 0 s = 0 s
+"""
+
+
+@pytest.mark.parametrize("line", READABLE.strip().split(", "))
+def test_medians_are_shown_in_a_readable_unit(line):
+    given, shown = line.split(" = ")
+    value, unit = given.split()
+    name, factor = readable_unit(float(value), unit)
+    assert f"{float(value) * factor:.4g} {name}" == shown
 
 
 USUAL = Circumstances(operations=20)
@@ -345,28 +330,19 @@ def run_levels(history, baseline, target):
     return RunLevels(history, baseline, target, np.arange(n), np.zeros(n))
 
 
-def single(history):
-    project = Project(np.random.default_rng(1), Circumstances(operations=1, history=history))
-    earlier, before = project.runs(history), project.runs(1)
-    sides = Sides.from_tables(paired_runs(before, project.runs(1), earlier).tables)
-    return RunShifts.from_sides(sides, ["machine"], 0.02)
-
-
 def first_slower(by):
     """Return slow-downs of 20 operations, of which only the first is not 0."""
     return np.where(np.arange(20) == 0, by, 0.0)
 
 
 OTHERS = (
-    {"runs": 3}, {"history": 10}, {"history": 10, "drift": 0.003}, {"history": 10, "outlier": 0.3},
+    {}, {"runs": 3}, {"history": 10}, {"history": 10, "drift": 0.003}, {"history": 10, "outlier": 0.3},
     {"whole": 0.03}, {"noise": "bimodal", "scatter": 0.02}, {"operations": 5, "history": 10},
 )  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "circumstances", [USUAL, DRIFTING, *(replace(USUAL, **other) for other in OTHERS)], ids=str
-)
+@pytest.mark.parametrize("circumstances", [DRIFTING, *(replace(USUAL, **one) for one in OTHERS)], ids=str)
 def test_at_most_one_unchanged_build_in_twenty_fails(circumstances):
     failed = [compared(circumstances, seed).is_beyond(-1.0).any() for seed in range(60)]
     # of 60 builds at 5 %, more than 7 fail with a probability of 1 %
@@ -383,14 +359,6 @@ def test_a_slow_operation_is_found_without_blaming_others(circumstances, slower)
     found = np.array([compared(circumstances, seed, change).is_beyond(-1.0) for seed in range(30)])
     assert found[:, 0].mean() >= 0.9
     assert found[:, 1:].mean() <= 0.01
-
-
-def test_more_runs_and_history_lower_the_detectable_change():
-    detectable = [
-        np.median([np.median(compared(replace(USUAL, runs=r, history=h), s).detectable) for s in range(9)])
-        for r, h in ((1, 0), (1, 3), (1, 10), (3, 10))
-    ]
-    assert detectable == sorted(detectable, reverse=True)
 
 
 @settings(max_examples=30)
@@ -431,6 +399,12 @@ def test_the_shift_of_a_whole_run_is_taken_out():
 
 
 def test_few_operations_and_runs_leave_the_assumed_variation():
+    def single(history):
+        project = Project(np.random.default_rng(1), Circumstances(operations=1, history=history))
+        earlier, before = project.runs(history), project.runs(1)
+        sides = Sides.from_tables(paired_runs(before, project.runs(1), earlier).tables)
+        return RunShifts.from_sides(sides, ["machine"], 0.02)
+
     alone = single(history=0)
     assert not alone.by_machine
     assert alone.is_assumed.all()

@@ -45,9 +45,8 @@ def body(comparisons, **keys):
 
 
 def test_an_estimate_corrects_probabilities_and_is_in_the_answer(rated):
-    comparisons = stream(400, 40)
-    plain = json.loads(answer_json(body(comparisons), rated).content)
-    told = json.loads(answer_json(body(comparisons, base_rate="estimate"), rated).content)
+    bodies = body(stream(400, 40)), body(stream(400, 40), base_rate="estimate")
+    plain, told = (json.loads(answer_json(one, rated).content) for one in bodies)
     rate = JudgeAnswer(**told).base_rate
     assert "base_rate" not in plain
     assert rate.low <= 1 / 40 <= rate.high
@@ -94,16 +93,13 @@ def test_limits_on_error_rates_give_equal_verdicts_at_every_base_rate(rated, pol
     np.testing.assert_allclose(judge_sides(named, back, assumed=0).probability, plain.probability, rtol=1e-9)
 
 
-def test_costs_apply_to_corrected_probabilities(rated):
+def test_costs_and_limits_on_reviews_apply_to_corrected_probabilities(rated):
     served, named = with_policy(rated, None, None, VerdictCosts(**COSTS)), posted(*stream(200, 5))
     plain, moved = (judge_sides(named, served, assumed=0, base_rate=rate) for rate in (None, 0.01))
     cuts = moved.card.decision_thresholds
     assert cuts == plain.card.decision_thresholds
     assert (cuts.low, cuts.high) == (0.02, 0.8)
     assert moved.count_verdicts("fail") < plain.count_verdicts("fail")
-
-
-def test_the_limit_on_reviews_holds_among_the_judged_comparisons(rated):
     limited = with_card(rated, replace(rated.model.card, policy=DecisionPolicy(max_review_rate=0.05)))
     judgement = judge_sides(posted(*stream(400, 40)), limited, assumed=0, base_rate="estimate")
     assert judgement.count_verdicts("unsure") <= 0.05 * 400
@@ -144,48 +140,43 @@ def test_a_corrected_rate_is_told_apart_from_all_and_none(rate):
 
 @pytest.fixture
 def judged(model_directory, tmp_path, capsys):
-    def run(comparisons, *options):
-        source = tmp_path / "comparisons.json"
-        source.write_bytes(body(comparisons))
-        status = run_command(["judge", str(source), "--model", str(model_directory), *options])
-        return status, *capsys.readouterr()
+    def run(comparisons, *options, status=0, **settings):
+        (tmp_path / "r.json").write_bytes(body(comparisons, **settings))
+        command = ["judge", str(tmp_path / "r.json"), "--model", str(model_directory), *options]
+        assert run_command(command) == status
+        out, error = capsys.readouterr()
+        assert (bool(out), error.count("\n")) == ((False, 1) if status else (True, 0))
+        return error if status else json.loads(out) if "--json" in options else out
 
     return run
 
 
 def test_the_command_judges_at_an_estimated_or_given_rate(judged):
     comparisons = stream(200, 20)
-    status, told, _ = judged(comparisons, "--json", "--base-rate", "estimate")
-    assert status == 0
-    assert 0 < json.loads(told)["base_rate"]["rate"] < 0.2
-    status, told, _ = judged(comparisons, "--base-rate", "2")
-    assert status == 0
+    assert 0 < judged(comparisons, "--json", "--base-rate", "estimate")["base_rate"]["rate"] < 0.2
+    told = judged(comparisons, "--base-rate", "2")
     assert "probabilities and thresholds are corrected for 2 % regressions" in told
-    _, plain, _ = judged(comparisons, "--json")
-    assert judged(comparisons, "--json", "--base-rate", "none")[1] == plain
+    plain = judged(comparisons, "--json")
+    assert judged(comparisons, "--json", "--base-rate", "none") == plain
     assert "base_rate" not in plain
-    status, told, error = judged(stream(10, 3), "--base-rate", "estimate")
-    assert (status, told, error.count("\n")) == (2, "", 1)
+    error = judged(stream(10, 3), "--base-rate", "estimate", status=2)
     assert "an estimate needs at least 100 comparisons" in error
+    for option, told in (("max-false-negative-rate", "0"), ("base-rate", "200")):
+        assert f"'{told}' is not a percentage" in judged([], f"--{option}={told}", status=2)
 
 
 @pytest.mark.parametrize("labels", [[], [{"status": "pass"}]])
-def test_the_command_notes_settings_of_a_request_only(model_directory, tmp_path, capsys, labels):
-    source, answers = tmp_path / "r.json", []
-    content = {"comparisons": [{**comparison, "labels": labels} for comparison in stream(10, 3)]}
-    for settings in ({}, {"base_rate": 0.01}):
-        source.write_text(json.dumps(content | settings))
-        assert run_command(["judge", str(source), "--model", str(model_directory), "--json"]) == 0
-        answers.append(json.loads(capsys.readouterr().out))
-    plain, noted = answers
-    note = f"{source}: base_rate apply over HTTP only; `perfjudge judge` has --base-rate"
-    assert noted == plain | {"notes": [note]}
+def test_the_command_notes_settings_of_a_request_only(judged, tmp_path, labels):
+    comparisons = [{**comparison, "labels": labels} for comparison in stream(10, 3)]
+    note = f"{tmp_path / 'r.json'}: base_rate apply over HTTP only; `perfjudge judge` has --base-rate"
+    noted = judged(comparisons, "--json", base_rate=0.01)
+    assert noted == judged(comparisons, "--json") | {"notes": [note]}
 
 
 def test_a_server_option_corrects_every_request(model_directory, capsys):
-    served, named = load_judge(str(model_directory), base_rate=0.02), posted(*stream(60, 10))
+    named, loaded = posted(*stream(60, 10)), load_judge(str(model_directory), base_rate=0.02)
     given = judge_sides(named, load_judge(str(model_directory)), base_rate=0.02)
-    assert judge_sides(named, served).probability.tolist() == given.probability.tolist()
+    assert judge_sides(named, loaded).probability.tolist() == given.probability.tolist()
     assert run_command(["serve", "--model", str(model_directory), "--base-rate", "estimate"]) == 2
     assert "'estimate' is not a percentage between 0 and 100 and not none" in capsys.readouterr().err
     assert run_command(["serve", "--help"]) == 0

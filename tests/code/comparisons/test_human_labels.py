@@ -51,7 +51,7 @@ def test_thresholds_are_chosen_on_the_other_folds_only():
     assert cases.average_precision(CASES, score)[0] == pytest.approx(1.0)
 
 
-def test_only_worsening_points_near_the_boundary_are_evidence():
+def test_only_worsening_points_near_the_boundary_are_evidence_in_reach():
     known = {"up": series([10] * 8 + [20] * 8), "down": series([20] * 8 + [10] * 8)}
     asked = pd.DataFrame([comparison("up", 8), comparison("down", 8), comparison("up", 4)])
     view = cases.hindsight_view(known, asked, RULES)
@@ -59,9 +59,7 @@ def test_only_worsening_points_near_the_boundary_are_evidence():
     evidence = view.evidence(points((1, 8, 3.0), (1, 9, 7.0), (1, 14, 9.0), (0, 8, 5.0)))
     np.testing.assert_array_equal(evidence[0], [np.nan, np.nan, 3, 7, np.nan])
     assert np.isnan(evidence[1:]).all()
-
-
-def test_reach_around_a_boundary_is_chosen_in_the_tools_favour():
+    # the reach is chosen in the tool's favour
     evidence = np.full((6, 5), np.nan)
     evidence[:3, 1], evidence[3:, 0] = 2.0, 9.0
     reach, score = cases.best_reach(CASES, evidence)

@@ -8,7 +8,7 @@ import threading
 import time
 from functools import cache
 from http import HTTPStatus
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -120,7 +120,6 @@ def test_verdicts_of_a_subset_equal_those_among_all(forest):
 
 @pytest.fixture(scope="module")
 def forest():
-    """A model that looks at what other operations did, too."""
     return served_by(RandomForestClassifier(20, random_state=0))
 
 
@@ -130,6 +129,7 @@ def drifting_vectors():
 
 
 def served_by(classifier, threshold=0.5):
+    """Return a model that looks at what other operations did, too."""
     columns = drifting_vectors()
     told = columns[:, FEATURES.index("siblings_worse_max")]
     assert len(np.unique(told)) > 3
@@ -169,10 +169,7 @@ def test_pages_are_unavailable_until_the_source_is_read(tmp_path, monkeypatch):
 
 
 def test_a_missing_or_unreadable_source_is_reported_on_pages(tmp_path, monkeypatch):
-    def broken(*_given):
-        raise InputError("is broken", file="x.xml")
-
-    monkeypatch.setattr(OfferedComparisons, "read", broken)
+    monkeypatch.setattr(OfferedComparisons, "read", Mock(side_effect=InputError("is broken", file="x.xml")))
     server = Server(tmp_path)
     with pytest.raises(InputError, match=r"x\.xml is broken|x\.xml: is broken"):
         server.app.state.pool.find_identifier("a/1")
@@ -185,10 +182,7 @@ def test_a_missing_or_unreadable_source_is_reported_on_pages(tmp_path, monkeypat
 
 
 def test_pages_and_log_say_why_no_model_is_available(tmp_path, caplog, forest):
-    def broken():
-        raise InputError("is damaged", file="model.skops")
-
-    model = SimpleNamespace(ref=None, ensure_loaded=broken)
+    model = Mock(ref=None, ensure_loaded=Mock(side_effect=InputError("is damaged", file="model.skops")))
     server = Server(tmp_path, model=model).read()
     offered = server.app.state.pool.offered_comparisons()
     report = f"/comparisons/{offered.report_of(0).key}"
@@ -203,16 +197,12 @@ def test_pages_and_log_say_why_no_model_is_available(tmp_path, caplog, forest):
 
 def test_pages_show_the_token_owner_and_missing_label_permission(tmp_path):
     file = tmp_path / "tokens"
-    tokens = {
-        name: add_token(file, name, scopes) for name, scopes in (("anna", "read,label"), ("guest", "read"))
-    }
+    tokens = [add_token(file, name, scopes) for name, scopes in (("anna", "read,label"), ("guest", "read"))]
     server = Server(tmp_path, tokens=str(file)).read()
-
-    def shown(name):
-        secret = base64.b64encode(f"x:{tokens[name]}".encode()).decode()
-        return server.get("/comparisons", HTML | {"authorization": f"Basic {secret}"}).text
-
-    anna, guest = shown("anna"), shown("guest")
+    secrets = [base64.b64encode(f"x:{token}".encode()).decode() for token in tokens]
+    anna, guest = (
+        server.get("/comparisons", HTML | {"authorization": f"Basic {secret}"}).text for secret in secrets
+    )
     assert 'data-person="anna"' in anna
     assert "Nothing can be labelled" not in anna
     assert "the token of &#34;guest&#34; does not allow to label" in guest
@@ -221,11 +211,7 @@ def test_pages_show_the_token_owner_and_missing_label_permission(tmp_path):
 
 
 def test_pages_are_shown_although_labels_cannot_be_read(tmp_path, monkeypatch):
-    server = Server(tmp_path).read()
-
-    def away(*_given):
-        raise UnreachableError("the labels cannot be reached")
-
+    server, away = Server(tmp_path).read(), Mock(side_effect=UnreachableError("the labels cannot be reached"))
     for name in ("current_labels", "label_history"):
         monkeypatch.setattr(server.app.state.labels, name, away)
     report = next(iter(server.app.state.pool.offered_comparisons().reports))
@@ -236,13 +222,16 @@ def test_pages_are_shown_although_labels_cannot_be_read(tmp_path, monkeypatch):
 
 def test_search_covers_report_contents_and_long_reports_are_paged(tmp_path, monkeypatch):
     server = Server(tmp_path).read()
-    for show, found, other in (("all", ">v0 → v1<", ">v0..v1 → v2<"), ("", ">Report 1<", ">Report 2<")):
-        page = server.get(f"/comparisons?find=SLOW&show={show}").text
+    for asked, found, other in (
+        ("SLOW&show=all", ">v0 → v1<", ">v0..v1 → v2<"),
+        ("SLOW", ">Report 1<", ">Report 2<"),
+        ("<b>", "No report has “&lt;b&gt;”", ">Report 1<"),
+        # what is hidden is not found either
+        ("v0", "No report has “v0”", ">Report 1<"),
+        ("v0&show=all", ">v0 → v1<", "No report has"),
+    ):
+        page = server.get(f"/comparisons?find={asked}").text
         assert (found in page, other in page) == (True, False)
-    assert "No report has “&lt;b&gt;”" in server.get("/comparisons?find=<b>").text
-    # what is hidden is not found either
-    assert "No report has “v0”" in server.get("/comparisons?find=v0").text
-    assert ">v0 → v1<" in server.get("/comparisons?find=v0&show=all").text
     monkeypatch.setattr(pages, "ROWS", 1)
     offered = server.app.state.pool.offered_comparisons()
     report = next(key for key, one in offered.reports.items() if len(one.rows) == 2)
@@ -257,7 +246,7 @@ def test_pages_reveal_versions_verdicts_and_labels_after_the_choice_only(tmp_pat
         tables.labels["status"] = status
         (tmp_path / name).mkdir()
         served = served_by(GaussianNB(), fails)
-        model = SimpleNamespace(ref=served.ref, ensure_loaded=lambda: served)
+        model = Mock(ref=served.ref, ensure_loaded=lambda: served)
         server = Server(tmp_path / name, tables, model).read()
         store = server.app.state.labels
         store.add_label(NewLabel("a/2", status, "ben", "k"))

@@ -55,9 +55,10 @@ def pool_of(examples, labelled=(), start=None):
     return Pool(examples.x, y, examples.groups, -examples.x[:, 0], start)
 
 
-def balanced(model, unseen):
+def mistakes(model, unseen):
+    """Return the shares of missed fails and of passes that are judged to fail."""
     judged = model.predict_probability(unseen.x) >= model.threshold
-    return (judged[unseen.y == 1].mean() + 1 - judged[unseen.y == 0].mean()) / 2
+    return np.array([1 - judged[unseen.y == 1].mean(), judged[unseen.y == 0].mean()])
 
 
 def foreign(*shape, **drawing):
@@ -86,8 +87,7 @@ def test_suspicious_comparisons_come_first_with_some_random_ones():
 
 def test_then_the_least_certain_comparisons_are_chosen():
     examples = drawn()
-    pool = pool_of(examples)
-    labelled = next_to_label(pool, 40)
+    labelled = next_to_label(pool_of(examples), 40)
     then = next_to_label(pool_of(examples, labelled), 20)
     assert not set(then) & set(labelled)
     assert len(set(examples.groups[then])) == 20
@@ -106,7 +106,7 @@ def test_labelling_order_is_deterministic_and_finite():
 
 @pytest.mark.slow
 def test_chosen_labels_beat_twice_as_many_random_labels():
-    caught = {"first": [], "random": []}
+    missed = {"first": [], "random": []}
     for seed in range(2):
         examples, unseen = drawn(1500, seed=seed), drawn(3000, seed=seed + 50)
         labelled = np.zeros(0, np.int64)
@@ -114,28 +114,21 @@ def test_chosen_labels_beat_twice_as_many_random_labels():
             labelled = np.r_[labelled, next_to_label(pool_of(examples, labelled), 15)]
         at_random = np.random.default_rng(seed).permutation(1500)[:120]
         for name, chosen in (("first", labelled), ("random", at_random)):
-            caught[name].append(balanced(fitted(chosen, examples, seed=seed), unseen))
-    assert np.mean(caught["first"]) > np.mean(caught["random"])
+            missed[name].append(mistakes(fitted(chosen, examples, seed=seed), unseen))
+    assert np.mean(missed["first"]) < np.mean(missed["random"])
 
 
-def test_first_own_labels_do_not_degrade_a_champion():
-    """Ten passes alone teach nothing about fails: from nothing there is no model, a champion stays."""
-    start, own, unseen = foreign(400, seed=7), drawn(200, seed=8), drawn(3000, seed=9)
-    passes = np.flatnonzero(own.y == 0)[:10]
-    assert fit_few_labels(Learnable(own.select_rows(passes)), 0) is None
-    champion = fit_few_labels(Learnable(start), 0)
-    warm = fit_few_labels(Learnable(own.select_rows(passes), start, own.x), 0)
-    assert (warm.predict_probability(unseen.x) == champion.predict_probability(unseen.x)).all()
-    assert warm.threshold == champion.threshold
-
-
-def test_a_few_own_fails_improve_a_foreign_champion():
-    """Own fails show in a feature that those of the champion did not have."""
+def test_own_passes_keep_a_champion_and_own_fails_improve_it():
+    """Own fails show in a feature that those of the champion did not have; without any there is no model."""
     start, own, unseen = foreign(400, seed=7), drawn(800, fails=0.1, seed=8), drawn(3000, seed=9)
     start.x[:, 0] = np.random.default_rng(1).normal(0, 1, 400)
-    chosen = np.r_[np.flatnonzero(own.y == 1)[:12], np.flatnonzero(own.y == 0)[:38]]
-    champion = fit_few_labels(Learnable(start), 0)
-    assert balanced(fitted(chosen, own, start), unseen) > balanced(champion, unseen) + 0.02
+    fails, passes = (np.flatnonzero(own.y == label) for label in (1, 0))
+    assert fit_few_labels(Learnable(own.select_rows(passes[:10])), 0) is None
+    champion, warm = fit_few_labels(Learnable(start), 0), fitted(passes[:10], own, start)
+    assert (warm.predict_probability(unseen.x) == champion.predict_probability(unseen.x)).all()
+    assert warm.threshold == champion.threshold
+    chosen = np.r_[fails[:12], passes[:38]]
+    assert mistakes(fitted(chosen, own, start), unseen).mean() < mistakes(champion, unseen).mean() - 0.02
 
 
 @pytest.mark.parametrize("shift", [0.0, 2.0])
@@ -147,8 +140,7 @@ def test_first_labels_keep_the_share_of_fails_unless_they_contradict_it(shift):
     probability = champion.predict_probability(own.x)
     chosen = np.argsort(np.abs(probability - champion.threshold))[:60]
     warm = fitted(np.union1d(chosen, np.flatnonzero(own.y == 1)[:15]), own, start)
-    share = (probability >= champion.threshold).mean()
-    kept = (warm.predict_probability(own.x) >= warm.threshold).mean()
+    share, kept = ((one.predict_probability(own.x) >= one.threshold).mean() for one in (champion, warm))
     assert (abs(kept - share) < 0.01) == (shift == 0), (kept, share)
     assert kept <= share + 0.01
 
@@ -159,10 +151,9 @@ def test_own_rows_are_recognised_where_small_effects_are_left_out():
     small = (own.y == 0) & (np.arange(600) % 2 == 0)
     chosen = np.r_[np.flatnonzero(own.y == 1)[:20], np.flatnonzero(own.y == 0)[:60]]
     rest, part = np.delete(own.x, chosen, axis=0), own.select_rows(chosen)
-    with_small = replace(part, below=small[chosen])
-    without = part.select_rows(np.flatnonzero(~small[chosen]))
-    thresholds = [fit_few_labels(Learnable(rows, start, rest), 0).threshold for rows in (with_small, without)]
-    assert thresholds[0] == thresholds[1]
+    both = replace(part, below=small[chosen]), part.select_rows(np.flatnonzero(~small[chosen]))
+    first, second = (fit_few_labels(Learnable(rows, start, rest), 0) for rows in both)
+    assert first.threshold == second.threshold
 
 
 def test_unlabelled_rows_get_the_label_that_labelled_rows_imply():
@@ -171,10 +162,9 @@ def test_unlabelled_rows_get_the_label_that_labelled_rows_imply():
     for seed in range(3):
         examples, unseen = drawn(900, fails=0.35, seed=seed), drawn(3000, fails=0.35, seed=seed + 50)
         model = fitted(np.random.default_rng(seed).permutation(900)[:80], examples, seed=seed)
-        judged = model.predict_probability(unseen.x) >= model.threshold
-        missed.append((1 - judged[unseen.y == 1].mean(), judged[unseen.y == 0].mean()))
+        missed.append(mistakes(model, unseen))
     assert np.mean(missed) < 0.06
-    assert np.mean([miss for miss, _ in missed]) < 0.08
+    assert np.mean(missed, axis=0)[0] < 0.08
 
 
 def test_training_uses_the_extra_data_beside_the_features(tmp_path):
@@ -219,6 +209,10 @@ def source(tmp_path, monkeypatch):
 BY_RANK = "most suspicious by a rank statistic, as there is no champion, or drawn at random"
 
 
+def labels_command(name, *options):
+    return run_command(["labels", name, "data", *map(str, options)])
+
+
 @pytest.mark.parametrize(
     ("labels", "reason"),
     [([], BY_RANK), (["fail"], BY_RANK), (["fail", "pass"], "a model of the labels so far is unsure")],
@@ -226,7 +220,7 @@ BY_RANK = "most suspicious by a rank statistic, as there is no champion, or draw
 def test_reasons_name_the_order_that_was_used(source, capsys, labels, reason):
     given = [f"id-{name},{status},anna,\n" for name, status in zip("ca", labels, strict=False)]
     (source / "labels.csv").write_text("comparison_id,status,annotator,labelled_at\n" + "".join(given))
-    assert run_command(["labels", "next", str(source), "--json"]) == 0
+    assert labels_command("next", "--json") == 0
     assert {row["reason"] for row in json.loads(capsys.readouterr().out)} == {reason}
 
 
@@ -235,47 +229,41 @@ def test_labels_next_refuses_a_champion_that_cannot_be_read(source, tmp_path, mo
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.skops").write_text("half a mo")
     monkeypatch.setattr(champions, "find_version", lambda _: broken)
-    assert run_command(["labels", "next", str(source)]) == 2
+    assert labels_command("next") == 2
     assert "model.skops: is not a model" in capsys.readouterr().err
 
 
 def test_a_filled_in_label_file_is_read_with_data(source, capsys):
-    assert run_command(["labels", "next", str(source), "-n", "4", "-o", str(source / "labels.csv")]) == 0
-    listed = pd.read_csv(source / "labels.csv")
+    assert labels_command("next", "-n", 4, "-o", source / "labels.csv") == 0
+    listed = pd.read_csv(source / "labels.csv").assign(annotator="anna", status=["fail", "pass", None, None])
     assert listed["comparison_id"][0] == "id-c"
-    listed["annotator"] = "anna"
-    listed["status"] = ["fail", "pass", None, None]
     both = pd.concat([listed, listed.assign(annotator="ben", status=["fail", "fail", None, None])])
     both.to_csv(source / "labels.csv", index=False)
-    assert run_command(["labels", "people", str(source)]) == 0
+    assert labels_command("people") == 0
     told = capsys.readouterr().out
     assert "anna" in told
     assert "1 comparisons on which they don't agree" in told
-    assert run_command(["labels", "next", str(source), "--json"]) == 0
+    assert labels_command("next", "--json") == 0
     assert '"id-c"' not in capsys.readouterr().out
 
 
-def test_rows_that_are_filled_in_stay_when_labels_next_writes_the_file_again(source, capsys):
-    file = source / "labels.csv"
-    command = ["labels", "next", str(source), "-o", str(file)]
-    assert run_command(command) == 0
+def test_rows_that_are_filled_in_stay_when_written_again(source, capsys):
+    file, other = source / "labels.csv", source.parent / "first.csv"
+    assert labels_command("next", "-o", file) == 0
     listed = pd.read_csv(file, dtype=str)
     listed.loc[0, ["status", "annotator"]] = ["fail", "anna"]
     listed.to_csv(file, index=False)
-    assert run_command(command) == 0
+    assert labels_command("next", "-o", file) == 0
     again = pd.read_csv(file)
     assert sorted(again["comparison_id"]) == sorted(listed["comparison_id"])
     assert again[["status", "annotator"]].dropna().to_numpy().tolist() == [["fail", "anna"]]
     # in another place, the data do not have these labels yet
-    other = source.parent / "first.csv"
-    listed.to_csv(other, index=False)
-    file.unlink()
-    assert run_command([*command[:-1], str(other)]) == 0
+    file.rename(other)
+    assert labels_command("next", "-o", other) == 0
     assert pd.read_csv(other)["comparison_id"].is_unique
-    assert run_command([*command, "--json"]) == 2
-    other = source.parent / "other.csv"
+    assert labels_command("next", "-o", file, "--json") == 2
     other.write_text("not,labels\n1,2\n")
-    assert run_command(["labels", "next", str(source), "-o", str(other)]) == 2
+    assert labels_command("next", "-o", other) == 2
     assert 'has no column "comparison_id"' in capsys.readouterr().err
     assert other.read_text() == "not,labels\n1,2\n"
 
@@ -299,13 +287,9 @@ def verdicts():
     return pd.concat([table.assign(entry="champion"), other], ignore_index=True)
 
 
-def labels_of(rows):
-    names = ["comparison_id", "status", "labelled_by", "annotator"]
-    return with_dtypes(pd.DataFrame(rows, columns=names), LABEL_DTYPES)
-
-
 def test_suspicion_of_a_label_is_the_models_excess_doubt(verdicts):
-    found = suspected_labels(verdicts, "champion", labels_of([("c02", "fail", "anna", None)]))
+    known = labelled(("c02", "fail")).assign(labelled_by="anna")
+    found = suspected_labels(verdicts, "champion", known)
     assert [(one.comparison_id, one.status, one.labelled_by) for one in found] == [
         ("c02", "fail", "anna"), ("c05", "pass", "unknown"), ("c09", "pass", "unknown"),
     ]  # fmt: skip
@@ -321,8 +305,9 @@ def test_suspicion_of_a_label_is_the_models_excess_doubt(verdicts):
 
 
 def test_disputed_comparisons_follow_with_the_label_per_annotator(verdicts):
-    people = [("c00", "fail", "anna", "anna"), ("c00", "fail", "ben", "ben"), ("c00", "pass", "cleo", "cleo")]
-    last = suspected_labels(verdicts, "champion", labels_of(people))[-1]
+    people = labelled(("c00", "fail", "anna"), ("c00", "fail", "ben"), ("c00", "pass", "cleo"))
+    people["labelled_by"] = people["annotator"]
+    last = suspected_labels(verdicts, "champion", people)[-1]
     assert (last.comparison_id, last.doubt, last.labelled_by) == ("c00", 0, "anna, ben, cleo")
     assert last.reason == ("anna, ben voted fail", "cleo voted pass")
 
@@ -401,7 +386,7 @@ def test_one_reliable_annotator_outweighs_two_who_always_pass():
     assert consensus.consensus_status(labels, "dawid-skene")["0078"] == "fail"
 
 
-def test_an_anonymous_label_takes_precedence_over_earlier_votes_only():
+def test_last_labels_count_and_anonymous_ones_before_earlier_votes():
     def majority(*rows):
         return consensus.consensus_status(labelled(*rows), "majority").fillna("").to_dict()
 
@@ -413,9 +398,6 @@ def test_an_anonymous_label_takes_precedence_over_earlier_votes_only():
     # of several, most decide
     assert majority(("a", "fail"), ("a", "pass"), ("a", "fail"), ("b", "pass")) == {"a": "fail", "b": "pass"}
     assert majority(("a", "pass"), ("a", "fail")) == {"a": ""}
-
-
-def test_only_the_last_label_of_an_annotator_counts():
     early, late = (pd.Timestamp(f"2026-11-2{day}", tz="UTC") for day in (1, 2))
     labels = labelled(("a", "pass", "anna", late), ("a", "fail", "anna", early), ("a", "pass", "ben", early))
     assert consensus.Votes.from_labels(labels).vote_counts.tolist() == [[2], [0]]
@@ -433,9 +415,7 @@ def test_disagreement_of_annotators_is_kept_and_named():
     assert table["cases"].to_dict() == {"anna": 3, "ben": 3, "cleo": 2, "dora": 1}
     assert table["agreement"].fillna(-1).to_dict() == {"anna": 1, "ben": 1, "cleo": 1, "dora": -1}
     assert table["sensitivity"].between(0, 1).all()
-
-
-def test_annotators_without_shared_comparisons_have_no_reliability():
+    # without shared comparisons there is no reliability
     for labels in (voted(anna="fp"), labelled(("a", "fail"))):
         assert consensus.annotator_reliability(labels, pd.Series(dtype="str")).empty
 
@@ -451,16 +431,13 @@ def project(tmp_path, monkeypatch):
         for order, level in ((0, 100), (1, 100 - 30 * (number % 2)))
         for row in rows(name, np.random.default_rng(number).normal(level, 1, 6), order)
     ]
-
-    def label(number, who, status="pass"):
-        return {"comparison_id": f"id-o{number}", "annotator": who, "status": status}
-
-    labels = [label(at, who, ("pass", "fail")[at % 2]) for at in range(40) for who in ("anna", "ben")]
+    said = [(at, who, ("pass", "fail")[at % 2]) for at in range(40) for who in ("anna", "ben")]
     # the last ones are left out by all of the idle, so that reliability can be told
-    labels += [label(at, who) for at in range(20) for who in ("idle", "idler", "idlest")]
+    said += [(at, who, "pass") for at in range(20) for who in ("idle", "idler", "idlest")]
+    labels = [{"comparison_id": f"id-o{at}", "annotator": who, "status": status} for at, who, status in said]
     tables = ComparisonTables.from_rows(results, [comparison_row(name) for name in names], labels)
     tables.write(tmp_path / "data")
-    return with_rule
+    return tables
 
 
 def with_rule(rule):
@@ -469,21 +446,17 @@ def with_rule(rule):
     Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "comparisons": section}))
 
 
-def test_commands_and_overview_use_the_projects_consensus_rule(project, capsys):
-    agreement = {}
-    for rule in ("majority", "dawid-skene"):
-        project(rule)
-        assert run_command(["labels", "people", "data", "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        agreement[rule] = {one["annotator"]: one["agreement"] for one in told["people"]}
-    assert agreement["majority"]["anna"] < agreement["majority"]["idle"] == 1
-    assert agreement["dawid-skene"]["idle"] < agreement["dawid-skene"]["anna"] == 1
-
-
-def test_labelling_order_uses_the_same_consensus_labels(project):
-    tables = ComparisonTables.read(Path("data"))
-    for rule, fails in (("majority", 10), ("dawid-skene", 20)):
-        assert LabelCandidates.from_tables(tables, None, rule).pool.y.sum() == fails
+@pytest.mark.parametrize(
+    ("rule", "agrees", "other", "fails"),
+    [("majority", "idle", "anna", 10), ("dawid-skene", "anna", "idle", 20)],
+)
+def test_commands_and_order_use_the_projects_consensus_rule(project, capsys, rule, agrees, other, fails):
+    with_rule(rule)
+    assert labels_command("people", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["people"]
+    agreement = {one["annotator"]: one["agreement"] for one in told}
+    assert agreement[other] < agreement[agrees] == 1
+    assert LabelCandidates.from_tables(project, None, rule).pool.y.sum() == fails
 
 
 def test_without_a_project_the_consensus_is_the_majority(tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import LogisticRegression
 
 from data.comparisons.formats.comparison_json import tables_of
 from data.comparisons.params import Comparisons
@@ -14,7 +13,7 @@ from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES
 from features.comparisons.vectors import feature_vectors, model_columns, smallest_set_with, vector_columns
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.model import load_judge
-from tests.code.comparisons.posted import served_model, standardised
+from tests.code.comparisons.posted import comparison, random_model
 from tests.code.comparisons.sides_by_hand import sides_of
 from tests.data.refusals import refusal
 
@@ -43,32 +42,24 @@ def test_every_feature_set_extends_the_previous_one():
     assert retrospective == extended + LATER_FEATURES
     assert tuple(map(smallest_set_with, (seed, extended, retrospective))) == sets
     assert smallest_set_with(("medians_min", LATER_FEATURES[0])) == "retrospective"
-
-
-def test_retrospective_models_are_registered_under_a_separate_name():
+    # models of the last one are registered under a separate name
     given = {"ingest": {"path": "x"}, "tune": {"models": ()}, "evaluate": {}, "promote": {"name": "mine"}}
-    for features, name in (("thesis", "mine"), ("extended", "mine"), ("retrospective", "mine-retrospective")):
+    for features, name in zip(sets, ("mine", "mine", "mine-retrospective"), strict=True):
         section = Comparisons.model_validate(given | {"featurize": {"feature_set": features}})
         assert section.registered_name == name
 
 
 @pytest.fixture(scope="module", params=["extended", "retrospective"])
 def served(request):
-    names = model_columns(request.param)
-    features = np.random.default_rng(3).normal(0, 0.5, (300, len(names)))
-    fails = features[:, 0] + features[:, -1] < -0.4
-    return served_model(standardised(LogisticRegression()).fit(features, fails), names)
-
-
-def asked(later):
-    configuration = {"threads": 1, "baseline": [100.0, 101.0, 99.0], "target": [120.0, 121.0, 119.0]}
-    configuration |= {"history": [[100.0], [99.0], [101.0]] * 3, "later": later}
-    return {"operation": "x", "better": "lower", "configurations": [configuration]}
+    return random_model(model_columns(request.param))
 
 
 def test_verdicts_remark_on_unused_or_missing_later_versions(served):
-    lists = [[], [[120.0], [121.0]], [[100.0], [101.0]]]
-    content = [asked(later) | {"comparison_id": str(place)} for place, later in enumerate(lists)]
+    content = []
+    for name, later in (("a", []), ("b", [[120.0], [121.0]]), ("c", [[100.0], [101.0]])):
+        one = comparison([100, 101, 99], [120, 121, 119], [[100], [99], [101]] * 3, name=name)
+        one["configurations"][0]["later"] = later
+        content.append(one)
     none, stayed, returned = judge_tables(tables_of({"comparisons": content}), served).verdicts
     online = "versions after the target are known; this model does not look at them"
     lacking = "judged in hindsight, but no version after the target is known"
@@ -81,19 +72,16 @@ def test_verdicts_remark_on_unused_or_missing_later_versions(served):
         assert 0 <= none.probability <= 1
 
 
-def test_the_retrospective_champion_is_loaded_only_on_request(monkeypatch):
-    monkeypatch.setattr("serving.comparisons.model.JUDGES", SimpleNamespace(load=lambda uri: uri))
-    assert load_judge() is None
-    assert load_judge(retrospective=True) == "models:/regression-comparison-retrospective@champion"
-    assert load_judge("models:/mine/3", retrospective=True) == "models:/mine/3"
-
-
-def test_a_missing_retrospective_champion_names_the_command_that_trains_it(tmp_path, monkeypatch):
+def test_the_retrospective_champion_is_loaded_on_request_or_missing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
     told = "; make one with: dvc exp run -S comparisons.featurize.feature_set=retrospective"
     assert refusal(load_judge, retrospective=True).endswith(told)
     assert told not in refusal(load_judge, "models:/mine/3", retrospective=True)
+    monkeypatch.setattr("serving.comparisons.model.JUDGES", SimpleNamespace(load=lambda uri: uri))
+    assert load_judge() is None
+    assert load_judge(retrospective=True) == "models:/regression-comparison-retrospective@champion"
+    assert load_judge("models:/mine/3", retrospective=True) == "models:/mine/3"
 
 
 def course(later, step=0.0, better="lower", seed=0):
@@ -138,13 +126,10 @@ def test_lasting_steps_differ_from_reverted_and_earlier_steps():
     assert there["later_seen"] == back["later_seen"] == 20
 
 
-def test_invalid_measurements_after_the_target_are_skipped():
+def test_later_features_ignore_invalid_measurements_and_other_comparisons():
     whole = course(12, 0.1)
     holed = (*whole[:3], [one for version in whole[3] for one in ([0.0], version, [-1.0])])
     assert told([holed]) == told([whole])
-
-
-def test_later_features_do_not_depend_on_other_comparisons():
     bare = course(9)
     asked_for = [course(3, 0.1), course(40, 0.2, seed=1), course(1, seed=2), (*bare[:2], [], bare[3])]
     together, alone = told(asked_for), [told([one])[0] for one in asked_for]

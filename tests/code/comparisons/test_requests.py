@@ -20,6 +20,7 @@ from serving.fingerprints.schemas import IrupRequest
 from serving.http.bodies import parse_json, request_of
 from serving.http.schemas import RefusedError
 from serving.matrices.schemas import MatricesRequest
+from tests.code.comparisons.posted import comparison as posted
 from tests.code.comparisons.posted import served_model
 from tests.repeated_keys import objects_of, with_repeated_key
 from training.estimators.catalogue import CATALOGUE, build_pipeline, without_sampler
@@ -147,9 +148,7 @@ GOOD = json.dumps(EXAMPLE).encode()
     [
         b'{"comparisons": []}',
         body([ONE | {"operation": "\u2003"}]),
-        body(
-            [ONE, ONE | {"comparison_id": "b", "configurations": [{"baseline": [1, [2.0]], "target": [1]}]}]
-        ),
+        body([ONE, ONE | {"comparison_id": "b", "configurations": [{"baseline": [1, [2]], "target": [1]}]}]),
         GOOD.replace(b'"threads": 4', b'"threads": 4.5'),
         *(GOOD.replace(b"7406.4", wrong) for wrong in (b"true", b"1e999", b'"7406.4"')),
         GOOD + b" {}",
@@ -221,8 +220,7 @@ def test_a_bad_request_does_not_affect_its_batch(linear):
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_an_overflowing_change_is_reported_as_a_large_number(linear, better):
-    configurations = [{"threads": 1, "baseline": [1e-300] * 3, "target": [1e300] * 3}]
-    asked = {"comparison_id": "a", "operation": "x", "better": better, "configurations": configurations}
+    asked = posted([1e-300] * 3, [1e300] * 3, better=better)
     (verdict,) = json.loads(answer_json(body([asked]), linear).content)["verdicts"]
     assert abs(verdict["moved"]["change"]) == 1e9
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
-from sklearn.linear_model import LogisticRegression
 
 from data.comparisons import formats
 from data.comparisons.formats.comparison_json import tables_of as of_json
@@ -24,17 +23,13 @@ from features.comparisons.vectors import model_columns
 from serving.comparisons.endpoints import answer_json, answer_xml
 from serving.comparisons.judge import judge_tables
 from serving.comparisons.xml.report import as_xml, write_comparisons
-from tests.code.comparisons.posted import served_model, standardised
+from tests.code.comparisons.posted import random_model
 from tests.comparison_rows import compared, result
-
-FEATURES = model_columns("retrospective")
 
 
 @pytest.fixture(scope="module")
 def served():
-    vectors = np.random.default_rng(3).normal(0, 1, (400, len(FEATURES)))
-    fitted = standardised(LogisticRegression(C=0.01)).fit(vectors, vectors.sum(axis=1) < -3)
-    return served_model(fitted, FEATURES)
+    return random_model(model_columns("retrospective"))
 
 
 VALUES = st.one_of(st.floats(0.5, 2.0), st.floats(0, 1e12), st.sampled_from([0.0, 5e-324, 1e300]))
@@ -73,14 +68,6 @@ def answers(tables, served):
     return sorted((one.verdict, -1 if (p := one.probability) is None else round(p, 12)) for one in found)
 
 
-def through_import(content, directory):
-    (directory / "r.json").write_text(json.dumps(content))
-    # what cannot be judged is counted, and imported all the same
-    import_tables("comparison-json", [directory / "r.json"], directory, keep_going=True)
-    import_tables("tables", [directory], directory / "again", keep_going=True)
-    return formats.read_tables("tables", [directory / "again"], keep_going=True).tables
-
-
 @pytest.mark.slow
 @settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(COMPARISONS, st.integers(0, 2), st.integers(0, 2))
@@ -88,11 +75,16 @@ def test_any_comparison_keeps_its_verdict_through_every_format(served, compariso
     content = {"comparisons": comparisons}
     tables = of_json(content)
     with tempfile.TemporaryDirectory() as name:
-        assert answers(through_import(content, Path(name)), served) == answers(tables, served)
+        source, imported = Path(name, "r.json"), Path(name, "imported")
+        source.write_text(json.dumps(content))
+        # what cannot be judged is counted, and imported all the same
+        import_tables("comparison-json", [source], imported, keep_going=True)
+        assert answers(ComparisonTables.read(imported), served) == answers(tables, served)
         tables = widened(tables, baseline, target)
         expected = answers(tables, served)
-        tables.write(Path(name))
-        assert answers(ComparisonTables.read(Path(name)), served) == expected
+        tables.write(imported)
+        read = formats.read_tables("tables", [imported], keep_going=True).tables
+        assert answers(read, served) == expected
     problems = Problems()
     written = as_xml(judge_tables(tables, served), tables)
     read = tables_of(written, problems=problems)
@@ -205,8 +197,6 @@ def test_run_results_get_the_same_verdict_in_every_format(served, tables):
 def test_document_orders_are_not_used_as_version_names():
     """Versions that are counted anew in each comparison have nothing to do with those of others."""
     sides = {"baseline": [[1.0, 2.0]] * 6, "target": [[2.0, 3.0]] * 3}
-    many = [
-        {"comparison_id": f"c{place}", "operation": f"o{place}", "better": "lower", "configurations": [sides]}
-        for place in range(9)
-    ]
+    one = {"better": "lower", "configurations": [sides]}
+    many = [one | {"comparison_id": f"c{at}", "operation": f"o{at}"} for at in range(9)]
     assert np.isnan(siblings_worse(Sides.from_tables(of_json({"comparisons": many})))).all()

@@ -38,31 +38,28 @@ def read(path, keep_going=False, **rules):
 def labels(path):
     labels = read(path).tables.labels
     settled = labels[labels["annotator"].isna()].itertuples()
-    return {row.comparison_id: (row.status, row.labelled_by) for row in settled}
+    return [(row.comparison_id.rpartition("/")[2], row.status, row.labelled_by) for row in settled]
 
 
 def votes(path, **rules):
-    labels = read(path, **rules).tables.labels
-    own = labels[labels["annotator"].notna()]
-    return {(row.comparison_id, row.annotator): row.status for row in own.itertuples()}
+    labels = read(path, **rules).tables.labels.dropna(subset="annotator")
+    found = labels.pivot_table("status", "comparison_id", "annotator", aggfunc="first")
+    return {name: found.loc[name].dropna().to_dict() for name in found.index}
 
 
-def test_every_annotator_of_a_series_gives_a_vote(data_set):
-    marks = {"sap_52": {**MARKS, "7": []}}
-    assert votes(data_set(STEP, marks=marks)) == {
-        **{("sap-hana/00052/4", name): "fail" for name in ("8", "11", "15")},
-        ("sap-hana/00052/4", "7"): "pass",
-        **{("sap-hana/00052/8", name): "pass" for name in ("7", "8", "11", "15")},
-    }
+CLEAN = ("8", "pass", "no mark by 8, 11, 15")
 
 
-def test_ambiguous_boundaries_are_kept_on_request(data_set):
+def test_every_annotator_votes_and_ambiguous_boundaries_need_a_request(data_set):
+    clean = dict.fromkeys(("8", "11", "15"), "pass")
+    fails = dict.fromkeys(clean, "fail") | {"7": "pass"}
+    path = data_set(STEP, marks={"sap_52": {**MARKS, "7": []}})
+    assert votes(path) == {"sap-hana/00052/4": fails, "sap-hana/00052/8": clean | {"7": "pass"}}
     path = data_set(STEP, marks={"sap_52": {"8": [4], "11": [], "15": []}})
-    assert votes(path) == {("sap-hana/00052/8", name): "pass" for name in ("8", "11", "15")}
+    assert votes(path) == {"sap-hana/00052/8": clean}
     kept = votes(path, include_ambiguous=True)
-    said = {name: said for (key, name), said in kept.items() if key.endswith("/4")}
-    assert said == {"8": "fail", "11": "pass", "15": "pass"}
-    assert labels(path) == {"sap-hana/00052/8": ("pass", "no mark by 8, 11, 15")}
+    assert kept["sap-hana/00052/4"] == clean | {"8": "fail"}
+    assert labels(path) == [CLEAN]
 
 
 @pytest.mark.parametrize(
@@ -71,10 +68,7 @@ def test_ambiguous_boundaries_are_kept_on_request(data_set):
 )
 def test_a_worsening_change_fails_in_either_direction(data_set, unit, after, status):
     path = data_set(rows([10] * 4 + [after] * 6), f"00052__throughput__{unit}.csv")
-    assert labels(path) == {
-        "sap-hana/00052/4": (status, "consensus of 8, 11, 15"),
-        "sap-hana/00052/8": ("pass", "no mark by 8, 11, 15"),
-    }
+    assert labels(path) == [("4", status, "consensus of 8, 11, 15"), CLEAN]
 
 
 def test_samples_are_the_raw_values_around_the_boundary(data_set):
@@ -101,20 +95,14 @@ def test_later_versions_are_limited_by_series_and_rules(data_set, versions, late
 def test_marks_of_the_second_split_count_from_version_750(data_set):
     marks = {"sap_52_split2": {"8": [4], "11": [4], "15": [4]}}
     path = data_set(rows([10] * 754 + [20] * 6), marks=marks)
-    assert labels(path) == {
-        "sap-hana/00052/754": ("fail", "consensus of 8, 11, 15"),
-        "sap-hana/00052/758": ("pass", "no mark by 8, 11, 15"),
-    }
+    assert labels(path) == [("754", "fail", "consensus of 8, 11, 15"), ("758", *CLEAN[1:])]
 
 
-def test_a_series_without_marks_gives_results_only(data_set):
-    tables = read(data_set(rows([1, 2]), marks={"sap_9": MARKS})).tables
-    assert (len(tables.results), len(tables.comparisons)) == (4, 0)
-
-
-def test_a_directory_without_series_is_refused(tmp_path):
+def test_without_marks_or_series_there_are_no_comparisons(data_set, tmp_path):
     (tmp_path / "annotations.json").write_text("{}")
     assert "holds no file <id>__<category>__<unit>.csv" in refusal(read, tmp_path)
+    tables = read(data_set(rows([1, 2]), marks={"sap_9": MARKS})).tables
+    assert (len(tables.results), len(tables.comparisons)) == (4, 0)
 
 
 HEADER = "index_1based,timestamp,sut_version,value\n"
@@ -166,13 +154,12 @@ def test_bad_marks_are_refused_in_one_line_or_skipped(data_set, marks, message):
 
 
 def test_higher_is_better_for_rates_and_work(data_set):
-    lower = ("ms", "s", "us", "min", "count", "percent")
-    higher = ("TPS", "SAPS", "RPS", "items-per-second", "trans-min", "actions--sec-threads-", "commits")
-    higher += ("rows_per_minute",)
-    for place, unit in enumerate((*lower, *higher)):
+    lower = "ms s us min count percent"
+    higher = "TPS SAPS RPS items-per-second trans-min actions--sec-threads- commits rows_per_minute"
+    for place, unit in enumerate(f"{lower} {higher}".split()):
         path = data_set(rows([1]), f"{place:05}__something__{unit}.csv", marks={"sap_9": {}})
     better = read(path).tables.results.drop_duplicates("unit").set_index("unit")["better"]
-    assert better.to_dict() == dict.fromkeys(lower, "lower") | dict.fromkeys(higher, "higher")
+    assert better.to_dict() == dict.fromkeys(lower.split(), "lower") | dict.fromkeys(higher.split(), "higher")
 
 
 def test_importing_series_in_chunks_gives_the_same_tables(data_set, monkeypatch, tmp_path):
@@ -197,20 +184,15 @@ def test_public_data_set_has_the_counts_of_its_readme(shared_data):
     assert not tables.comparisons.duplicated(["operation", "target_from"]).any()
 
 
-BOUNDARY_RULES = LabelRules(
-    versions_before=10,
-    versions_after=5,
-    clean_every=10,
-    min_annotators=3,
-    match_window=5,
-    exclusion_window=12,
-)
 PEOPLE = ("7", "8", "11")
+
+
+OVERLAPPING, ALONE = (Span(0, 100, PEOPLE), Span(80, 200, PEOPLE)), (Span(750, 800, PEOPLE),)
 
 
 def boundaries(marks, *, marked, spans=()):
     points = [ChangePoint(*mark) for mark in marks]
-    found = find_boundaries([*spans] or [Span(0, 200, PEOPLE)], points, BOUNDARY_RULES)
+    found = find_boundaries([*spans] or [Span(0, 200, PEOPLE)], points, LabelRules())
     return [(one.version, one.annotators) for one in found if one.marked == marked]
 
 
@@ -219,23 +201,23 @@ def by_all(version):
 
 
 @pytest.mark.parametrize(
-    ("marks", "expected"),
+    ("marks", "spans", "expected"),
     [
-        ([(50, "7"), (50, "8"), (51, "11")], [50]),
-        ([(50, "7"), (54, "8"), (55, "11")], [54]),
-        ([(50, "7"), (53, "8"), (56, "11")], []),
-        ([(50, "7"), (50, "8")], []),
-        ([(50, "7"), (51, "7"), (52, "8")], []),
-        ([*by_all(50), *by_all(58)], [50, 58]),
-        ([(46, "7"), (50, "7"), (51, "8"), (51, "11")], [51]),
-        *((by_all(at), expected) for at, expected in ((9, []), (10, [10]), (195, [195]), (196, []))),
+        ([(50, "7"), (50, "8"), (51, "11")], (), [50]),
+        ([(50, "7"), (54, "8"), (55, "11")], (), [54]),
+        ([(50, "7"), (53, "8"), (56, "11")], (), []),
+        ([(50, "7"), (50, "8")], (), []),
+        ([(50, "7"), (51, "7"), (52, "8")], (), []),
+        ([*by_all(50), *by_all(58)], (), [50, 58]),
+        ([(46, "7"), (50, "7"), (51, "8"), (51, "11")], (), [51]),
+        *((by_all(at), (), expected) for at, expected in ((9, []), (10, [10]), (195, [195]), (196, []))),
+        # once, and within the annotated spans only
+        ([(90, "7"), (90, "8"), (91, "11")], OVERLAPPING, [90]),
+        (by_all(20), ALONE, []),
     ],
 )
-def test_changes_need_enough_annotators_marking_nearby_versions(marks, expected):
-    assert boundaries(marks, marked=True) == [(version, PEOPLE) for version in expected]
-
-
-OVERLAPPING, ALONE = (Span(0, 100, PEOPLE), Span(80, 200, PEOPLE)), (Span(750, 800, PEOPLE),)
+def test_changes_need_enough_annotators_marking_nearby_versions(marks, spans, expected):
+    assert boundaries(marks, marked=True, spans=spans) == [(version, PEOPLE) for version in expected]
 
 
 @pytest.mark.parametrize(
@@ -253,9 +235,3 @@ OVERLAPPING, ALONE = (Span(0, 100, PEOPLE), Span(80, 200, PEOPLE)), (Span(750, 8
 )
 def test_every_tenth_boundary_without_marks_nearby_is_clean(marks, spans, expected):
     assert [version for version, _ in boundaries(marks, marked=False, spans=spans)] == [*expected]
-
-
-def test_a_change_counts_once_and_within_the_annotated_spans_only():
-    marks = [(90, "7"), (90, "8"), (91, "11")]
-    assert boundaries(marks, marked=True, spans=OVERLAPPING) == [(90, PEOPLE)]
-    assert boundaries(by_all(20), marked=True, spans=ALONE) == []

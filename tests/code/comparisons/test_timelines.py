@@ -17,26 +17,12 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVersions
 from data.errors import escape_invisible
-from features.comparisons.lasting_changes import (
-    NEAR,
-    SHORTEST,
-    Courses,
-    Shift,
-    find_lasting_changes,
-    step_near,
-    without_spikes,
-)
+from features.comparisons import lasting_changes
+from features.comparisons.lasting_changes import SHORTEST, Courses, Shift, find_lasting_changes, step_near
 from features.comparisons.newest_change import newest_change
-from serving.comparisons.timelines import page
+from serving.comparisons.timelines import judged, page
 from serving.comparisons.timelines.assembled import Change, group_changes, operation_state
-from serving.comparisons.timelines.judged import (
-    MARK,
-    OperationCourse,
-    OperationMarks,
-    VersionSides,
-    VersionVerdict,
-    judged_versions,
-)
+from serving.comparisons.timelines.judged import MARK, OperationMarks, VersionSides, VersionVerdict
 from tests.comparison_rows import compared, result
 from tests.timeline_reports import heat, renamed, simulated, with_operations
 
@@ -58,19 +44,17 @@ def of(counts, threads=(1, 2)):
 
 def asks(measured, shifts=()):
     (operation,) = measured.operations
-    return list(OperationCourse.from_shifts(0, operation, measured, shifts).version_comparisons(0))
+    return list(judged.OperationCourse.from_shifts(0, operation, measured, shifts).version_comparisons(0))
 
 
 def told(found, *, beside):
     return {one.version: one[3:] for one in found if one.beside_baseline == beside}
 
 
-def test_each_version_is_compared_with_the_last_measured_one():
+def test_versions_are_compared_with_the_last_and_the_baselines_level():
     found = told(asks(of([3, 3, 0, 3])), beside=False)
     assert found == {1: (range(0), range(1), range(1, 2)), 3: (range(1), range(1, 2), range(3, 4))}
-
-
-def test_baseline_level_excludes_the_version_under_judgement():
+    # which excludes the version under judgement
     found = told(asks(of([3] * 12), shifts=[Shift("drop", 8, 8, -0.1)]), beside=True)
     assert found[10] == (range(1, 8), range(1), range(10, 11))
     assert found[2][0] == range(3, 8)
@@ -80,15 +64,12 @@ def test_baseline_level_excludes_the_version_under_judgement():
 
 def test_windows_pool_versions_with_few_samples_within_a_level():
     found = asks(of([1] * 30), shifts=[Shift("drop", 20, 20, -0.1)])
-    assert told(found, beside=False)[15] == (range(5), range(5, 15), range(15, 20))
-    assert told(found, beside=True)[17][1:] == (range(10), range(17, 20))
-    assert told(found, beside=True)[29][1:] == (range(10), range(28, 30))
-    assert {1, 29}.isdisjoint(told(found, beside=False))
-
-
-def test_levels_around_a_lasting_loss_are_compared_at_its_start():
-    shifts = [Shift("creep", 12, 16, -0.1), Shift("gain", 18, 18, 0.1)]
-    found = asks(of([3] * 20), shifts)
+    before, baseline = (told(found, beside=beside) for beside in (False, True))
+    assert before[15] == (range(5), range(5, 15), range(15, 20))
+    assert {1, 29}.isdisjoint(before)
+    assert [baseline[at][1:] for at in (17, 29)] == [(range(10), range(17, 20)), (range(10), range(28, 30))]
+    # levels around a lasting loss are compared at its start
+    found = asks(of([3] * 20), [Shift("creep", 12, 16, -0.1), Shift("gain", 18, 18, 0.1)])
     assert [one[3:] for one in found if one.version == 12 and not one.beside_baseline] == [
         (range(11), range(11, 12), range(12, 13)),
         (range(2), range(2, 12), range(16, 18)),
@@ -113,12 +94,9 @@ def test_sides_of_windows_equal_sides_of_equivalent_tables():
         for row in range(6):
             mine, its = (getattr(one, name).samples_of_row(row) for one in (sides, wanted))
             assert mine.tolist() == its.tolist()
-
-
-def test_summaries_are_represented_by_medians_in_windows():
-    measured = of([0] * 14)
+    # summaries are represented by medians
     five = np.tile(np.arange(1.0, 15)[:, None], (2, 1, 1)) + np.arange(-0.2, 0.3, 0.1)
-    summaries = replace(measured, five=five)
+    summaries = replace(of([0] * 14), five=five)
     tenth = next(one for one in asks(summaries) if one.version == 10)
     sides = VersionSides.from_measured(summaries).comparison_sides([tenth])
     assert sides.baseline.samples_of_row(0).tolist() == list(range(1, 11))
@@ -129,13 +107,11 @@ def marked(measured, fails, **changes):
     """Return the marks if these versions fail beside those before them."""
 
     def answering(_given, wanted):
-        return [
-            VersionVerdict(FAIL if one.version in fails and not one.beside_baseline else PASS, 0.9,
-                          changes.get(f"v{one.version}", -0.1), lambda: "worse")
-            for one in wanted
-        ]  # fmt: skip
+        for one in wanted:
+            verdict = FAIL if one.version in fails and not one.beside_baseline else PASS
+            yield VersionVerdict(verdict, 0.9, changes.get(f"v{one.version}", -0.1), lambda: "worse")
 
-    (found,) = judged_versions(measured, 0, [()], np.full(2, 0.01), answering)
+    (found,) = judged.judged_versions(measured, 0, [()], np.full(2, 0.01), answering)
     return found, np.flatnonzero(found.against_before == FAIL).tolist()
 
 
@@ -152,7 +128,7 @@ def test_versions_that_are_better_or_within_noise_are_not_unsure():
 
     measured = of([3] * 20)
     medians = measured.five[..., 2]
-    (found,) = judged_versions(measured, 0, [()], np.array([0.3, 0.1]), answering)
+    (found,) = judged.judged_versions(measured, 0, [()], np.array([0.3, 0.1]), answering)
     lost = medians[:, 1:] / medians[:, :-1] - 1
     beyond = (lost > np.array([[0.3], [0.1]])).any(axis=0)
     assert 0 < beyond.sum() < len(beyond)
@@ -185,7 +161,7 @@ def test_embedded_json_cannot_close_its_element(text):
     assert json.loads(written) == {escape_invisible(text): [escape_invisible(text)]}
 
 
-def test_links_on_timeline_pages_are_relative_and_quoted():
+def test_links_are_relative_and_values_have_four_digits():
     links = {
         "a b/result #1.xml": "./a%20b/result%20%231.xml",
         "javascript:alert(1)": "./javascript%3Aalert%281%29",
@@ -195,9 +171,6 @@ def test_links_on_timeline_pages_are_relative_and_quoted():
         "": "",
     }
     assert {source: page.relative_link(source) for source in links} == links
-
-
-def test_values_have_four_significant_digits_and_no_exponent():
     values = [83903.1, 190.0, 0.00123456, -5.0, 0.0, 1.9e15, np.nan]
     assert [page.format_amount(value) for value in values] == [
         "83,903", "190.0", "0.001235", "\u22125.000", "0.000", "1,900,000,000,000,000", "\N{EN DASH}",
@@ -225,28 +198,25 @@ def quiet():
     return with_operations(report, own)
 
 
-def test_operations_are_sorted_by_state_and_loss(quiet):
+def test_a_summary_sorts_operations_by_state_and_loss(quiet):
     found = page.list_findings(quiet)
     assert [one.operation.state.status for one in found] == [
         "unchanged", "worse", "unchanged", "worse", "better", "unchanged",
     ]  # fmt: skip
     assert [one.number for one in page.unstable_findings(found)] == [4]
     assert page.finding_ranks(found) == [3, 1, 4, 0, 2, 5]
-    kernel = quiet.versions[17].name
-    assert f"3 versions worse than the baseline ({kernel}" in found[3].verdicts
-    failed = quiet.operations[3].state
-    assert failed.change.change == pytest.approx(-0.3)
-    assert (failed.change.since, failed.change.lasting) == (17, False)
-
-
-def test_a_summary_in_text_names_the_worst_operation_first(quiet):
-    newest, baseline = quiet.versions[-1].name, quiet.versions[0].name
+    names, versions = [one.operation for one in quiet.operations], [one.name for one in quiet.versions]
+    assert f"3 versions worse than the baseline ({versions[17]}" in found[3].verdicts
+    failed = quiet.operations[3].state.change
+    assert (failed.change, failed.since, failed.lasting) == (pytest.approx(-0.3), 17, False)
+    # in text, too
     head, worst, crept, fine = page.summary_lines(quiet)
-    assert head == f"2 of 6 operations are worse now, with {newest}, than at the baseline {baseline}."
-    assert worst.startswith(f"  {quiet.operations[3].operation}: 30.0{SPACE}% worse (")
-    assert worst.endswith(f" since {quiet.versions[17].name}, by verdicts; not yet lasting")
-    assert crept.endswith(f" since {quiet.versions[2].name}, in small steps")
-    names = [one.operation for one in quiet.operations]
+    assert (
+        head == f"2 of 6 operations are worse now, with {versions[-1]}, than at the baseline {versions[0]}."
+    )
+    assert worst.startswith(f"  {names[3]}: 30.0{SPACE}% worse (")
+    assert worst.endswith(f" since {versions[17]}, by verdicts; not yet lasting")
+    assert crept.endswith(f" since {versions[2]}, in small steps")
     assert fine == (
         f"  Without a problem: 1 better ({names[4]}), 3 unchanged ({names[0]}, {names[2]}, {names[5]})."
     )
@@ -299,7 +269,7 @@ def test_a_step_gives_its_size_levels_and_version():
     assert (found.gained, found.lost, found.since) == (True, False, 12)
 
 
-def test_a_loss_that_was_made_up_for_is_no_loss():
+def test_losses_before_the_baseline_or_made_up_do_not_count():
     values = step(6, -0.1) * np.where(np.arange(20) >= 12, 1 / 0.9, 1.0)
     shifts = [Shift("drop", 6, 6, -0.1), Shift("gain", 12, 12, 1 / 9)]
     found = newest_change(values, shifts, 1.0, 0)
@@ -308,9 +278,6 @@ def test_a_loss_that_was_made_up_for_is_no_loss():
     values[16:] *= 0.9
     worse_later = newest_change(values, [*shifts, Shift("drop", 16, 16, -0.1)], 1.0, 0)
     assert (worse_later.lost, worse_later.since) == (True, 16)
-
-
-def test_changes_before_the_baseline_do_not_count():
     found = newest_change(step(6, -0.1), [Shift("drop", 6, 6, -0.1)], 1.0, 10)
     assert abs(found.change) < 0.002
     assert (found.since, found.lasting) == (None, False)
@@ -350,9 +317,7 @@ def test_newest_versions_decide_the_state_before_a_change_is_lasting():
     without_baseline = step(6, 0.0)
     without_baseline[0] = np.nan
     assert state(without_baseline, {}).status == "not compared"
-
-
-def test_a_new_loss_after_a_lasting_one_counts_in_full():
+    # a new loss after a lasting one counts in full
     values = step(8, -0.1) * np.where(np.arange(20) >= 19, 0.8, 1.0)
     verdicts = dict.fromkeys(range(8, 20), "fail")
     found = state(values, verdicts, shifts=[Shift("drop", 8, 8, -0.1)], before=[8, 19])
@@ -360,7 +325,7 @@ def test_a_new_loss_after_a_lasting_one_counts_in_full():
     assert found.change.since == 8
 
 
-def test_changes_of_40_operations_at_one_version_are_one_entry():
+def test_changes_of_one_kind_and_version_are_one_entry():
     draws = np.random.default_rng(5)
     course = np.where(np.arange(30) >= 15, 0.95, 1.0)
     medians = 100 * course * np.exp(0.003 * draws.standard_normal((40, 30)))
@@ -368,9 +333,7 @@ def test_changes_of_40_operations_at_one_version_are_one_entry():
     (group,) = group_changes(changes)
     assert (group.kind, group.first, sorted(group.shares)) == ("drop", 15, list(range(40)))
     assert group.largest == min(group.shares.values())
-
-
-def test_changes_of_other_kinds_and_versions_stay_apart():
+    # others stay apart
     drop = Change("drop", 5, 5, -0.1, 1)
     others = [Change("drop", 6, 6, -0.2, 1), Change("gain", 5, 5, 0.1, 1)]
     others += [Change("creep", *span, -0.1, 1) for span in ((2, 9), (3, 9), (9, 15))]
@@ -403,8 +366,12 @@ def test_optimal_segmentation_matches_exhaustive_search_with_missing_values(valu
     costs = {cuts: by_trying(known, cuts) for cuts in courses_of(known)}
     assert Courses(rows).best_courses(PENALTY).before[0, -1] == pytest.approx(min(costs.values()), abs=1e-9)
     place = len(known) // 2
-    with_step = [cost for cuts, cost in costs.items() if any(abs(cut - place) < NEAR for cut in cuts)]
-    without = [cost for cuts, cost in costs.items() if all(abs(cut - place) >= NEAR for cut in cuts)]
+    with_step = [
+        cost for cuts, cost in costs.items() if any(abs(cut - place) < lasting_changes.NEAR for cut in cuts)
+    ]
+    without = [
+        cost for cuts, cost in costs.items() if all(abs(cut - place) >= lasting_changes.NEAR for cut in cuts)
+    ]
     found = step_near(left + place, Courses(rows), PENALTY)
     if np.isfinite(min(with_step)) and found.size[0]:
         assert abs(found.evidence[0]) == pytest.approx(abs(min(without) - min(with_step)), abs=1e-6)
@@ -417,8 +384,6 @@ def test_a_step_reports_size_length_and_other_steps():
     assert step.evidence[0] < -10
     # too short for two segments
     assert np.isnan(step_near(3, Courses(np.array([[1.0, 2.0, 9.0, 9.0, np.nan]])), PENALTY).size[0])
-
-
-def test_removing_spikes_keeps_steps_in_place():
+    # removing spikes keeps steps in place
     rows = np.array([[1.0, 1.0, 9.0, 1.0, 1.0, 5.0, 5.0, 5.0, np.nan]])
-    assert without_spikes(rows)[0, :8].tolist() == [1, 1, 1, 1, 1, 5, 5, 5]
+    assert lasting_changes.without_spikes(rows)[0, :8].tolist() == [1, 1, 1, 1, 1, 5, 5, 5]

@@ -31,15 +31,22 @@ def examples():
     return Examples(table[[*COLUMNS]].to_numpy(), failed, table["fold_group"].to_numpy(np.str_))
 
 
-def test_resampling_reaches_its_rate_or_is_called_infeasible():
+#: Every third of these examples changes less than the minimum effect size.
+LOW = np.arange(80) % 3 == 0
+
+
+@pytest.fixture
+def known(examples):
+    """The examples, and the same without history, of which those change enough that do not with history."""
+    return replace(examples, below=LOW, bare=replace(examples, x=-examples.x, below=~LOW))
+
+
+def test_resampling_reaches_its_rate_and_costs_multiply_balanced_weights():
     for sampler, rate, after in (("under", 0.5, (40, 20)), ("over", 0.5, (80, 40)), ("smote", 1.0, (80, 80))):
         assert catalogue.ClassCounts(80, 20).after_resampling(sampler, rate) == catalogue.ClassCounts(*after)
     for failed, sampler, rate in ((20, "over", 0.2), (20, "under", 0.25), (5, "smote", 0.5)):
         with pytest.raises(catalogue.InfeasibleError):
             catalogue.ClassCounts(80, failed).after_resampling(sampler, rate)
-
-
-def test_cost_ratio_multiplies_the_balanced_class_weights():
     for counts in (catalogue.ClassCounts(50, 50), catalogue.ClassCounts(990, 10)):
         weights = counts.balancing_weights(3.0)
         assert weights[1] * counts.failed == pytest.approx(3 * weights[0] * counts.passed)
@@ -61,15 +68,11 @@ def test_stored_models_use_trusted_types_and_answer_identically(examples, tmp_pa
     assert stored.tolist() == own.tolist()
 
 
-@pytest.mark.parametrize("name", catalogue.CATALOGUE)
-def test_every_search_starts_with_the_thesis_configuration(name):
-    model = catalogue.CATALOGUE[name]
-    study = optuna.create_study(direction="maximize")
-    study.enqueue_trial(model.start)
-    assert catalogue.suggest_params(catalogue.space_of(model), study.ask()) == model.start
-
-
-def test_conditional_parameters_are_suggested_only_if_needed():
+def test_searches_start_with_the_thesis_configuration_and_needed_parameters():
+    for model in catalogue.CATALOGUE.values():
+        study = optuna.create_study(direction="maximize")
+        study.enqueue_trial(model.start)
+        assert catalogue.suggest_params(catalogue.space_of(model), study.ask()) == model.start
     rate = catalogue.Real(0.1, 1.0, condition=catalogue.Where("sampler", ("over",)))
     space = {"sampler": catalogue.OneOf(("none", "over")), "rate": rate, "trees": 9}
     for sampler, more in (("none", {}), ("over", {"rate": 0.5})):
@@ -84,21 +87,16 @@ def test_splits_test_every_comparison_and_grouped_ones_separate_operations(examp
         assert np.bincount(tested).tolist() == [repeats] * len(examples.y)
     for part in grouped_parts(examples, Evaluate(n_grouped_folds=3), 1):
         assert not set(examples.groups[part.train]) & set(examples.groups[part.test])
-
-
-def test_fails_of_too_few_operations_are_refused(examples):
     few = replace(examples, groups=np.where(examples.y == 1, "b/only", examples.groups))
     message = "grouped split: fails come from 1 operations; 3 folds need at least 3"
     with pytest.raises(InputError, match=message):
         grouped_parts(few, Evaluate(n_grouped_folds=3), 1)
 
 
-def test_training_rows_include_comparisons_with_and_without_history(examples):
-    low = np.arange(len(examples.y)) % 3 == 0
-    known = replace(examples, below=low, bare=replace(examples, x=-examples.x, below=~low))
+def test_training_rows_include_comparisons_with_and_without_history(examples, known):
     lessons = known.training_rows
-    np.testing.assert_array_equal(lessons.x, np.concatenate([-examples.x[low], examples.x[~low]]))
-    assert lessons.y.tolist() == [*examples.y[low], *examples.y[~low]]
+    np.testing.assert_array_equal(lessons.x, np.concatenate([-examples.x[LOW], examples.x[~LOW]]))
+    assert lessons.y.tolist() == [*examples.y[LOW], *examples.y[~LOW]]
     assert len(known.all_rows.y) == 2 * len(examples.y)
     # all are used if one of both labels would be missing
     only_passes = replace(examples, below=examples.y == 1, bare=examples).training_rows
@@ -106,14 +104,12 @@ def test_training_rows_include_comparisons_with_and_without_history(examples):
     assert only_passes.y.tolist() == examples.y.tolist()
 
 
-def test_sampling_the_training_rows_keeps_all_fails(examples):
+def test_sampling_the_training_rows_keeps_all_fails(examples, known):
     sample = examples.drop_passes(30, 5)
     assert (sample.y.sum(), len(sample.y)) == (20, 30)
-    low = np.arange(len(examples.y)) % 3 == 0
-    known = replace(examples, below=low, bare=replace(examples, x=-examples.x, below=~low))
     sample = known.drop_passes(15, 5)
-    assert (sample.needs_model.sum(), (~sample.needs_model).sum()) == (15, low.sum())
-    assert sample.y[sample.needs_model].sum() == examples.y[~low].sum()
+    assert (sample.needs_model.sum(), (~sample.needs_model).sum()) == (15, LOW.sum())
+    assert sample.y[sample.needs_model].sum() == examples.y[~LOW].sum()
     np.testing.assert_array_equal(sample.bare.x, -sample.x)
 
 
@@ -126,17 +122,14 @@ def test_the_threshold_maximises_balanced_accuracy_midway_between_classes():
     assert 0.28 < cut.threshold <= 0.6
     assert cut.balanced_accuracy == pytest.approx(0.95)
     assert best_cut(np.array([0, 1]), np.array([0.4, 0.4])).threshold == 0.5
-
-
-def test_scores_count_both_kinds_of_mistakes():
-    failed = np.array([1, 1, 1, 1, 0, 0, 0, 0, 0, 0], bool)
-    judged = np.array([1, 1, 1, 0, 1, 0, 0, 0, 0, 0], bool)
-    found = metrics.score_verdicts(failed, judged, None)
-    assert found.false_negative_rate == pytest.approx(1 / 4)
-    assert found.false_positive_rate == pytest.approx(1 / 6)
-    assert found.balanced_accuracy == pytest.approx((3 / 4 + 5 / 6) / 2)
-    assert (found.precision, found.recall, found.f1, found.accuracy) == pytest.approx((0.75, 0.75, 0.75, 0.8))
-    assert found.average_precision is None
+    # however common passes are
+    generator = np.random.default_rng(3)
+    fails, passes = generator.beta(6, 2, 200), generator.beta(2, 6, 200)
+    few, many = (
+        best_cut(np.repeat([1, 0], [200, 200 * times]), np.r_[fails, np.tile(passes, times)]).threshold
+        for times in (1, 10)
+    )
+    assert many == pytest.approx(few)
 
 
 #: Each fold ranks its fail first; the second fold's probabilities are a tenth of the first one's.
@@ -154,9 +147,7 @@ def test_average_precision_is_averaged_over_folds_without_pooling():
     assert found["recall"] == {"mean": 0.5, "std": 0.5, "pooled": 0.5}
     unknown = metrics.summarise_entry(judged_in_folds(TWO_SCALES).replace({"probability": {0.05: np.nan}}))
     assert unknown["average_precision"] == {"mean": None, "std": None, "pooled": None}
-
-
-def test_equally_accurate_models_are_ranked_by_average_precision():
+    # equally accurate models are ranked by it
     worse = [(status, probability, 0) for status, probability, _ in TWO_SCALES]
     first, second = (metrics.summarise_entry(judged_in_folds(rows)) for rows in (worse, TWO_SCALES))
     assert first["balanced_accuracy"]["pooled"] == second["balanced_accuracy"]["pooled"]
@@ -181,13 +172,13 @@ def test_average_precision_equals_that_of_scikit_learn_bit_for_bit(digits, is_we
 def test_area_under_the_mean_curve_equals_mean_average_precision():
     random = np.random.default_rng(3)
     statuses = np.where(random.random(200) < 0.4, "fail", "pass")
-    rows = zip(statuses, random.integers(8, size=200) / 8, np.arange(200) % 4, strict=True)
-    verdicts = judged_in_folds(rows)
+    verdicts = judged_in_folds(
+        zip(statuses, random.integers(8, size=200) / 8, np.arange(200) % 4, strict=True)
+    )
     recall, precision = metrics.precision_by_recall(verdicts)
-    assert recall[-1] == 1
     mean = metrics.summarise_entry(verdicts)["average_precision"]["mean"]
     assert np.diff(recall, prepend=0) @ precision == pytest.approx(mean, abs=1e-6)
-    assert mean < 0.9
+    assert mean < 0.9 < recall[-1] == 1
     # folds without fails do not count
     without = verdicts.assign(fold=np.where(verdicts["status"] == "pass", verdicts["fold"], 0))
     one = without[without["fold"] == 0]
@@ -211,9 +202,13 @@ def test_only_differences_in_many_operations_are_significant():
     assert not any((lost.is_worse, lost.is_better, gained.is_better))
 
 
+def last_task(root, **knobs):
+    family = small_family(root, **knobs)
+    return tasks_of(family, FeatureTable.read(family.features_file, family.columns))[-1]
+
+
 def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch):
-    family = small_family(tmp_path, trials=9)
-    task = tasks_of(family, FeatureTable.read(family.features_file, family.columns))[-1]
+    task = last_task(tmp_path, trials=9)
     whole = run_search(replace(task, log=TrialLog(tmp_path / "whole.log")))
     interrupted(monkeypatch, 7)
     with pytest.raises(KeyboardInterrupt):
@@ -223,24 +218,20 @@ def test_an_interrupted_search_resumes_to_the_same_result(tmp_path, monkeypatch)
 
 
 def test_a_search_without_any_possible_parameters_is_refused(tmp_path, monkeypatch):
-    family = small_family(tmp_path, trials=2)
-    task = tasks_of(family, FeatureTable.read(family.features_file, family.columns))[-1]
-
     def fail(*_):
         raise catalogue.InfeasibleError("k=50 exceeds the number of comparisons")
 
+    task = last_task(tmp_path, trials=2)
     monkeypatch.setattr("training.comparisons.tune.strict_pipeline", fail)
     with pytest.raises(InputError, match=rf"{task.model}: no tried parameters are possible with \d+ comp"):
         run_search(task)
 
 
 def test_unknown_models_and_missing_features_are_refused_by_name(tmp_path):
-    family = small_family(tmp_path, models=("knn-uniform", "perceptron"))
     with pytest.raises(InputError, match=r"params.yaml comparisons.tune: models='perceptron' is not one of"):
-        tasks_of(family, FeatureTable.read(family.features_file, family.columns))
-    family = small_family(tmp_path, table=feature_table().drop(columns="noise"))
+        last_task(tmp_path, models=("knn-uniform", "perceptron"))
     with pytest.raises(InputError, match=r"features.parquet: has no column 'noise'"):
-        FeatureTable.read(family.features_file, family.columns)
+        last_task(tmp_path, table=feature_table().drop(columns="noise"))
 
 
 def test_trials_with_another_minimum_effect_size_are_kept_separate(examples, tmp_path):
@@ -248,14 +239,6 @@ def test_trials_with_another_minimum_effect_size_are_kept_separate(examples, tmp
     raised = replace(task, data=Learnable(replace(examples, below=np.arange(len(examples.y)) % 3 == 0)))
     logs = [log_of(tmp_path, "digest", ("a",), one) for one in (task, replace(task), raised)]
     assert logs[0] == logs[1] != logs[2]
-
-
-def test_the_threshold_does_not_depend_on_how_common_passes_are():
-    generator = np.random.default_rng(3)
-    fails, passes = generator.beta(6, 2, 200), generator.beta(2, 6, 200)
-    few = best_cut(np.r_[np.ones(200, int), np.zeros(200, int)], np.r_[fails, passes])
-    many = best_cut(np.r_[np.ones(200, int), np.zeros(2000, int)], np.r_[fails, np.tile(passes, 10)])
-    assert many.threshold == pytest.approx(few.threshold)
 
 
 GROUPS = np.array([f"o{number // 10}" for number in range(400)])

@@ -28,20 +28,23 @@ def add_file(root, name):
     path.write_text(FILES[name][1])
 
 
+def steps_of(root):
+    """Return the commands of the only job, and its last step."""
+    (job,) = yaml.safe_load((root / WORKFLOW).read_text())["jobs"].values()
+    return [step["run"] for step in job["steps"] if "run" in step], job["steps"][-1]
+
+
 @pytest.mark.parametrize("name", [tool.name for tool in TOOLS])
 def test_each_tool_gets_a_job_that_measures_it(tmp_path, name):
     add_file(tmp_path, name)
     assert write_workflow(tmp_path) == [(name, WORKFLOW), ("acknowledgements", DEFAULT)]
-    content = yaml.safe_load((tmp_path / WORKFLOW).read_text())
-    (job,) = content["jobs"].values()
+    runs, judging = steps_of(tmp_path)
     tool = next(tool for tool in TOOLS if tool.name == name)
-    runs = [step["run"] for step in job["steps"] if "run" in step]
     measure, results = (
         text.replace("{file}", FILES[name][0]).replace("{directory}", str(Path(FILES[name][0]).parent))
         for text in (tool.measure, tool.results)
     )
     assert runs[-1] == measure
-    judging = job["steps"][-1]
     assert judging["uses"].startswith("OWNER/perfjudge@")
     assert judging["with"]["target"] == results
     assert ("{output}" in judging["with"].get("confirm", "")) == bool(tool.repeat)
@@ -73,11 +76,10 @@ def test_the_job_of_asv_uses_the_found_configuration(tmp_path, file, content, ta
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text(content)
     write_workflow(tmp_path)
-    (job,) = yaml.safe_load((tmp_path / WORKFLOW).read_text())["jobs"].values()
-    runs = [step["run"] for step in job["steps"] if "run" in step]
+    runs, judging = steps_of(tmp_path)
     assert [run.count(f"--config {file} --machine ci") for run in runs] == [1, 1]
     assert "--record-samples" in runs[-1]
-    assert job["steps"][-1]["with"]["target"] == target
+    assert judging["with"]["target"] == target
 
 
 #: Files of projects below the root: the tool, the files, the project's directory and the results.
@@ -123,14 +125,11 @@ def test_a_gradle_project_runs_the_task_of_its_plugin(tmp_path, name):
     assert ("./gradlew jmh" in content, "mvn" in content) == (True, False)
 
 
-def test_dependencies_of_environments_are_not_searched(tmp_path):
+def test_environments_are_not_searched_and_existing_files_are_kept(tmp_path):
     add_file(tmp_path / ".venv", "pytest-benchmark")
     with pytest.raises(InputError, match="no benchmarks of a known tool"):
         write_workflow(tmp_path)
     assert not (tmp_path / ".github").exists()
-
-
-def test_an_existing_workflow_and_acknowledgements_are_kept(tmp_path):
     add_file(tmp_path, "go")
     (tmp_path / DEFAULT).write_text("acknowledged: []\n")
     assert write_workflow(tmp_path) == [("go", WORKFLOW)]
