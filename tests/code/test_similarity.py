@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from training.estimators import similarity_logistic as similarity_climb
-from training.estimators.similarity_logistic import Curvature, Pairs, SimilarityLogistic, em_iteration
+from training.estimators.similarity_logistic import SimilarityLogistic
 
 
 @parametrize_with_checks([SimilarityLogistic(), SimilarityLogistic("direct")])
@@ -56,34 +54,6 @@ def test_em_increases_monotonically_to_the_maximum_likelihood(name):
     assert em.log_likelihoods_[-1] == pytest.approx(log_likelihood(em, x, y, 1.0), abs=1e-6)
     np.testing.assert_allclose(em.coef_, direct.coef_, atol=1e-4)
     np.testing.assert_allclose(em.intercept_, direct.intercept_, atol=1e-4)
-
-
-def test_one_em_iteration_equals_that_of_the_thesis(monkeypatch):
-    monkeypatch.setattr(similarity_climb, "PRECISE", 1e-12)
-    x, y = drawn(400, np.array([1.5, -1.0, 0.5]))
-    rows = np.vstack(np.hsplit(x, 2))
-    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    weights = np.array([0.8, 0.1, -0.2, 0.3])
-    p, q = np.split(1 / (1 + np.exp(-(rows @ weights[:3] + weights[3]))), 2)
-    both, neither, first, second = p * q, (1 - p) * (1 - q), p * (1 - q), (1 - p) * q
-    baseline = np.where(y == 1, first / (first + second), both / (both + neither))
-    target = np.where(y == 1, second / (first + second), both / (both + neither))
-    hidden, labels = np.concatenate([baseline, target]), np.repeat([1, 0], len(rows))
-    expected = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(
-        np.vstack([rows, rows]), labels, sample_weight=np.concatenate([hidden, 1 - hidden])
-    )
-    pairs = Pairs.from_sides(*np.split(rows, 2), y == 1, np.ones(len(y)), 1.0)
-    scores = pairs.rows @ weights
-    found, _ = em_iteration(pairs, weights, scores, Curvature(pairs, scores))
-    np.testing.assert_allclose(found, [*expected.coef_[0], *expected.intercept_], atol=1e-3)
-
-
-def test_known_weights_are_recovered_from_simulated_pairs():
-    x, y = drawn(20_000, WEIGHTS, intercept=-1.0)
-    model = SimilarityLogistic(ridge=0.0).fit(x, y)
-    sign = np.sign(model.coef_[0] @ WEIGHTS)
-    np.testing.assert_allclose(sign * model.coef_[0], WEIGHTS, atol=0.15)
-    assert sign * model.intercept_[0] == pytest.approx(-1.0, abs=0.15)
 
 
 def test_similarity_does_not_depend_on_the_order_of_sides():

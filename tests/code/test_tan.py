@@ -72,29 +72,11 @@ def test_tree_and_probabilities_match_the_definition_of_tan(classes):
     np.testing.assert_allclose(model.predict_proba(asked), expected, rtol=1e-10)
 
 
-@pytest.mark.slow
-def test_the_tree_equals_those_of_pyagrum_and_pgmpy():
-    pytest.importorskip("pyagrum", reason="pyagrum is in the dependency group benchmarks")
-    pytest.importorskip("pgmpy", reason="pgmpy is in the dependency group benchmarks")
-    from benchmarks.tan import draw_problem, run_perfjudge, run_pgmpy, run_pyagrum
-
-    given = draw_problem(400, 12)
-    assert run_perfjudge(given).edges == run_pyagrum(given).edges == run_pgmpy(given, 5).edges
-
-
 def test_costs_shift_only_the_prior_log_odds():
     x, y = chained(300, 5)
     plain, dear = TAN(4).fit(x, y), TAN(4, class_weight={0: 1.0, 1: 10.0}).fit(x, y)
     odds = [np.diff(model.predict_log_proba(x), axis=1) for model in (plain, dear)]
     np.testing.assert_allclose(odds[1] - odds[0], np.log(10.0), rtol=1e-10)
-
-
-def test_interactions_of_two_features_are_found():
-    random = np.random.default_rng(3)
-    x = random.normal(size=(2000, 2))
-    y = (x[:, 0] * x[:, 1] > 0).astype(int)
-    asked = random.normal(size=(1000, 2))
-    assert TAN(5).fit(x, y).score(asked, asked[:, 0] * asked[:, 1] > 0) > 0.75
 
 
 def test_hundreds_of_features_do_not_underflow():
