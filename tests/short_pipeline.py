@@ -108,7 +108,6 @@ def run_stages(root, stages, code=CHECKOUT, environment=None):
 
 
 def registry(root):
-    """Return the address of the registry of a directory."""
     return f"sqlite:///{root / 'mlflow.db'}"
 
 

@@ -29,7 +29,6 @@ REASON = "its median at {} threads is {:.1f} % worse than the baseline's, and th
 
 
 def versions(many):
-    """Name as many kernels, a week apart."""
     first = dt.datetime(2018, 7, 2, 19, 7, tzinfo=dt.UTC)
     names = [f"kernel-4.{18 + at // 40}.0-{80 + at % 40 * 3}.el8" for at in range(many)]
     days = [(first + dt.timedelta(days=7 * at)).isoformat() for at in range(many)]
@@ -93,14 +92,12 @@ def drawn_changes(number, many, most):
 
 
 def named(number):
-    """Return a benchmark and an operation."""
     benchmark, name = NAMES[number % len(NAMES)]
     again = number // len(NAMES)
     return benchmark, f"{name} {again + 1}" if again else name
 
 
 def heat(many=24, seconds=110, version=0):
-    """Make a heat map: threads that wander over cores."""
     draw = np.random.default_rng(3)
     busy = (np.sin(np.arange(seconds) / 9 + np.arange(many)[:, None] * 0.8) > -0.2) * 82.0
     values = np.clip(busy + draw.normal(8, 5, (many, seconds)), 0, 100)
@@ -113,7 +110,6 @@ def heat(many=24, seconds=110, version=0):
 
 
 def simulated(many=60, operations=23, configurations=4, heats=1):
-    """Make a whole report."""
     draw = np.random.default_rng(1)
     threads = (1, 8, 24, 48)[:configurations]
     made = []

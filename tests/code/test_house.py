@@ -24,7 +24,6 @@ def room(module):
 
 
 def late(module):
-    """Return the place of a module among its room's shelves; None where that has no order."""
     parts = module.split(".")
     order = ORDERED.get(parts[0], ())
     return order.index(parts[1]) if len(parts) > 1 and parts[1] in order else None
@@ -78,7 +77,6 @@ MEASURED = ROOT / "data/suites/programs"
 
 
 def names_in(nodes):
-    """Yield each name that a module defines, with its line."""
     for node in nodes:
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):

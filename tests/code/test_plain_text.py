@@ -57,7 +57,6 @@ def is_neutral(text):
 
 
 def rendered(markdown):
-    """Return the tokens of Markdown in GitHub's dialect."""
     tokens = MARKDOWN.parse(markdown)
     return [*tokens, *(child for token in tokens for child in token.children or ())]
 

@@ -38,7 +38,6 @@ def heaviest_tree(x, y):
 
 
 def probabilities_by_hand(model, x, y, asked, smoothing):
-    """Multiply smoothed shares, one row and feature at a time."""
     result = np.empty((len(asked), len(np.unique(y))))
     for row, c in np.ndindex(result.shape):
         mine, values = x[y == c], asked[row]

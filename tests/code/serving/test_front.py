@@ -256,7 +256,6 @@ def test_every_answer_has_headers_for_browser_security():
 
 @pytest.fixture
 def lines(monkeypatch):
-    """What is logged as JSON while a test runs."""
     written = io.StringIO()
     monkeypatch.setattr("sys.stderr", written)
     loggers = [logging.getLogger(name) for name in (None, "perfjudge", "uvicorn")]
