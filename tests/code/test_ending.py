@@ -21,8 +21,8 @@ from serving import report
 from serving.cli import run_command
 from serving.http.api import create_app
 from tests.asking import ask
+from tests.imports import ROOT
 
-CHECKOUT = Path(__file__).parents[2]
 LINE = re.compile(r"(?:perfjudge: )?unexpected (.*); the trace is in (.*)\n")
 
 
@@ -149,7 +149,7 @@ NEEDS_EXTRA = {
 
 @pytest.mark.parametrize("package", EXTRAS)
 def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, capsys):
-    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     monkeypatch.setitem(sys.modules, package, None)
     assert ended(NEEDS_EXTRA.get(package, lambda: import_module(package))) == 2
     line = capsys.readouterr().err

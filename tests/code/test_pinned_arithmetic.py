@@ -1,15 +1,14 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from data.stage import PINNED, X86_64_V3, pin_arithmetic, processor_flags
 from tests import short_pipeline
+from tests.imports import ROOT
 from tests.system.matrices import inputs
 
-ROOT = Path(__file__).parents[2]
 #: How libraries compute on processors of other kinds.
 PROCESSORS = {
     "as here": {},

@@ -1,7 +1,6 @@
 """Pages of results, the command that writes them, and digests of the code that they measure."""
 
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -21,6 +20,7 @@ from benchmarks.transfer import TransferRow
 from data.errors import InputError
 from serving.reports.evaluation_files import other_data_rows
 from tests.imports import ROOT
+from tests.system.conftest import Repository
 
 
 @pytest.fixture
@@ -30,9 +30,7 @@ def checkout(tmp_path):
     (root / "docs/results").mkdir(parents=True)
     (root / "training").mkdir()
     (root / "training/model.py").write_text("slow = True\n")
-    author = ["-c", "user.name=nobody", "-c", "user.email=nobody"]
-    for words in (["init"], ["add", "training"], [*author, "commit", "--message", "More"]):
-        subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+    Repository(root).commit("More")
     return root
 
 
@@ -186,7 +184,7 @@ def test_a_digest_changes_with_executed_code_only(code, old, new, not_run, chang
     assert (changed != digest_of(code, not_run=[not_run])) == changes
 
 
-def test_a_digest_of_parameters_has_their_names_and_values():
+def test_a_digest_depends_on_the_values_of_parameters():
     names = ["params.yaml:trees.depth"], ["params.yaml:trees.count"], ["params.yaml"]
     assert len({digest_of(names=one) for one in names}) == 3
 

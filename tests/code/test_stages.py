@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from data import stage as stage_module
+from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.tables.problems import skipped_summary
 from serving.experiments.retraining import requested_stages
@@ -169,6 +170,13 @@ def test_featurize_removes_extra_training_data_of_an_earlier_run(tmp_path):
     for module in ("data.ingest", "data.validate", "features.featurize"):
         assert run(tmp_path, module, "comparisons").returncode == 0
     assert (start.exists(), start.with_name("features.parquet").exists()) == (False, True)
+
+
+def test_sources_with_too_little_data_write_no_tables(tmp_path):
+    project(tmp_path, "corun", CorunTables.from_rows([solo("copy")], []))
+    refused = run(tmp_path, "data.ingest", "corun")
+    assert (refused.returncode, refused.stderr) == (2, "in: holds no pair\n")
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(
