@@ -187,6 +187,7 @@ WEIGHTS = np.array([2.0, -1.5, 1.0, 0.0, 0.0, -0.5])
 
 SETS = {
     "as the model says": drawn(1500, WEIGHTS),
+    "more pairs than choose the start": drawn(5000, WEIGHTS, intercept=-1.0),
     "mostly one hidden class": drawn(1500, WEIGHTS, intercept=-3.0),
     "targets near their baselines": shifted(1500, 12),
     "more features than pairs": drawn(40, np.linspace(-1, 1, 60)),

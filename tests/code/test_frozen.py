@@ -25,15 +25,17 @@ FREEZING = ("logistic", "decision-tree", "random-forest", "extra-trees")
 def test_compiled_arrays_answer_each_row_like_the_pipeline(name, tmp_path):
     model = trained(name)
     model.write(tmp_path)
-    predict = compiled_pipeline.read(*files_of(tmp_path)).predict_and_explain
-    assert ReadyModel.read(tmp_path).card == model.card
+    arrays, ready = compiled_pipeline.read(*files_of(tmp_path)), ReadyModel.read(tmp_path)
+    assert ready.card == model.card
     unseen = np.concatenate([np.full((1, 6), np.nan), np.full((1, 6), -1e6), vectors(1000, seed=9)])
     expected = fail_probability(model.model, unseen)
     assert np.ptp(expected) > 0.5
-    np.testing.assert_allclose(predict(unseen, np.zeros(6))[0], expected, rtol=0, atol=1e-12)
-    for together, alone in zip(predict(unseen, np.zeros(6)), predict(unseen[-1:], np.zeros(6)), strict=True):
+    found = arrays.predict_and_explain(unseen, np.zeros(6))[0]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    predict = ready.predict_and_explain
+    for together, alone in zip(predict(unseen), predict(unseen[-1:]), strict=True):
         assert together[-1].tolist() == alone[0].tolist()
-    assert [answer.shape for answer in predict(unseen[:0], np.zeros(6))] == [(0,), (0, 6)]
+    assert [answer.shape for answer in predict(unseen[:0])] == [(0,), (0, 6)]
 
 
 @pytest.mark.parametrize("name", sorted(set(CATALOGUE) - set(FREEZING)))
