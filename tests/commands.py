@@ -25,7 +25,6 @@ def perfjudge(*arguments):
 
 
 def perfjudge_process(*arguments, **environment):
-    """Run a command in its own process."""
     return subprocess.run(
         [PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False,
         env=os.environ | environment,

@@ -13,6 +13,5 @@ def result(operation="o", order=0, value=1.0, **further):
 
 
 def compared(name="c", operation="o", baseline=(0, 0), target=(1, 1), **further):
-    """Return a comparison of two spans of versions."""
     about = {"comparison_id": name, "benchmark": "b", "operation": operation, "machine": "m"}
     return about | dict(zip(ENDS, (*baseline, *target), strict=True)) | further

@@ -14,15 +14,15 @@ from training.comparisons.family import Family
 MODELS = ("knn-uniform", "logistic")
 
 
-def params(seed=7, models=MODELS, jobs=1, trials=3, decide=None):
+def params(models=MODELS, jobs=1, trials=3):
     sections = {
         "ingest": {"format": "tables", "path": "data/raw/small"},
         "tune": {"n_trials": trials, "n_folds": 2, "max_rows": 60, "models": list(models)},
         "evaluate": {"n_folds": 2, "n_repeats": 1, "n_grouped_folds": 2},
         "promote": {"name": "regression-comparison", "n_bootstrap": 200},
-        "decide": decide or {},
+        "decide": {},
     }
-    content = {"seed": seed, "n_jobs": jobs, "comparisons": sections}
+    content = {"seed": 7, "n_jobs": jobs, "comparisons": sections}
     return validate_params(Comparisons, content, Path("params.yaml"))
 
 
@@ -40,7 +40,7 @@ def interrupted(monkeypatch, at):
     return calls
 
 
-def feature_table(rows=80, operations=10, seed=0):
+def feature_table(rows=80, seed=0):
     """The median's change decides; two features are noise, one is often missing."""
     generator = np.random.default_rng(seed)
     failed = np.arange(rows) % 4 == 0
@@ -52,7 +52,7 @@ def feature_table(rows=80, operations=10, seed=0):
             "comparison_id": [f"c{number}" for number in range(rows)],
             "benchmark": "b",
             "operation": "o",
-            "fold_group": [f"b/o{number % operations}" for number in generator.permutation(rows)],
+            "fold_group": [f"b/o{number % 10}" for number in generator.permutation(rows)],
             "status": np.where(failed, "fail", "pass"),
             "medians_min": change,
             "medians_med": change + generator.normal(0, 0.05, rows),

@@ -19,7 +19,6 @@ def copied(root):
 
 @cache
 def modules():
-    """Return the file of every module of the four rooms."""
     files = (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))
     return {named(path.relative_to(ROOT)): path for path in files}
 
@@ -53,7 +52,6 @@ def names(module):
 
 
 def bound(nodes):
-    """Return what `nodes` import; see `names`."""
     found = set()
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
@@ -73,7 +71,6 @@ def ours(dotted):
 
 @cache
 def imported(module, of=parsed):
-    """Return the modules of ours that a module imports."""
     return frozenset(one for _, dotted in bound(of(module)) if (one := ours(dotted)))
 
 

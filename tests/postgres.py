@@ -71,7 +71,6 @@ class Postgres:
         self.process.wait()
 
     def url(self, name):
-        """Return the address of a new, empty database."""
         self._run("createdb", "-h", self.directory, "-U", "postgres", name)
         return f"postgresql://postgres:geheim@/{name}?host={self.directory}"
 

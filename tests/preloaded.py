@@ -1,8 +1,8 @@
 """Programs that start as forks of a process which has imported the heavy libraries: importing takes seconds.
 
-``python tests/preloaded.py ADDRESS OWNER [apart]`` is that process, and ends with the process OWNER.
-`Preloaded` starts it, and makes the programs `python`, `perfjudge` and `dvc`, for a folder that comes first
-on PATH. Each fork has the arguments, the directory, the variables and the streams of its caller, and takes
+``python tests/preloaded.py ADDRESS OWNER`` starts that process, which ends with the process OWNER.
+`serve_apart` makes the programs `python`, `perfjudge` and `dvc`, for a folder that comes first on PATH. Each
+fork has the arguments, the directory, the variables and the streams of its caller, and takes
 the code from where PYTHONPATH points to. The process itself is such a fork if another one has imported the
 libraries.
 """
@@ -64,24 +64,15 @@ class Preloaded:
     """
 
     def __init__(self, root, python=sys.executable):
-        self.folder = Path(tempfile.mkdtemp(prefix="preloaded"))
-        command = [python, __file__, written_programs(self.folder), str(os.getpid())]
-        environment = os.environ | {"PYTHONPATH": str(root)}
-        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
-
-    @property
-    def path(self):
-        """PATH with these programs first."""
-        return f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+        # it ends with this process, too
+        self._owner = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+        self.path = f"{serve_apart(root, self._owner.pid, python)}{os.pathsep}{os.environ['PATH']}"
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.process.terminate()
-        self.process.communicate()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._owner.communicate()
 
 
 class Fork:
@@ -134,28 +125,21 @@ class Fork:
         return self.returncode
 
 
-def serve_apart(root, owner):
+def serve_apart(root, owner, python=sys.executable):
     """Start such a process, which nobody has to end or wait for; return its folder once it listens."""
     # the path of a socket has to be short
     folder = Path(tempfile.mkdtemp(prefix="preloaded"))
-    command = [sys.executable, __file__, written_programs(folder), str(owner), "apart"]
-    environment = os.environ | {"PYTHONPATH": str(root)}
-    subprocess.run(command, check=True, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    return folder
-
-
-def written_programs(folder):
-    """Write the programs into a folder; return the address at which the process has to listen."""
     address = str(folder / "socket")
     for program in PROGRAMS:
         path = folder / program
         path.write_text(CLIENT.format(python=sys.executable, address=address, program=program))
         path.chmod(0o755)
-    return address
+    command, environment = [python, __file__, address, str(owner)], os.environ | {"PYTHONPATH": str(root)}
+    subprocess.run(command, check=True, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    return folder
 
 
 def load():
-    """Import the libraries and the modules of the project."""
     for name in LIBRARIES:
         importlib.import_module(name)
     for room in ROOMS:
@@ -168,19 +152,15 @@ def load():
     gc.freeze()
 
 
-def answer(address, owner, apart=""):
-    """Wait for calls until the process `owner` ends; return the arguments of one in each fork.
-
-    apart : whether its caller goes on as soon as it listens
-    """
+def answer(address, owner):
+    """Wait apart for calls until the process `owner` ends; return the arguments of one in each fork."""
     ended = os.pidfd_open(int(owner))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
-        if apart and os.fork():
+        # its caller goes on as soon as it listens
+        if os.fork():
             os._exit(0)
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
         # nobody waits for the supervisors
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while ended not in select.select([listener, ended], [], [])[0]:
@@ -230,7 +210,6 @@ def supervised(connection):
 
 
 def run(program, *arguments):
-    """Run what `program` would run with these arguments."""
     sys.argv = [program, *arguments]
     if program == "perfjudge":
         sys.exit(importlib.import_module("serving.cli").main())

@@ -2,8 +2,6 @@
 
 
 class Seen:
-    """A screen that remembers its lines and notes."""
-
     def __init__(self):
         self.lines, self.notes = [], []
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -107,7 +108,6 @@ def run_stages(root, stages, code=CHECKOUT, environment=None):
 
 
 def registry(root):
-    """Return the address of the registry of a directory."""
     return f"sqlite:///{root / 'mlflow.db'}"
 
 
@@ -120,31 +120,28 @@ def link_raw_data(root, *families):
 def cut_raw_data(root):
     """Write part of the shipped matrices and co-runs as raw data; the others are the shipped ones."""
     link_raw_data(root, "measured", "fingerprints", "placements")
-    corun = _raw(root, "corun")
-    for name, column in (("tasks", "task"), ("pairs", "corunner_1"), ("samples", "corunners")):
-        table = corun[name]
-        corun[name] = table[table["task"].isin(TASKS) & table[column].isin(["", *TASKS])]
-    _write(root, "corun", corun)
-    matrices = _raw(root, "matrices")
-    runs = matrices["matrices"]
-    workloads = runs[runs["group"].isin(GROUPS)].groupby("group")["workload"].unique()
-    runs = runs[runs["workload"].isin([name for names in workloads for name in sorted(names)[:6]])]
-    matrices["matrices"] = runs
-    matrices["causes"] = matrices["causes"][matrices["causes"]["run_id"].isin(runs["run_id"])]
-    _write(root, "matrices", matrices)
+    with _shipped(root, "corun") as corun:
+        for name, column in (("tasks", "task"), ("pairs", "corunner_1"), ("samples", "corunners")):
+            table = corun[name]
+            corun[name] = table[table["task"].isin(TASKS) & table[column].isin(["", *TASKS])]
+    with _shipped(root, "matrices") as matrices:
+        runs = matrices["matrices"]
+        workloads = runs[runs["group"].isin(GROUPS)].groupby("group")["workload"].unique()
+        runs = runs[runs["workload"].isin([name for names in workloads for name in sorted(names)[:6]])]
+        matrices["matrices"] = runs
+        matrices["causes"] = matrices["causes"][matrices["causes"]["run_id"].isin(runs["run_id"])]
 
 
-def _raw(root, family):
-    """Return the shipped tables of a family."""
-    return {path.stem: pd.read_parquet(path) for path in (CHECKOUT / "data/raw" / family).glob("*.parquet")}
-
-
-def _write(root, family, tables):
-    directory = root / "data/raw" / family
-    directory.mkdir()
+@contextmanager
+def _shipped(root, family):
+    """Give the shipped tables of a family, and write them as the block leaves them."""
+    shipped, own = CHECKOUT / "data/raw" / family, root / "data/raw" / family
+    tables = {path.stem: pd.read_parquet(path) for path in shipped.glob("*.parquet")}
+    yield tables
+    own.mkdir()
     for name, table in tables.items():
-        table.reset_index(drop=True).to_parquet(directory / f"{name}.parquet", index=False)
-    (directory / "settings.json").write_bytes((CHECKOUT / "data/raw" / family / "settings.json").read_bytes())
+        table.reset_index(drop=True).to_parquet(own / f"{name}.parquet", index=False)
+    shutil.copy(shipped / "settings.json", own)
 
 
 def copy_code(root):

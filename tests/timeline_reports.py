@@ -18,19 +18,17 @@ from serving.comparisons.timelines.assembled import (
 )
 from serving.comparisons.timelines.judged import OperationMarks
 
-JVM = "compiler compress crypto.aes derby mpegaudio scimark.fft scimark.lu serial sunflow xml"
 #: Benchmarks and their operations.
 OPERATIONS = {
-    "NAS Parallel": [f"{name}_C_x" for name in ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp", "ua")],
-    "SPECjvm2008": JVM.split(),
-    "STREAM": ["copy", "scale", "add", "triad"],
+    "NAS Parallel": "bt_C_x cg_C_x ep_C_x ft_C_x is_C_x lu_C_x mg_C_x sp_C_x ua_C_x",
+    "SPECjvm2008": "compiler compress crypto.aes derby mpegaudio scimark.fft scimark.lu serial sunflow xml",
+    "STREAM": "copy scale add triad",
 }
-NAMES = [(benchmark, name) for benchmark, names in OPERATIONS.items() for name in names]
+NAMES = [(benchmark, name) for benchmark, names in OPERATIONS.items() for name in names.split()]
 REASON = "its median at {} threads is {:.1f} % worse than the baseline's, and their quartiles lie apart"
 
 
 def versions(many):
-    """Name as many kernels, a week apart."""
     first = dt.datetime(2018, 7, 2, 19, 7, tzinfo=dt.UTC)
     names = [f"kernel-4.{18 + at // 40}.0-{80 + at % 40 * 3}.el8" for at in range(many)]
     days = [(first + dt.timedelta(days=7 * at)).isoformat() for at in range(many)]
@@ -94,14 +92,12 @@ def drawn_changes(number, many, most):
 
 
 def named(number):
-    """Return a benchmark and an operation."""
     benchmark, name = NAMES[number % len(NAMES)]
     again = number // len(NAMES)
     return benchmark, f"{name} {again + 1}" if again else name
 
 
-def heat(many=24, seconds=110, version=0):
-    """Make a heat map: threads that wander over cores."""
+def heat(many=24, seconds=110):
     draw = np.random.default_rng(3)
     busy = (np.sin(np.arange(seconds) / 9 + np.arange(many)[:, None] * 0.8) > -0.2) * 82.0
     values = np.clip(busy + draw.normal(8, 5, (many, seconds)), 0, 100)
@@ -109,12 +105,11 @@ def heat(many=24, seconds=110, version=0):
     rows = tuple(f"CPU {number}" for number in range(many))
     return HeatMap(
         "use", rows, np.arange(seconds) * 1.0, values, "%",
-        title="Use of each CPU, cg_C_x at 16 threads", source="heat/mpstat.csv", version=version,
+        title="Use of each CPU, cg_C_x at 16 threads", source="heat/mpstat.csv", version=0,
     )  # fmt: skip
 
 
 def simulated(many=60, operations=23, configurations=4, heats=1):
-    """Make a whole report."""
     draw = np.random.default_rng(1)
     threads = (1, 8, 24, 48)[:configurations]
     made = []

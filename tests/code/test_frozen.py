@@ -21,23 +21,18 @@ from training.registry.stored import StoredCard, load_model, store_model
 FREEZING = ("logistic", "decision-tree", "random-forest", "extra-trees")
 
 
-@pytest.fixture(scope="module", params=FREEZING)
-def frozen_model(request):
-    return trained(request.param)
-
-
-def test_compiled_arrays_from_disk_answer_like_the_pipeline(frozen_model, tmp_path):
-    frozen_model.write(tmp_path)
-    read = compiled_pipeline.read(*files_of(tmp_path))
-    unseen = np.concatenate([vectors(1000, seed=9), np.full((1, 6), np.nan), np.full((1, 6), -1e6)])
-    expected = fail_probability(frozen_model.model, unseen)
+@pytest.mark.parametrize("name", FREEZING)
+def test_compiled_arrays_answer_each_row_like_the_pipeline(name, tmp_path):
+    model = trained(name)
+    model.write(tmp_path)
+    arrays, ready = compiled_pipeline.read(*files_of(tmp_path)), ReadyModel.read(tmp_path)
+    assert ready.card == model.card
+    unseen = np.concatenate([np.full((1, 6), np.nan), np.full((1, 6), -1e6), vectors(1000, seed=9)])
+    expected = fail_probability(model.model, unseen)
     assert np.ptp(expected) > 0.5
-    np.testing.assert_allclose(read.predict_and_explain(unseen, np.zeros(6))[0], expected, rtol=0, atol=1e-12)
-    assert ReadyModel.read(tmp_path).card == frozen_model.card
-
-
-def test_the_prediction_of_a_row_does_not_depend_on_others(frozen_model):
-    unseen, predict = vectors(200, seed=4), ReadyModel.from_trained(frozen_model).predict_and_explain
+    found = arrays.predict_and_explain(unseen, np.zeros(6))[0]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    predict = ready.predict_and_explain
     for together, alone in zip(predict(unseen), predict(unseen[-1:]), strict=True):
         assert together[-1].tolist() == alone[0].tolist()
     assert [answer.shape for answer in predict(unseen[:0])] == [(0,), (0, 6)]
@@ -178,27 +173,17 @@ def test_equal_models_are_stored_as_equal_bytes(build, tmp_path):
     assert np.array_equal(load_model(tmp_path / "a").predict_proba(rows[0]), expected)
 
 
-@pytest.fixture(scope="module")
-def rows_with_gaps():
-    return vectors(600, seed=0).astype(np.float32)
-
-
-def booster(rows, depth):
+@pytest.mark.parametrize("depth", [1, 3, 4, 7])
+def test_attributions_of_trees_with_few_leaves_equal_those_of_xgboost(depth):
+    rows = vectors(600, seed=0).astype(np.float32)
     failed = np.nan_to_num(rows[:, 0]) * np.nan_to_num(rows[:, 1], nan=0.5) + np.nan_to_num(rows[:, 2]) > 0.3
-    return XGBClassifier(n_estimators=12, max_depth=depth, nthread=1).fit(rows, failed).get_booster()
-
-
-@pytest.mark.parametrize("depth", [1, 3, 4])
-def test_tree_attributions_equal_those_of_xgboost_with_gaps(rows_with_gaps, depth):
-    trees = booster(rows_with_gaps, depth)
-    own = trees.predict(DMatrix(rows_with_gaps), pred_contribs=True)[:, :-1]
-    assert np.abs(own).max() > 1
+    trees = XGBClassifier(n_estimators=12, max_depth=depth, nthread=1).fit(rows, failed).get_booster()
     attributions = Attributions.from_booster(trees)
-    found = attributions.compute_contributions(rows_with_gaps)
-    np.testing.assert_allclose(found, own, atol=2e-6)
-    each = np.vstack([attributions.compute_contributions(row[None]) for row in rows_with_gaps[::10]])
-    np.testing.assert_array_equal(each, found[::10])
-
-
-def test_trees_with_too_many_leaves_are_not_precomputed(rows_with_gaps):
-    assert Attributions.from_booster(booster(rows_with_gaps, 7)) is None
+    assert (attributions is None) == (depth == 7)
+    if attributions is not None:
+        own = trees.predict(DMatrix(rows), pred_contribs=True)[:, :-1]
+        assert np.abs(own).max() > 1
+        found = attributions.compute_contributions(rows)
+        np.testing.assert_allclose(found, own, atol=2e-6)
+        each = np.vstack([attributions.compute_contributions(row[None]) for row in rows[::10]])
+        np.testing.assert_array_equal(each, found[::10])

@@ -18,33 +18,13 @@ def draws(rows=1000, seed=0):
     )
 
 
-@pytest.fixture(scope="module")
-def familiar():
-    return TrainingDistribution.from_rows(draws(), GROUPS)
+FAMILIAR = TrainingDistribution.from_rows(draws(), GROUPS)
 
 
-def test_rows_like_training_rarely_exceed_the_stated_level(familiar):
-    assert familiar.is_out_of_distribution(draws(20_000, 1)).mean() < 0.015
+def test_rows_like_training_rarely_exceed_the_stated_level():
+    assert FAMILIAR.is_out_of_distribution(draws(20_000, 1)).mean() < 0.015
     found = score_held_out_rows(draws(), GROUPS)
     assert (found.level, found.held_out < 0.02) == (0.01, True)
-
-
-@pytest.mark.parametrize(
-    ("row", "feature"),
-    [
-        ([9.0, 9.0, 1.0, 5.0, np.nan], {0, 1}),
-        ([1.5, -1.5, 1.0, 5.0, np.nan], {0, 1}),
-        ([0.0, 0.0, 1e9, 5.0, np.nan], {2}),
-        ([0.0, 0.0, 1.0, 500.0, np.nan], {3}),
-        ([np.nan, 0.0, 1.0, 5.0, np.nan], {0}),
-        ([0.0, 0.0, 1.0, 5.0, 1e6], set()),
-    ],
-    ids=["beyond all", "strange beside the other", "a tail", "never varied", "a gap", "always missing"],
-)
-def test_unusual_features_of_a_row_are_named(familiar, row, feature):
-    values = np.array(row)
-    assert familiar.is_out_of_distribution(values[None]).tolist() == [bool(feature)]
-    assert not feature or familiar.most_unusual_feature(values) in feature
 
 
 def with_gaps(rows=1000, seed=0):
@@ -54,27 +34,40 @@ def with_gaps(rows=1000, seed=0):
     return values
 
 
-@pytest.fixture(scope="module")
-def gappy():
-    return TrainingDistribution.from_rows(with_gaps(), np.array([f"g{row // 50}" for row in range(1000)]))
+GAPPY = TrainingDistribution.from_rows(with_gaps(), np.array([f"g{row // 50}" for row in range(1000)]))
 
 
-def test_only_unknown_patterns_of_missing_values_are_unusual(gappy):
+@pytest.mark.parametrize(
+    ("known", "row", "feature"),
+    [
+        (FAMILIAR, [9.0, 9.0, 1.0, 5.0, np.nan], {0, 1}),
+        (FAMILIAR, [1.5, -1.5, 1.0, 5.0, np.nan], {0, 1}),
+        (FAMILIAR, [0.0, 0.0, 1e9, 5.0, np.nan], {2}),
+        (FAMILIAR, [0.0, 0.0, 1.0, 500.0, np.nan], {3}),
+        (FAMILIAR, [np.nan, 0.0, 1.0, 5.0, np.nan], {0}),
+        (FAMILIAR, [0.0, 0.0, 1.0, 5.0, 1e6], set()),
+        (GAPPY, [np.nan, np.nan, 1e9, 5.0, np.nan], {2}),
+        (GAPPY, [np.nan, np.nan, 1.0, 500.0, np.nan], {3}),
+    ],
+    ids=["beyond all", "strange beside the other", "a tail", "never varied", "a gap", "always missing",
+         "a tail beside gaps", "never varied beside gaps"],
+)  # fmt: skip
+def test_unusual_features_of_a_row_are_named(known, row, feature):
+    values = np.array(row)
+    assert known.is_out_of_distribution(values[None]).tolist() == [bool(feature)]
+    assert not feature or known.most_unusual_feature(values) in feature
+
+
+def test_only_unknown_patterns_of_missing_values_are_unusual():
     rows = with_gaps(20_000, 1)
-    shares = [gappy.is_out_of_distribution(rows[start::2]).mean() for start in (0, 1)]
+    shares = [GAPPY.is_out_of_distribution(rows[start::2]).mean() for start in (0, 1)]
     assert max(shares) < 0.02
     assert sum(shares) > 0.002
     half, other = rows[1].copy(), rows[0].copy()
     half[0], other[2] = np.nan, np.nan
-    assert (gappy.new_gaps(half), gappy.new_gaps(other)) == ([], [2])
-    assert gappy.is_out_of_distribution(np.stack([half, other])).tolist() == [False, True]
-    assert gappy.most_unusual_feature(other) == 2
-
-
-def test_an_unusual_value_is_detected_without_other_values(gappy):
-    odd = np.array([[np.nan, np.nan, 1e9, 5.0, np.nan], [np.nan, np.nan, 1.0, 500.0, np.nan]])
-    assert gappy.is_out_of_distribution(odd).tolist() == [True, True]
-    assert [gappy.most_unusual_feature(row) for row in odd] == [2, 3]
+    assert (GAPPY.new_gaps(half), GAPPY.new_gaps(other)) == ([], [2])
+    assert GAPPY.is_out_of_distribution(np.stack([half, other])).tolist() == [False, True]
+    assert GAPPY.most_unusual_feature(other) == 2
 
 
 def test_distance_of_partial_rows_uses_their_own_covariance():

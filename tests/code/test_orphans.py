@@ -17,6 +17,7 @@ from data.paths import FamilyPaths
 from data.stage import alone
 from data.tables.files import PART
 from tests.imports import ROOT
+from tests.system.conftest import wait_until
 
 #: Stands for DVC: begins a stage behind a shell that stays, or in its own place.
 DVC = """
@@ -72,13 +73,6 @@ def begin(tmp_path):
         one.wait()
 
 
-def soon(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.02)
-    return condition()
-
-
 def lines(path):
     return path.read_text().splitlines() if path.is_file() else []
 
@@ -86,35 +80,35 @@ def lines(path):
 @pytest.mark.parametrize("rest", ["", "; true"], ids=["behind no shell", "behind a shell"])
 def test_a_stage_ends_with_its_parent_dvc(rest, begin, tmp_path):
     first = begin(DVC.format(rest), STAGE)
-    assert soon(lambda: lines(tmp_path / "at work"))
+    wait_until(lambda: lines(tmp_path / "at work"))
     stage = psutil.Process(first.pid).children(recursive=True)[-1].pid
     assert is_running(stage)
     first.kill()
     first.wait()
-    assert soon(lambda: not is_running(stage), 10)
+    wait_until(lambda: not is_running(stage), 10)
 
 
 def test_a_stage_waits_for_its_predecessor_and_cleans_up(begin, tmp_path):
     first = begin(DVC.format(""), STAGE)
-    assert soon(lambda: len(lines(tmp_path / "at work")) == 1)
+    wait_until(lambda: len(lines(tmp_path / "at work")) == 1)
     left = tmp_path / FamilyPaths("comparisons").reports / f".metrics.json.x{PART}"
     left.mkdir(parents=True)
     begin(DVC.format(""), STAGE)
     time.sleep(1)
     assert (len(lines(tmp_path / "at work")), left.is_dir()) == (1, True)
     first.kill()
-    assert soon(lambda: len(lines(tmp_path / "at work")) == 2)
+    wait_until(lambda: len(lines(tmp_path / "at work")) == 2)
     assert not left.exists()
 
 
 def test_worker_processes_end_with_their_stage(begin, tmp_path):
     stage = begin(WORKERS)
     begun = [tmp_path / "worker 1", tmp_path / "worker 2"]
-    assert soon(lambda: all(map(lines, begun)))
+    wait_until(lambda: all(map(lines, begun)))
     workers = {int(path.read_text()) for path in begun}
     stage.kill()
     stage.wait()
-    assert soon(lambda: not any(map(is_running, workers)), 10)
+    wait_until(lambda: not any(map(is_running, workers)), 10)
 
 
 def test_without_dvc_no_file_is_locked_or_removed(tmp_path, monkeypatch):
@@ -136,21 +130,18 @@ def test_stages_store_bytecode_in_a_folder_only_if_disabled(tmp_path, disabled):
     assert found >= {"colorsys", "sndhdr"} if disabled else found == set()
 
 
-#: Quick ones, of which the last writes figures.
-STAGES = ["evaluate@fingerprints"]
-#: What is killed, and during which stage: the order of these depends on no speed.
-KILLED = {"dvc": "evaluate@fingerprints", "stage": "validate@fingerprints"}
+#: The stages during which something is killed, in the order in which they run; the last one writes figures.
+KILLED = {"validate@fingerprints": "stage", "evaluate@fingerprints": "dvc"}
 
 
 @pytest.mark.slow
 def test_a_repro_after_a_killed_one_succeeds(tmp_path):
     new = copy_project(tmp_path / "new")
-    copies = {kind: shutil.copytree(new, tmp_path / kind) for kind in KILLED}
-    _, wanted = run_undisturbed(new, STAGES)
-    assert set(wanted) == {f"reports/fingerprints/{name}.json" for name in ("metrics", "summary")}
-    found = [
-        kill_and_rerun(copies[kind], STAGES, kind, 0.2, wanted, during=stage)
-        for kind, stage in KILLED.items()
-    ]
-    assert [one for one in found if not one.ended_well] == []
-    assert [one.stage for one in found] == [*KILLED.values()]
+    copy = shutil.copytree(new, tmp_path / "copy")
+    _, figures = run_undisturbed(new, [*KILLED])
+    assert set(figures) == {f"reports/fingerprints/{name}.json" for name in ("metrics", "summary")}
+    for stage, kind in KILLED.items():
+        wanted = figures if stage.startswith("evaluate") else {}
+        found = kill_and_rerun(copy, [stage], kind, 0.2, wanted, during=stage)
+        assert found.ended_well, found
+        assert found.stage == stage

@@ -1,15 +1,14 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from data.stage import PINNED, X86_64_V3, pin_arithmetic, processor_flags
 from tests import short_pipeline
+from tests.imports import ROOT
 from tests.system.matrices import inputs
 
-ROOT = Path(__file__).parents[2]
 #: How libraries compute on processors of other kinds.
 PROCESSORS = {
     "as here": {},
@@ -69,7 +68,7 @@ def test_pinning_is_refused_after_numpy_was_imported():
 def test_evaluation_depends_on_neither_processor_nor_number_of_processes(tmp_path):
     written = []
     for processor, jobs in (("as here", 2), ("without AVX", 1)):
-        project = inputs.project(tmp_path / processor.replace(" ", "-"), jobs)
+        project = inputs.project(tmp_path / processor.replace(" ", "-"), jobs, cases=2)
         stages = {"matrices": ("data.ingest", "data.validate", "training.evaluate")}
         short_pipeline.run_stages(project, stages, environment=environment(processor))
         reports = project / "reports/matrices"

@@ -48,12 +48,15 @@ LIVE_TOKENS = {"link_open", "image", "html_inline", "html_block", "em_open", "st
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
+def for_any_name(test):
+    return settings(max_examples=50)(given(texts)(test))
+
+
 def is_neutral(text):
     return all(char == "\n" or category(char) not in INVISIBLE for char in text)
 
 
 def rendered(markdown):
-    """Return the tokens of Markdown in GitHub's dialect."""
     tokens = MARKDOWN.parse(markdown)
     return [*tokens, *(child for token in tokens for child in token.children or ())]
 
@@ -66,8 +69,7 @@ def kinds_of_plain_text(tokens):
     return kinds
 
 
-@given(texts)
-@settings(max_examples=60)
+@for_any_name
 @example("a@b.example")
 @example("`` \\| `")
 @example("1. x")
@@ -81,8 +83,7 @@ def test_any_name_in_a_table_cell_is_plain_text(name):
     assert re.sub(r"\s", "", shown) == re.sub(r"\s", "", f"ab{escape_invisible(' '.join(name.split()))}end")
 
 
-@given(texts)
-@settings(max_examples=60)
+@for_any_name
 @example("- x")
 @example("1. x")
 @example("---")
@@ -92,8 +93,7 @@ def test_a_name_in_a_list_is_one_item_of_text(name):
     assert kinds["list_item_open"] == 2
 
 
-@given(texts)
-@settings(max_examples=30)
+@for_any_name
 def test_verdicts_show_a_name_in_every_form_as_text(name):
     row = VerdictLine("fail", 0.9, name, name, name, (name,), which=name)
     lines = VerdictTable([row, row], ("benchmark", name, "reasons"), name, (name,), (name,))
@@ -103,8 +103,7 @@ def test_verdicts_show_a_name_in_every_form_as_text(name):
     assert not {token.type for token in rendered(as_markdown(lines))} & (LIVE_TOKENS - {"strong_open"})
 
 
-@given(texts)
-@settings(max_examples=50)
+@for_any_name
 def test_annotations_with_any_names_stay_one_command(name):
     line = _annotation_line("error", name, name)
     assert (line.count("\n"), line.count("\r")) == (1, 0)
@@ -114,8 +113,7 @@ def test_annotations_with_any_names_stay_one_command(name):
     assert is_neutral(line)
 
 
-@given(texts)
-@settings(max_examples=50)
+@for_any_name
 def test_an_error_message_is_one_line_of_text(name):
     for line in (str(InputError(name, file=name, place=name)), one_line(name)):
         assert is_neutral(line)
@@ -141,8 +139,7 @@ def test_plain_numbers_stay_numbers_in_csv(number):
     assert written_csv(pd.DataFrame({"a": [number]})).splitlines()[1] == number
 
 
-@given(texts)
-@settings(max_examples=50)
+@for_any_name
 def test_a_page_holds_a_name_as_text_only(name):
     template = template_environment().from_string('<p title="{{ name }}">{{ name }}</p>')
     page = escape_invisible(template.render(name=name))

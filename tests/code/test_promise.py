@@ -51,7 +51,6 @@ def test_risk_guarantees_hold_in_nine_of_ten_splits(groups, each, alike):
 
 
 def guaranteed(known, share):
-    """Return the guarantee of one rate with a confidence of 0.9."""
     (one,) = guarantee_rates(known, [share], 0.9, 0)
     return one
 

@@ -1,7 +1,6 @@
 """Pages of results, the command that writes them, and digests of the code that they measure."""
 
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -21,6 +20,7 @@ from benchmarks.transfer import TransferRow
 from data.errors import InputError
 from serving.reports.evaluation_files import other_data_rows
 from tests.imports import ROOT
+from tests.system.conftest import Repository
 
 
 @pytest.fixture
@@ -30,9 +30,7 @@ def checkout(tmp_path):
     (root / "docs/results").mkdir(parents=True)
     (root / "training").mkdir()
     (root / "training/model.py").write_text("slow = True\n")
-    author = ["-c", "user.name=nobody", "-c", "user.email=nobody"]
-    for words in (["init"], ["add", "training"], [*author, "commit", "--message", "More"]):
-        subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+    Repository(root).commit("More")
     return root
 
 
@@ -41,19 +39,6 @@ def page_of(name, minutes=1.0, run=None, needs=()):
     about = {"about": "speed", "data": "made up", "held_out": "nothing", "seed": "1", "section": "Speed"}
     about |= {"figure": "1 s", "figure_source": "seconds", "measures": ["training.model"]}
     return ResultPage(name=name, command=own, minutes=minutes, needs=needs, **about)
-
-
-@pytest.fixture
-def write_now(checkout, monkeypatch):
-    """Write a page of the present code, and return it."""
-
-    def write(name):
-        page = page_of(name)
-        monkeypatch.setattr(module, "PAGES", (page,))
-        page.path(checkout).write_text(f"# {name}\n\n    the command\n{footer(name, checkout)}")
-        return page
-
-    return write
 
 
 def chosen(pages, root):
@@ -65,31 +50,24 @@ def test_commands_are_chosen_once_until_the_budget_is_spent(checkout):
     assert chosen([*pages, replace(pages[1], name="other")], checkout) == ["short", "middle", "long"]
 
 
-def test_only_pages_whose_measured_code_changed_are_chosen(checkout, write_now):
-    pages = [page_of("first"), page_of("second")]
-    write_now("first")
-    assert chosen(pages, checkout) == ["second"]
+def test_a_page_is_outdated_until_its_measured_code_is_restored(checkout, monkeypatch):
+    page, pages = page_of("first"), [page_of("first"), page_of("second")]
+    monkeypatch.setattr(module, "PAGES", (page,))
+    written = f"# first\n\n    the command\n{footer('first', checkout)}"
+    assert written.endswith(" Data: made up. Held out: nothing. Seed: 1.\n")
+    page.path(checkout).write_text(written)
+    assert (page.marked(checkout), chosen(pages, checkout)) == (written, ["second"])
     (checkout / "training/other.py").write_text("slow = True\n")
     (checkout / "training/model.py").write_text("# quick enough\nslow = True\n")
     assert chosen(pages, checkout) == ["second"]
     (checkout / "training/model.py").write_text("slow = False\n")
     assert chosen(pages, checkout) == ["first", "second"]
-    write_now("first")
-    assert chosen(pages, checkout) == ["second"]
-
-
-def test_an_outdated_page_says_so_until_it_is_current(checkout, write_now):
-    page = write_now("first")
-    written = page.path(checkout).read_text()
-    assert page.marked(checkout) == written
-    (checkout / "training/model.py").write_text("slow = False\n")
     marked = page.marked(checkout)
-    outdated = f"> Measured on {page.origin(checkout).day}; {module.CHANGED}."
-    assert marked.splitlines()[:3] == ["# first", "", outdated]
+    assert marked.startswith(f"# first\n\n> Measured on {page.origin(checkout).day}; {module.CHANGED}.\n")
     page.path(checkout).write_text(marked)
     assert page.marked(checkout) == marked
     (checkout / "training/model.py").write_text("slow = True\n")
-    assert page.marked(checkout) == written
+    assert (page.marked(checkout), chosen(pages, checkout)) == (written, ["second"])
 
 
 def test_a_failing_page_is_named_and_others_are_written(checkout, capsys):
@@ -118,7 +96,6 @@ def test_a_page_is_not_written_without_its_needs(checkout, monkeypatch):
     served = page_of("served", needs=("wrk", "models", "idle"))
     (failure,) = command.write_pages([served], checkout).values()
     assert re.search("(?s)apt-get install wrk.*dvc repro.*idle machine", failure)
-    assert not served.path(checkout).exists()
     assert "idle" not in command.write_pages([served], checkout, busy=True)["served"]
 
 
@@ -137,6 +114,8 @@ def test_experiments_run_in_a_clone_and_keep_only_pages(checkout, monkeypatch):
 
 
 def test_every_page_is_current_or_says_that_it_is_not():
+    files = {path.stem for path in (ROOT / module.RESULTS).glob("*.md")}
+    assert files == {"index", *(page.name for page in PAGES)}
     assert [page.name for page in PAGES if page.origin(ROOT) is None] == []
     wrong = [page.name for page in PAGES if page.marked(ROOT) != page.path(ROOT).read_text()]
     assert wrong == [], "run python -m benchmarks.pages --only NAME, or --documents to mark it as outdated"
@@ -150,11 +129,6 @@ def test_every_page_names_its_command_code_and_a_long_time(page):
     (benchmark,) = re.findall(r"-m (benchmarks\.[\w.]+)", page.command)
     assert any(re.match(rf"{benchmark}(\.__main__)?(:|$)", name) for name in page.measures)
     assert page.minutes <= command.MINUTES or page.why_long
-
-
-def test_every_file_of_results_has_an_entry():
-    files = {path.stem for path in (ROOT / module.RESULTS).glob("*.md")}
-    assert files == {"index", *(page.name for page in PAGES)}
 
 
 CODE = """
@@ -183,43 +157,34 @@ def digest_of(code=CODE, rate=RATE, names=("training.model:slow",), not_run=()):
         return measured_code(names, root, not_run).digest
 
 
+RATE_HERE = CODE.replace("import rate, unused", "import unused") + RATE.partition("\n\n")[0]
+RATE_BY_NAME = CODE.replace("rate(value)", 'resolve("training.other:rate")(value)')
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "changes"),
+    ("code", "old", "new", "not_run", "changes"),
     [
-        ("    if not", '    """A word."""\n    # a word\n    if  not', False),
-        ('"none"', '"none: a word"', False),
-        ("(values)", "(values: list[int]) -> list[int]", False),
-        ("return 0", "return -1", False),
-        ("LIMIT = 3", "LIMIT = 4", True),
-        ("value + 1", "value + 2", True),
-        ("[rate(value)", "[abs(value)", True),
+        (CODE, "    if not", '    """A word."""\n    # a word\n    if  not', "", False),
+        (CODE, '"none"', '"none: a word"', "", False),
+        (CODE, "(values)", "(values: list[int]) -> list[int]", "", False),
+        (CODE, "return 0", "return -1", "", False),
+        (CODE, CODE, RATE_HERE, "", False),
+        (CODE, "LIMIT = 3", "LIMIT = 4", "", True),
+        (CODE, "value + 1", "value + 2", "", True),
+        (CODE, "[rate(value)", "[abs(value)", "", True),
+        (RATE_BY_NAME, "value + 1", "value + 2", "", True),
+        (CODE, "value + 1", "value + 2", "training.other", False),
+        (CODE, "value + 1", "value + 2", "training.oth", True),
+        (CODE, "LIMIT = 3", "LIMIT = 4", "training.other", True),
     ],
-    ids=["comments", "messages", "annotations", "code not called", "constants", "called code", "calls"],
 )
-def test_a_digest_changes_with_executed_code_only(old, new, changes):
-    assert (CODE + RATE).count(old) == 1
-    assert (digest_of(CODE.replace(old, new), RATE.replace(old, new)) != digest_of()) == changes
+def test_a_digest_changes_with_executed_code_only(code, old, new, not_run, changes):
+    assert (code + RATE).count(old) == 1
+    changed = digest_of(code.replace(old, new), RATE.replace(old, new), not_run=[not_run])
+    assert (changed != digest_of(code, not_run=[not_run])) == changes
 
 
-def test_a_digest_ignores_modules_that_do_not_run():
-    changed = RATE.replace("1", "2")
-    for not_run in (["training.other"], ["training.other", "training.mod"]):
-        assert digest_of(rate=changed, not_run=not_run) == digest_of(not_run=not_run)
-        assert digest_of(CODE.replace("3", "4"), not_run=not_run) != digest_of(not_run=not_run)
-    assert digest_of(rate=changed, not_run=["training.oth"]) != digest_of(not_run=["training.oth"])
-
-
-def test_a_digest_does_not_change_with_the_place_of_code():
-    moved = CODE.replace("import rate, unused", "import unused") + RATE.partition("\n\n")[0]
-    assert digest_of(moved) == digest_of()
-
-
-def test_functions_named_by_strings_count_as_called():
-    named = CODE.replace("rate(value)", 'resolve("training.other:rate")(value)')
-    assert digest_of(named) != digest_of(named, RATE.replace("1", "2"))
-
-
-def test_values_of_parameters_count_and_their_comments_not():
+def test_a_digest_depends_on_the_values_of_parameters():
     names = ["params.yaml:trees.depth"], ["params.yaml:trees.count"], ["params.yaml"]
     assert len({digest_of(names=one) for one in names}) == 3
 
@@ -228,13 +193,6 @@ def test_values_of_parameters_count_and_their_comments_not():
 def test_measured_code_that_does_not_exist_is_refused(name):
     with pytest.raises(InputError, match=r"pages\.yaml.*none"):
         digest_of(names=[name])
-
-
-def test_a_footer_names_day_commit_data_split_and_seed():
-    page = next(page for page in PAGES if page.name == "serving")
-    said = footer("serving", ROOT)
-    assert said.endswith(f" Data: {page.data}. Held out: {page.held_out}. Seed: {page.seed}.\n")
-    assert module._FOOTER.search(said)
 
 
 ROW = TransferRow(
@@ -273,7 +231,7 @@ def test_the_table_joins_answers_of_all_questions(ask, tmp_path):
     assert other_data_rows(tmp_path, "matrices") == []
 
 
-def test_failing_and_single_questions_are_printed_only(ask, tmp_path, capsys):
+def test_single_and_failing_questions_are_printed_only(ask, tmp_path, capsys):
     assert ask(one=badly, other=well) == 1
     printed = capsys.readouterr()
     assert printed.err.endswith(f"one failed: ValueError: nothing in {tmp_path.name}\n")
@@ -304,9 +262,6 @@ def test_the_final_third_is_in_no_choice(names, report):
 )  # fmt: skip
 def test_a_goal_limits_a_figure_or_its_relation_to_another(goal, reached):
     assert transfer.is_reached(goal, 0.0125, 0.005) is reached
-
-
-def test_an_unreadable_goal_is_an_error():
     with pytest.raises(InputError, match="'about 5': expected at least or at most"):
         transfer.is_reached("about 5", 1, None)
 

@@ -107,25 +107,23 @@ ELSEWHERE = {
         ("features/fingerprints/matrix.py", ["[!iv]*@fingerprints"]),
         ("serving/comparisons/page.py", ["report@comparisons"]),
         ("data/tables/files.py", ["*@*", "plots"]),
-        ("data/families.py", []),
-        ("data/corun/__pycache__/run.cpython-311.pyc", []),
-        ("params.yaml", []),
+        ("data/families.py data/corun/__pycache__/run.cpython-311.pyc params.yaml", []),
     ],
 )
 def test_changed_code_reruns_only_the_dependent_stages(project, touched, expected, monkeypatch):
     monkeypatch.chdir(project)
-    path = project / touched
-    before = path.read_bytes() if path.exists() else b""
-    content = before + b"# touched\n"
-    for old, new in ELSEWHERE.items() if touched == "params.yaml" else ():
-        assert old in content
-        content = content.replace(old, new)
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(content)
+    before = {path: path.read_bytes() if path.exists() else b"" for path in map(Path, touched.split())}
+    for path, content in before.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content + b"# touched\n")
+        for old, new in ELSEWHERE.items() if path.name == "params.yaml" else ():
+            assert old in content
+            path.write_bytes(path.read_bytes().replace(old, new))
     try:
         assert would_run(project) == named(*expected)
     finally:
-        path.write_bytes(before) if before else path.unlink()
+        for path, content in before.items():
+            path.write_bytes(content) if content else path.unlink()
 
 
 def test_comparisons_run_first_promotion_late_and_maintenance_last():

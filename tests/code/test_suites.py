@@ -1,7 +1,5 @@
 """Suites of measurements: a wrong one is refused in one line, and its kind chooses its collector."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
@@ -13,8 +11,8 @@ from data.families import FAMILIES
 from data.fingerprints import collect as fingerprints
 from data.matrices import suite as matrices
 from tests.code.suites import CASES, COMPARISONS, CONSTRAINED, CORUN, FINGERPRINT, MATRIX, SORT
+from tests.imports import ROOT
 
-SHIPPED = Path(__file__).parents[2] / "data/suites"
 TASK = {"name": "x", "group": "cpu"}
 WRONG = [
     (comparisons, COMPARISONS, {"passes": 0}, "passes=0 is not a number of at least 1"),
@@ -79,7 +77,7 @@ def test_a_wrong_suite_is_refused_in_one_line(tmp_path, family, suite, change, m
 
 def test_the_kind_of_a_suite_selects_its_collector(tmp_path):
     for family in FAMILIES:
-        suite = SHIPPED / f"{family.replace('fingerprints', 'fingerprint')}.yaml"
+        suite = ROOT / f"data/suites/{family.replace('fingerprints', 'fingerprint')}.yaml"
         assert find_collector(suite).__module__ == f"data.{family}.collect"
     path = tmp_path / "suite.yaml"
     path.write_text("kind: weather\n")

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import yaml
@@ -17,8 +16,9 @@ from data.params import load
 from data.tables.problems import nearest_name
 from serving.corun.schemas import PlaceAnswer
 from serving.fingerprints.schemas import ProfileFile
+from tests.imports import ROOT
 
-SHIPPED = Path(__file__).parents[2] / "params.yaml"
+SHIPPED = (ROOT / "params.yaml").read_text()
 SECTIONS = {"corun": Corun, "matrices": Matrices}
 SAMPLES = [{"threads": 1, "samples": [1.0, 2.0]}]
 RESULT = {"benchmark": "b", "operation": "o", "better": "lower", "configurations": SAMPLES}
@@ -43,7 +43,7 @@ def test_nearest_name_differs_in_few_letters_or_case(name, found):
     ],
 )
 def test_unknown_keys_of_params_yaml_name_their_section(tmp_path, family, change, told):
-    content = yaml.safe_load(SHIPPED.read_text())
+    content = yaml.safe_load(SHIPPED)
     (content if family is None else content[family]).update(change)
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(content))
@@ -55,7 +55,7 @@ def test_unknown_keys_of_params_yaml_name_their_section(tmp_path, family, change
 
 def documented_values():
     """Yield lines of params.yaml, and each value that the comment of the line offers."""
-    for number, line in enumerate(SHIPPED.read_text().splitlines()):
+    for number, line in enumerate(SHIPPED.splitlines()):
         setting, _, comment = line.partition("  # ")
         if " | " in comment:
             yield from ((number, setting, re.match(r"[\w-]+", value)[0]) for value in comment.split(" | "))
@@ -63,7 +63,7 @@ def documented_values():
 
 @pytest.mark.parametrize(("number", "setting", "value"), [*documented_values()])
 def test_values_that_comments_of_params_yaml_offer_are_accepted(tmp_path, number, setting, value):
-    lines = SHIPPED.read_text().splitlines()
+    lines = SHIPPED.splitlines()
     key = setting.partition(":")[0].strip()
     lines[number] = setting.replace(setting.strip(), f"{key}: {value}")
     (tmp_path / "params.yaml").write_text("\n".join(lines))

@@ -128,4 +128,4 @@ def test_bodies_that_come_shortly_after_another_share_its_thread():
         return await asyncio.gather(first, waiting.answer_body(b"b", MODEL))
 
     assert [answer.content for answer in asyncio.run(asked())] == [b"a", b"b"]
-    assert [bodies for bodies, _ in answering.calls] == [[b"a", b"b"]]
+    assert answering.calls == [([b"a", b"b"], MODEL)]
