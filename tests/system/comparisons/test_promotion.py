@@ -189,13 +189,10 @@ def test_a_run_names_its_data_set_and_commit(models, trained):
 
 def test_a_version_is_traceable_to_run_data_and_commit(models, trained):
     found, data = trace_version(NAME, "1"), json.loads(trained.paths.metrics.read_text())["data"]
-    assert (found.run, found.model, found.role) == (models[0].info.run_id, MODEL, "champion")
-    assert found.digest == version_of(NAME, CHAMPION).tags[DIGEST]
+    assert (found.run, found.digest) == (models[0].info.run_id, version_of(NAME, CHAMPION).tags[DIGEST])
     assert (found.data.digest, found.data.path) == (data["digest"], data["path"])
     assert (found.code.commit, found.params["seed"]) == (output_of("git", "rev-parse", "HEAD"), "7")
-    assert found.metrics["balanced_accuracy"] > 0.9
-    promotion = found.promotion.way, found.promotion.reason
-    assert promotion == ("challenger test", "no champion was registered before")
+    assert found.promotion.reason == "no champion was registered before"
     for name, version in ((NAME, "2"), (NAME, "\u00b2"), (f"{NAME}@x", "1")):
         with pytest.raises(NoVersionError, match=f'of the model "{name}" does not exist'):
             trace_version(name, version)
