@@ -139,6 +139,10 @@ def test_versions_from_the_sides_on_are_no_history(tmp_path, sides):
     runs = [asv_run(tmp_path / f"all/m/{at}-env.json", at) for at in range(12)]
     found = read(*([runs[at]] for at in sides), history=[tmp_path / "all"])
     assert found == (*([f"{at:010}" for at in numbers] for numbers in (sides, earlier)), [])
+    # a directory of one version, which is a side
+    only = asv_run(tmp_path / "one/m/12-env.json", 12)
+    only.with_name("machine.json").write_text("{}")
+    assert read([only], history=[tmp_path / "one"])[1] == []
     tables = [tmp_path / f"{name}.csv" for name in "bth"]
     for path, versions in zip(tables, ([sides[0]], [sides[1]], range(12)), strict=True):
         path.write_text("\n".join(["operation,version,value", *(f"a,{at},{at + 1}" for at in versions)]))
