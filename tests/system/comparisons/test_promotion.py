@@ -177,7 +177,8 @@ def output_of(*command):
 def test_a_run_names_its_data_set_and_commit(models, trained):
     table = pd.read_parquet(trained.features_file)
     for run in models:
-        tags, ((dataset,),) = run.data.tags, [[one.dataset for one in run.inputs.dataset_inputs]]
+        tags = run.data.tags
+        (dataset,) = (one.dataset for one in run.inputs.dataset_inputs)
         assert tags["mlflow.source.git.commit"] == output_of("git", "rev-parse", "HEAD")
         assert tags["mlflow.source.git.dirty"] in {"true", "false"}
         assert tags["data_digest"].startswith(dataset.digest)
@@ -289,7 +290,8 @@ def test_a_new_process_knows_the_aliases_without_mlflow(models):
 
 def test_a_version_in_the_store_has_its_compiled_arrays(models):
     directory = version_of(NAME, CHAMPION).directory
-    ((arrays,), (model,)) = (directory.rglob(name) for name in (compiled_pipeline.FILE, "model.skops"))
+    (arrays,) = directory.rglob(compiled_pipeline.FILE)
+    (model,) = directory.rglob("model.skops")
     assert isinstance(compiled_pipeline.read(arrays, model), compiled_pipeline.Linear)
 
 
