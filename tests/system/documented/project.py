@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 
 import pandas as pd
 import yaml
@@ -112,8 +113,8 @@ def fill(root, python):
     repository = Repository(root)
     repository.commit("As it was")
     with Preloaded(root, python) as programs:
-        status, said = Project(root, programs.path).typed("uv run dvc repro")
-    assert status == 0, said
+        done = Project(root, programs.path).typed("uv run dvc repro")
+    assert done.status == 0, done.said
     repository.commit("What was learned")
 
 
@@ -144,6 +145,14 @@ def copied(made, root):
     (root / ".dvc/config.local").write_text(f"[cache]\n    dir = {made / '.dvc/cache'}\n")
 
 
+@dataclass(frozen=True)
+class Typed:
+    """How a block ended, and what it printed."""
+
+    status: int
+    said: str
+
+
 class Project:
     """A directory in which commands are typed, and one server at a time answers.
 
@@ -155,7 +164,7 @@ class Project:
         self.port = free_port()
 
     def typed(self, text):
-        """Run a block as it is printed, but for the port; return how it ended, and what it printed."""
+        """Run a block as it is printed, but for the port, which others may use."""
         for port in (8000, 5000):
             text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{self.port}")
         # `uv` keeps a server running and returns once that answers, however long a busy machine takes; how
@@ -168,7 +177,7 @@ class Project:
                 stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, timeout=LIMIT,
             )  # fmt: skip
             said.seek(0)
-            return done.returncode, said.read()
+            return Typed(done.returncode, said.read())
 
     def _environment(self):
         """Return what lets uv take the packages of this interpreter, and this directory's code."""

@@ -154,11 +154,11 @@ def test_every_command_of_a_page_ends_as_documented(project, page):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text + "\n")
         elif block.runs:
-            status, said = project.typed(block.text)
+            done = project.typed(block.text)
             wanted = int(block.says) if block.mark == "exit" else 0
-            assert status == wanted, f"{block.place}: status {status}\n{block.text}\n\n{said}"
+            assert done.status == wanted, f"{block.place}: status {done.status}\n{block.text}\n\n{done.said}"
             shown = set() if then.command or then.mark == "file" else verdicts(then.text)
-            assert shown <= verdicts(said), f"{then.place} shows other verdicts\n\n{said}"
+            assert shown <= verdicts(done.said), f"{then.place} shows other verdicts\n\n{done.said}"
 
 
 def test_pages_show_verdicts_of_both_judge_and_compare():
