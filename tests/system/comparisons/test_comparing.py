@@ -676,6 +676,7 @@ def test_any_two_names_can_be_matched_as_suggested(compared, tmp_path, names, da
     ("matches", "told"),
     [
         (["ol=new"], 'operation "ol" of b.json is unknown; did you mean "old"?'),
+        (["old"], "has no =; expected BASE=NEW, an operation of each side"),
         (["old=new", "old=new"], "that another --match names"),
     ],
 )
