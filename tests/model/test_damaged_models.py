@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from data.comparisons.request import EXAMPLE
 from data.errors import ModelError
-from serving.cli import run_command
 from serving.comparisons.endpoints import answer_json, answer_many
 from serving.http import schemas
 from serving.http.api import create_app
@@ -21,6 +20,7 @@ from serving.http.models import all_models
 from serving.models import ModelRef, Served
 from tests.asking import ask
 from tests.code.matrices.engines import trained_on
+from tests.commands import perfjudge
 from tests.matrix_pairs import pairs
 from tests.model.comparisons.measured_models import trained
 from training.comparisons.stored import ReadyModel
@@ -73,10 +73,6 @@ def damaged(model, data):
     return copy
 
 
-def refuse_constant(name):
-    raise AssertionError(f"{name} is no number of JSON")
-
-
 @pytest.fixture(scope="module", params=list(CATALOGUE))
 def of_comparisons(request):
     return ReadyModel.from_trained(trained(request.param))
@@ -87,7 +83,7 @@ def of_comparisons(request):
 def test_a_damaged_model_of_comparisons_gives_finite_numbers_or_none(of_comparisons, data):
     served = Served(damaged(of_comparisons, data), ModelRef("some", "1", "some/1"))
     with suppress(ModelError):
-        answer = json.loads(answer_json(BODY, served).content, parse_constant=refuse_constant)
+        answer = json.loads(answer_json(BODY, served).content, parse_constant=pytest.fail)
         assert all(one["probability"] is not None for one in answer["verdicts"])
 
 
@@ -108,15 +104,14 @@ def test_a_damaged_engine_of_matrices_gives_finite_numbers_or_none(of_matrices, 
 
 @pytest.fixture(scope="module", params=["linear", "svm", "random-forest", "contention", "bayes-ranges"])
 def of_coruns(request):
-    generator, columns = np.random.default_rng(1), ("own_rate", "others_rate")
-    tasks = np.array([f"t{number}" for number in range(8)])
-    rates = generator.uniform(0, 1, (2, 64))
-    rows = pd.DataFrame({"task": np.repeat(tasks, 8), "corunners": np.tile(tasks, 8), "machine": "m"})
-    rows = rows.assign(own_rate=rates[0], others_rate=rates[1], impact=1 + rates[0] * rates[1])
-    params = IMPACTS[request.param].start
-    if request.param == "contention":
-        params = {**params, "trees": 5, "forest": 3}
-    model = ImpactRecipe(request.param, params, columns, 0.03, 1).fit(rows).model
+    columns, tasks = ("own_rate", "others_rate"), np.array([f"t{number}" for number in range(8)])
+    own, others = np.random.default_rng(1).uniform(0, 1, (2, 64))
+    rows = pd.DataFrame({
+        "task": np.repeat(tasks, 8), "corunners": np.tile(tasks, 8), "machine": "m",
+        "own_rate": own, "others_rate": others, "impact": 1 + own * others,
+    })  # fmt: skip
+    few = {"trees": 5, "forest": 3} if request.param == "contention" else {}
+    model = ImpactRecipe(request.param, IMPACTS[request.param].start | few, columns, 0.03, 1).fit(rows).model
     card = ImpactCard(request.param, columns, {}, {"pairs": 0.1}, ("m",), tuple(tasks), "d", 1, 0.9)
     return TrainedImpact(model, card), rows
 
@@ -142,16 +137,14 @@ def damaged_directory(tmp_path):
 
 
 @pytest.mark.parametrize("shown", ["table", "json", "xml", "markdown", "junit"])
-def test_a_damaged_model_ends_every_command_with_one_line(damaged_directory, tmp_path, capfd, shown):
-    asked, answer = tmp_path / "asked.json", tmp_path / "answer"
-    asked.write_bytes(BODY)
-    options = ["--model", str(damaged_directory), "--format", shown]
-    assert run_command(["judge", str(asked), *options]) == 2
-    told = capfd.readouterr()
-    assert (told.out, told.err.count("\n")) == ("", 1)
-    assert "expected a finite number: the model's files are damaged" in told.err.replace(";", ":")
-    assert run_command(["judge", str(asked), *options, "-o", str(answer)]) == 2
-    assert not answer.exists()
+def test_a_damaged_model_ends_every_command_with_one_line(damaged_directory, tmp_path, shown):
+    (tmp_path / "asked.json").write_bytes(BODY)
+    judge = ("judge", tmp_path / "asked.json", "--model", damaged_directory, "--format", shown)
+    done = perfjudge(*judge)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "expected a finite number: the model's files are damaged" in done.stderr.replace(";", ":")
+    assert perfjudge(*judge, "-o", tmp_path / "answer").returncode == 2
+    assert not (tmp_path / "answer").exists()
 
 
 def test_a_server_does_not_answer_with_a_damaged_model(damaged_directory):

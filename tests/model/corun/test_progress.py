@@ -20,6 +20,7 @@ from training.corun.splits import at_random, by_task
 
 RUNS = 120
 CLOCK = 3e9
+EVENTS = "instructions", "cycles", "task-clock"
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def predict(alone, together):
     return predict_online(*map(IntervalCounts.from_table, (alone, together)), None, None)
 
 
-def judged(runs, seconds, *, whole, counted=("instructions", "cycles", "task-clock"), rounds=None):
+def judged(runs, seconds, *, whole, counted=EVENTS, rounds=None):
     """Return errors of impacts, whether their intervals hold, and the widths of these."""
     rows = []
     for number in range(runs):
@@ -74,11 +75,9 @@ def judged(runs, seconds, *, whole, counted=("instructions", "cycles", "task-clo
         program = Phased.of(rng, rounds=rounds)
         columns = ["t_seconds", *counted]
         alone = program.sampled(rng, until=np.inf if whole else seconds)[columns]
-        together = program.sampled(rng, program.slower, seconds)[columns]
-        found = predict(alone, together)
-        truth = program.impact
-        held = found.low <= truth <= found.high
-        rows.append((abs(found.impact / truth - 1), held, np.log(found.high / found.low)))
+        found = predict(alone, program.sampled(rng, program.slower, seconds)[columns])
+        held = found.low <= program.impact <= found.high
+        rows.append((abs(found.impact / program.impact - 1), held, np.log(found.high / found.low)))
     return np.array(rows).T
 
 
@@ -94,9 +93,8 @@ def test_early_impact_estimates_are_accurate_with_valid_intervals(whole, rounds,
 
 def posterior_width(differs, slower=1.2):
     """Return the width on the log scale if the rest's rates differ by the factor exp(`differs`)."""
-    seen, rest = np.full(8, 1.0), np.full(30, 1.0)
-    natures = np.repeat([0.0, differs], [len(seen), len(rest)])[:, None]
-    runs = AlignedRuns(seen, seen * slower, natures, rest, True)
+    seen, rest = np.ones(8), np.ones(30)
+    runs = AlignedRuns(seen, seen * slower, np.repeat([0.0, differs], [8, 30])[:, None], rest, True)
     return np.ptp(impact_posterior(runs).quantiles([0.05, 0.95]))
 
 
@@ -121,22 +119,26 @@ def test_recurring_phases_of_a_program_are_counted(phases, times):
 
 
 def test_the_interval_narrows_with_observed_time_and_better_events():
-    by_time = [judged(12, seconds, whole=True)[2].mean() for seconds in (4.0, 16.0, 50.0)]
-    assert by_time[0] > by_time[1] > by_time[2]
-    events = "instructions", "cycles", "task-clock"
-    by_event = [judged(12, 10.0, whole=True, counted=[event])[2].mean() for event in events]
-    assert by_event[0] < by_event[1] < by_event[2]
+    by_time = [judged(12, seconds, whole=True)[2].mean() for seconds in (50.0, 16.0, 4.0)]
+    by_event = [judged(12, 10.0, whole=True, counted=[event])[2].mean() for event in EVENTS]
+    assert (np.diff([by_time, by_event]) > 0).all()
 
 
-def test_complete_runs_give_the_exact_impact_despite_spinning_threads():
+@pytest.fixture
+def runs():
+    """A program alone, beside one that slows it down, and its true impact."""
     rng = np.random.default_rng(5)
     program = Phased.of(rng)
-    alone, together = program.sampled(rng), program.sampled(rng, program.slower)
+    return program.sampled(rng), program.sampled(rng, program.slower), program.impact
+
+
+def test_complete_runs_give_the_exact_impact_despite_spinning_threads(runs):
+    alone, together, impact = runs
     found = predict(alone, together)
-    assert found.impact == pytest.approx(program.impact, rel=0.002)
+    assert found.impact == pytest.approx(impact, rel=0.002)
     assert found.high / found.low < 1.03
     together["instructions"] *= 1.03
-    assert predict(alone, together).impact == pytest.approx(program.impact, rel=0.002)
+    assert predict(alone, together).impact == pytest.approx(impact, rel=0.002)
 
 
 def test_swapped_solo_and_co_runs_are_suspected():
@@ -147,17 +149,15 @@ def test_swapped_solo_and_co_runs_are_suspected():
     assert predict(together, alone).notes == ["faster together than alone: are solo and corun swapped?"]
 
 
-def test_attributions_divide_the_impact_into_factors():
-    rng = np.random.default_rng(7)
-    program = Phased.of(rng)
-    alone, together = program.sampled(rng), program.sampled(rng, program.slower, 20.0)
-    together["task-clock"] *= 0.8
+def test_attributions_divide_the_impact_into_factors(runs):
+    alone, together, _ = runs
+    together = together[together["t_seconds"] <= 20]
+    together = together.assign(**{"task-clock": 0.8 * together["task-clock"]})
     found = predict(alone, together)
-    (told,) = found.opinions
     factors = [1 + one.contribution for one in found.attributions]
     assert [one.feature for one in found.attributions] == ["task-clock", "cpu-cycles", "instructions"]
     assert factors[0] == pytest.approx(1.25, rel=0.01)
-    assert np.prod(factors) == pytest.approx(told.so_far, rel=0.01)
+    assert np.prod(factors) == pytest.approx(found.opinions[0].so_far, rel=0.01)
 
 
 def test_a_wrong_static_model_does_not_influence_progress():
@@ -194,12 +194,10 @@ def shipped():
 def asked(shipped, divide, events):
     """Return the shares of held-out pairs that are suspected: as they are, and swapped."""
     sampled, pairs = shipped
-    known = np.isin(sampled.events, events)
-    found = []
+    known, found = np.isin(sampled.events, events), []
     for train, test in divide(pairs, 5, 1):
-        learned, unseen = pairs.iloc[train], pairs.iloc[test]
-        (model,) = fit_online_models(sampled, learned, [LinearRegression()])
-        done = model.completion_rates(sampled.start)
+        (model,) = fit_online_models(sampled, pairs.iloc[train], [LinearRegression()])
+        done, unseen = model.completion_rates(sampled.start), pairs.iloc[test]
         found += [
             [model.changes.swap_log_odds(sign * ratios, known) > SWAPPED_LOG_ODDS for sign in (1, -1)]
             for ratios in done[unseen["corun"]] - done[unseen["solo"]]

@@ -19,12 +19,6 @@ SEED, MISSING, TRIALS = 7, 0.5, 2
 CELL = Cell("logistic", LARGE)
 
 
-def at_once(tables):
-    examples = MatrixExamples.from_tables(tables, decide_validity(tables, MISSING), "digest")
-    recipe = EngineRecipe(CELL, TRIALS, SEED, examples.has_invalid_flags, MISSING, "digest")
-    return recipe.train(examples.tables)
-
-
 def in_chunks(tables, directory, runs, cell=CELL):
     tables.write(directory / "source")
     recipe = LargeRecipe(cell, TRIALS, SEED, MISSING, Compute(), runs)
@@ -34,7 +28,9 @@ def in_chunks(tables, directory, runs, cell=CELL):
 @pytest.mark.parametrize(("groups", "runs"), [(1, 10_000), (3, 70)])
 def test_engines_trained_on_chunks_and_whole_tables_agree(groups, runs, tmp_path):
     tables = pairs(groups=groups, cases=7, invalid=0.04)
-    one, other = at_once(tables), in_chunks(tables, tmp_path, runs)
+    examples = MatrixExamples.from_tables(tables, decide_validity(tables, MISSING), "digest")
+    recipe = EngineRecipe(CELL, TRIALS, SEED, examples.has_invalid_flags, MISSING, "digest")
+    one, other = recipe.train(examples.tables), in_chunks(tables, tmp_path, runs)
     for name in ("middles", "units", "drift", "spread"):
         known, again = getattr(one.engine.scales, name), getattr(other.engine.scales, name)
         np.testing.assert_allclose(again, known, rtol=1e-12)
@@ -53,13 +49,11 @@ def test_engines_trained_on_chunks_and_whole_tables_agree(groups, runs, tmp_path
 
 
 def test_chunks_hold_whole_test_cases_of_one_group(tmp_path):
-    tables = pairs(groups=3, cases=5)
-    runs = tables.runs.sample(frac=1, random_state=1).reset_index(drop=True)
-    source = tmp_path / "source"
-    source.mkdir()
+    runs = pairs(groups=3, cases=5).runs.sample(frac=1, random_state=1).reset_index(drop=True)
+    (tmp_path / "source").mkdir()
     for number, some in enumerate(np.array_split(np.arange(len(runs)), 4)):
-        runs.iloc[some].to_parquet(source / f"{number}.parquet", index=False)
-    files, _ = split_into_chunks(source, tmp_path / "work", 80)
+        runs.iloc[some].to_parquet(tmp_path / f"source/{number}.parquet", index=False)
+    files, _ = split_into_chunks(tmp_path / "source", tmp_path / "work", 80)
     chunks = [MatrixTables.SPECS["runs"].read(file) for file in files]
     assert max(map(len, chunks)) <= 80
     assert len(runs) == sum(map(len, chunks))

@@ -1,6 +1,5 @@
 """What CI systems are given: an action, a snippet for GitLab, and what they run."""
 
-import functools
 import json
 import os
 import re
@@ -8,9 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
-import threading
 import tomllib
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -169,49 +166,30 @@ def test_the_action_confirms_with_the_given_command(steps, tmp_path, model_direc
     assert (done.returncode, done.stderr.count("confirming")) == (1, 2)
 
 
-@pytest.fixture
-def releases(tmp_path, wheel):
-    """The address of releases, one of which has the wheel."""
-    release = tmp_path / "releases" / f"v{version_of(wheel)}"
-    release.mkdir(parents=True)
-    shutil.copy(wheel, release)
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *arguments):
-            """Log nothing."""
-
-    handler = functools.partial(Quiet, directory=release.parent)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 def seconds_of_processes():
     """Return the processor time of the processes that have ended; others may use the machine, too."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def version_of(wheel):
-    return wheel.name.split("-")[1]
-
-
-def test_the_action_installs_its_release_and_judges_in_30_seconds(steps, tmp_path, wheel, releases):
-    runner = Runner(tmp_path)
-    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG.format(version_of(wheel)))
+def test_the_action_installs_its_release_and_judges_in_30_seconds(steps, tmp_path, wheel):
+    runner, version = Runner(tmp_path), wheel.name.split("-")[1]
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG.format(version))
+    release = tmp_path / f"releases/v{version}"
+    release.mkdir(parents=True)
+    shutil.copy(wheel, release)
     # of a pipeline that is no concern of perfjudge
     (tmp_path / "params.yaml").write_text("train:\n  rate: 0.1\n")
     run_file(tmp_path / "base.json")
     run_file(tmp_path / "results.json", {"a": 1.5})
     begun = seconds_of_processes()
-    installed = runner.run(steps["Install"], RELEASES=releases)
+    installed = runner.run(steps["Install"], RELEASES=release.parent.as_uri())
     assert (installed.returncode, installed.stderr) == (0, "")
     failed = runner.run(steps["Compare"], BASELINE="base.json")
     assert seconds_of_processes() - begun < 30
     assert (failed.returncode, "::error title=regression%3A bench/a" in failed.stderr) == (1, True)
     model = json.loads((tmp_path / ".perfjudge/json.json").read_text())["model"]
-    assert (model["name"], model["version"]) == ("regression-comparison", version_of(wheel))
+    assert (model["name"], model["version"]) == ("regression-comparison", version)
 
 
 def test_the_action_names_the_wheel_that_it_cannot_install(steps, tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from contextlib import closing
 
 import pytest
@@ -34,15 +33,14 @@ def here(tmp_path, monkeypatch, figure):
 
 
 def give(*labels):
-    store = LabelStore("sqlite:///kept.db")
-    for number, (comparison_id, status, person) in enumerate(labels):
-        store.add_label(NewLabel(comparison_id, status, person, f"here-{number}"))
-    store.close()
-
-
-def labels_stored():
     with closing(LabelStore("sqlite:///kept.db")) as store:
-        return store.last_labels()["comparison_id"].tolist()
+        for number, (comparison_id, status, person) in enumerate(labels):
+            store.add_label(NewLabel(comparison_id, status, person, f"here-{number}"))
+
+
+def annotators_of_mg():
+    with closing(LabelStore("sqlite:///kept.db")) as store:
+        return [one.labelled_by for one in store.label_history(MG)]
 
 
 def read(source):
@@ -52,8 +50,8 @@ def read(source):
 
 def labels_of(source):
     """Return who says what."""
-    labels = read(source).fillna({"annotator": ""})
-    return sorted(labels[["comparison_id", "annotator", "status"]].itertuples(index=False, name=None))
+    labels = read(source)[["comparison_id", "annotator", "status"]].fillna("")
+    return sorted(labels.itertuples(index=False, name=None))
 
 
 def imported(capsys, *arguments):
@@ -76,23 +74,20 @@ def refused(capsys, *arguments):
     return told.rstrip()
 
 
-OUTPUTS = {"csv": "mine", "xml": "report.xml", "tables": "tables"}
-
-
 def test_imported_labels_are_kept_once_with_author_and_time(here, capsys):
     assert imported(capsys, "mine") == (2, 0, 0)
     assert imported(capsys, "mine/labels.csv") == (0, 2, 0)
     give((MG, "pass", "anna"), (BT, "pass", "ben"), (BT, "cannot_tell", "ben"))
-    for form, output in OUTPUTS.items():
+    outputs = {"csv": "mine", "xml": "report.xml", "tables": "tables"}
+    for form, output in outputs.items():
         assert exported(capsys, form, output) == f"3 labels -> {output}\n"
     expected = [(BT, "ben", "cannot_tell"), (MG, "anna", "pass"), (MG, "ben", "cannot_tell")]
-    for output in OUTPUTS.values():
+    for output in outputs.values():
         assert labels_of(here / output) == expected
         assert consensus_status(read(here / output), "majority").to_dict() == {MG: "pass"}
         # each says the same of when, and no more of it than is known
         assert imported(capsys, output) == (0, 3, 0)
-    with closing(LabelStore("sqlite:///kept.db")) as store:
-        assert [one.labelled_by for one in store.label_history(MG)] == ["ben", "anna", "anna"]
+    assert annotators_of_mg() == ["ben", "anna", "anna"]
     labels = ComparisonTables.read(here / "tables").labels.set_index(["comparison_id", "annotator"])
     undated = labels["labelled_at"].isna().to_dict()
     assert undated == {(BT, "ben"): False, (MG, "anna"): False, (MG, "ben"): True}
@@ -127,8 +122,7 @@ def test_labelled_comparisons_do_not_replace_their_source(here, capsys, form, ou
 def test_labels_without_an_author_need_a_name(here, capsys):
     (here / "mine/labels.csv").unlink()
     xml = (here / "mine/report.xml").read_text()
-    named = xml.replace('operation_name="mg_C_x"', 'operation_name="mg_C_x" result_status="fail"')
-    (here / "mine/report.xml").write_text(named)
+    (here / "mine/report.xml").write_text(xml.replace('"mg_C_x"', '"mg_C_x" result_status="fail"'))
     assert imported(capsys, "mine") == (0, 0, 1)
     for name in ("", "  ", "an\nna", "anna\n", "a" * 65, "an\u200bna", "\u00a0", "an\x00na"):
         assert "is not a name" in refused(capsys, "import", "mine", "--by", name)
@@ -159,8 +153,7 @@ def test_labels_of_a_csv_file_without_annotator_need_a_name(here, capsys):
     (here / "some.csv").write_text(rows)
     assert imported(capsys, "some.csv") == (1, 0, 1)
     assert imported(capsys, "some.csv", "--by", "anna") == (1, 1, 0)
-    with closing(LabelStore("sqlite:///kept.db")) as store:
-        assert [one.labelled_by for one in store.label_history(MG)] == ["anna"]
+    assert annotators_of_mg() == ["anna"]
     (here / "bare.csv").write_text(f"comparison_id,status\n{MG},pass\n")
     assert imported(capsys, "bare.csv", "--by", "ben") == (1, 0, 0)
     # beside the data, nobody can be named
@@ -170,30 +163,17 @@ def test_labels_of_a_csv_file_without_annotator_need_a_name(here, capsys):
 
 def test_contradictory_labels_of_one_annotator_are_counted(here, capsys):
     (here / "some.csv").write_text(f"comparison_id,status,annotator\n{MG},fail,anna\n{MG},pass,anna\n")
+    told = "1 not added: a later row has another status at the same time"
     for added in (1, 0):
         assert run_command(["labels", "import", "some.csv"]) == 0
-        told = (
-            f"{added} labels added, {1 - added} already stored; 1 not added: a later row has another status"
-        )
-        assert capsys.readouterr().out == f"{told} at the same time\n"
+        assert capsys.readouterr().out == f"{added} labels added, {1 - added} already stored; {told}\n"
 
 
-@pytest.mark.parametrize("source", ["some.csv", "some.json", "some.xml"])
-def test_an_invisible_character_in_an_annotator_is_named_with_the_comparison(here, capsys, source):
-    label = {"status": "fail", "annotator": "an\u202ena"}
-    sides = [{"baseline": [1.0, 2.0], "target": [1.0, 2.0]}]
-    comparison = {"comparison_id": MG, "operation": "mg", "better": "lower", "configurations": sides}
-    xml = (here / "mine/report.xml").read_text()
-    element = '\\1<label status="fail" annotator="an\u202ena"/>'
-    content = {
-        "some.csv": f"comparison_id,status,annotator\n{MG},fail,an\u202ena\n",
-        "some.json": json.dumps({"comparisons": [comparison | {"labels": [label]}]}),
-        "some.xml": re.sub('(operation_name="mg_C_x"[^>]*>)', element, xml),
-    }
-    (here / source).write_text(content[source], encoding="utf-8")
+def test_an_invisible_character_in_an_annotator_is_named_with_the_comparison(here, capsys):
+    (here / "some.csv").write_text(CSV.replace("anna", "an\u202ena"), encoding="utf-8")
     message = f"label of \"{MG}\": annotator='an\\u202ena' is not a name of 1 to 64 visible characters"
-    assert message in refused(capsys, "import", source)
-    assert not (here / "kept.db").exists() or labels_stored() == []
+    assert message in refused(capsys, "import", "some.csv")
+    assert annotators_of_mg() == []
 
 
 TIME = "2026-11-22T09:30:00Z"
@@ -205,7 +185,7 @@ TIME = "2026-11-22T09:30:00Z"
         ("fail", "slow", '2: status="slow" is not one of pass, fail, cannot_tell'),
         *(
             (TIME, wrong, f'2: labelled_at="{wrong}" is not a past time like {TIME}')
-            for wrong in ("2126-11-22T09:30:00Z", "yesterday", "2026-11-31", "0001-01-01T00:00:00+14:00")
+            for wrong in ("2126-11-22T09:30:00Z", "yesterday", "0001-01-01T00:00:00+14:00")
         ),
         *(
             ("labelled_at", wrong, f'1: has the column "{wrong}"; did you mean "labelled_at"?')

@@ -38,6 +38,7 @@ PAIRS = {
     "result-xml": (SAMPLES / "before.xml", SAMPLES / "after.xml"),
 }
 SIDES = ("baseline", "target", "history")
+CI_PAIR = SAMPLES / "ci/base.json", SAMPLES / "ci/new.json"
 #: Text that a page must show as it is, or visibly escaped.
 EVIL = '<img src=x onerror="document.title=1">\u202e<script>document.title=1</script>'
 
@@ -65,19 +66,18 @@ def file(path):
 def commanded(tmp_path, model_directory, monkeypatch, capfd):
     """Return what compares copies of files by the command line, in a directory with one folder per side."""
 
-    def call(baseline, target=(), history=()):
+    def call(*sides):
         (tmp_path / "copies").mkdir(exist_ok=True)
         monkeypatch.chdir(tmp_path / "copies")
-        arguments = []
-        options = ("--base", "--target", "--history")
-        for side, option, paths in zip(SIDES, options, (baseline, target, history), strict=True):
+        arguments = ["compare", "--json", "--model", str(model_directory)]
+        for side, option, paths in zip(SIDES, ("--base", "--target", "--history"), sides, strict=False):
             for number, path in enumerate(paths):
                 copy = Path(side, str(number), path.name)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 copy.write_bytes(path.read_bytes())
                 arguments += [option, str(copy)]
         capfd.readouterr()
-        code = run_command(["compare", *arguments, "--json", "--model", str(model_directory)])
+        code = run_command(arguments)
         told = capfd.readouterr()
         text = told.out if code == 0 else told.err.removeprefix("perfjudge: ").strip()
         # the endpoint leaves out the number, as names say enough
@@ -100,21 +100,20 @@ def test_files_of_every_format_get_the_answer_of_compare(uploaded, commanded, na
 
 
 @given(
-    runs=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 4)),
+    counts=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 4)),
     factor=st.sampled_from([0.9, 1.0, 1.05, 1.3]),
     left_out=st.sets(st.sampled_from("abcdef"), max_size=2),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=5, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_several_runs_get_the_answer_of_compare(
-    uploaded, commanded, tmp_path_factory, runs, factor, left_out, seed
+    uploaded, commanded, tmp_path_factory, counts, factor, left_out, seed
 ):
     directory, sides = tmp_path_factory.mktemp("runs"), []
-    for place, (side, count) in enumerate(zip(SIDES, runs, strict=True)):
+    for place, (side, count) in enumerate(zip(SIDES, counts, strict=True)):
         changes = {"scale": {"a": factor}, "left_out": left_out} if side == "target" else {}
-        paths = [directory / f"{side}-{number}.json" for number in range(count)]
-        seeds = [100 * seed + 10 * place + number for number in range(count)]
-        sides.append([run_file(path, seed=own, **changes) for path, own in zip(paths, seeds, strict=True)])
+        seeds = range(100 * seed + 10 * place, 100 * seed + 10 * place + count)
+        sides.append([run_file(directory / f"{side}-{own}.json", seed=own, **changes) for own in seeds])
     assert uploaded(*sides).json() == commanded(*sides)
 
 
@@ -136,8 +135,7 @@ def test_refusals_have_the_message_of_compare(uploaded, commanded, tmp_path, con
 
 @pytest.mark.parametrize("name", ["../x.json", "a/b", "..", "", "x\0.json", "x" * 256, "\ud800", 5])
 def test_names_that_are_no_file_names_are_refused(uploaded, tmp_path, name):
-    run = named_run(tmp_path / "run.json", ["one"])
-    answer = uploaded(baseline=[file(run) | {"name": name}])
+    answer = uploaded(baseline=[file(named_run(tmp_path / "run.json", ["one"])) | {"name": name}])
     assert (answer.status_code, "name" in answer.json()["detail"]) in {(422, True), (400, False)}
 
 
@@ -150,16 +148,13 @@ def test_content_that_is_no_base64_is_refused(uploaded):
 def test_html_and_markdown_escape_names_of_files_and_operations(uploaded, tmp_path):
     before = named_run(tmp_path / "before<b>.json", [EVIL, "plain"])
     answer = uploaded([before], [before], forms=["html", "markdown"]).json()
-    for form in ("html", "markdown"):
-        assert "\u202e" not in answer[form]
-        assert "\\u202e" in answer[form]
+    assert all("\u202e" not in answer[form] and "\\u202e" in answer[form] for form in ("html", "markdown"))
     assert not any(tag in answer["html"] for tag in ("<script", "<img", "<b>.json"))
     assert answer["markdown"] in unescape(answer["html"])
 
 
 def test_the_client_compares_files_with_markdown(listening):
-    base, new = PAIRS["pytest-benchmark"]
-    answer = Client(listening.url).compare_results([base], [new])
+    answer = Client(listening.url).compare_results(*([path] for path in PAIRS["pytest-benchmark"]))
     assert sum(answer.counts.values()) == len(answer.verdicts) > 0
     assert answer.markdown.startswith("<!-- perfjudge compare")
 
@@ -201,20 +196,20 @@ def page(listening, browser):
 
 @pytest.mark.browser
 def test_two_chosen_files_are_shown_and_copied_as_by_compare(page, browser, commanded):
-    base, new = SAMPLES / "ci/base.json", SAMPLES / "ci/new.json"
-    browser.find_element(By.NAME, "baseline").send_keys(str(base))
-    browser.find_element(By.NAME, "target").send_keys(str(new))
+    for name, path in zip(SIDES, CI_PAIR, strict=False):
+        browser.find_element(By.NAME, name).send_keys(str(path))
     shown(browser, "#compare-answer table")
-    verdicts = commanded([base], [new])["verdicts"]
+    verdicts = commanded(*([path] for path in CI_PAIR))["verdicts"]
     rows = {
-        row.find_element(By.TAG_NAME, "th").text: row for row in every(browser, "#compare-answer tbody tr")
+        row.find_element(By.TAG_NAME, "th").text: row.text
+        for row in every(browser, "#compare-answer tbody tr")
     }
     plots = every(browser, "#compare-answer svg[role=img]")
     assert len(rows) == len(plots) == len(verdicts)
     for verdict in verdicts:
-        row = next(rows[name] for name in rows if f"/{verdict['operation']}" in name)
-        assert verdict["outcome"].replace("_", " ") in row.text
-        assert verdict["reason"] in row.text
+        row = next(text for name, text in rows.items() if f"/{verdict['operation']}" in name)
+        assert verdict["outcome"].replace("_", " ") in row
+        assert verdict["reason"] in row
     assert all(plot.get_attribute("aria-label") for plot in plots)
     permissions = {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     browser.execute_cdp_cmd("Browser.grantPermissions", permissions)
@@ -246,8 +241,8 @@ def test_a_refusal_is_shown_beside_the_files(page, browser, commanded, tmp_path)
         browser.execute_script(DROP, f"label.drop:nth-of-type({number})", [[path.name, "hello", 1]])
     told = shown(browser, "#compare-problem", "a.json").text
     assert told == commanded(paths[:1], paths[1:])
-    large = "document.getElementById('compare-files').dataset.limit"
-    assert int(browser.execute_script(f"return {large}")) == 64 * 2**20
+    limit = browser.find_element(By.ID, "compare-files").get_attribute("data-limit")
+    assert int(limit) == 64 * 2**20
 
 
 @pytest.mark.browser
@@ -267,9 +262,8 @@ def test_untrusted_names_stay_text_at_every_width(page, browser, tmp_path):
 @pytest.mark.browser
 def test_a_written_page_shows_the_answer_without_a_server(browser, tmp_path, model_directory, capfd):
     page = tmp_path / "page.html"
-    base, new = SAMPLES / "ci/base.json", SAMPLES / "ci/new.json"
-    command = ["compare", str(base), str(new), "--html", str(page), "--model", str(model_directory), "--json"]
-    assert run_command(command) == 0
+    command = ["compare", *CI_PAIR, "--html", page, "--model", model_directory, "--json"]
+    assert run_command([*map(str, command)]) == 0
     expected = json.loads(capfd.readouterr().out)
     assert faults(browser, page) == []
     assert len(every(browser, "tbody tr")) == len(expected["verdicts"])
