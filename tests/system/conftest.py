@@ -28,6 +28,7 @@ from tests.imports import ROOT
 from tests.postgres import Postgres
 from tests.preloaded import Fork
 from tests.system.corun import inputs as corun_inputs
+from tests.system.matrices import inputs as matrix_inputs
 from tests.system.measuring import running
 from training.comparisons.stored import Card, TrainedModel
 
@@ -36,6 +37,8 @@ MLFLOW_WARNINGS = [
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
     pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
 ]
+
+
 #: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
 FIGURE = """<?xml version="1.0"?>
 <comparison_results base_uuid="11111111-1111-4111-8111-111111111111"
@@ -95,6 +98,13 @@ def refused(done, told):
     assert told in done.stderr
 
 
+def output_of(*command, **options):
+    """Run a program in a process of its own, which has to end well, and return what it prints."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
 def problem(answer, status, told):
     """Check that an answer has problem details of one line."""
     content = answer.json()
@@ -149,8 +159,6 @@ def answers(address):
 
 
 class Repository:
-    """A new repository of git."""
-
     def __init__(self, root):
         self.root = root
         self.git("init", "--quiet", "--initial-branch", "main")
@@ -158,7 +166,6 @@ class Repository:
             self.git("config", f"user.{who}", "nobody")
 
     def git(self, *words):
-        """Run git, and return what it prints."""
         return subprocess.check_output(["git", *words], cwd=self.root, text=True)
 
     def commit(self, message, *paths):
@@ -248,7 +255,7 @@ def forked_servers(shared_directory):
 
 @pytest.fixture(scope="session")
 def listening(model_directory):
-    with Listening("--model", str(model_directory)) as server:
+    with Listening("--model", model_directory) as server:
         yield server
 
 
@@ -326,6 +333,17 @@ def corun_project(made_once):
         corun_inputs.staged()
 
     return made_once("corun", fill)
+
+
+@pytest.fixture(scope="session")
+def small_models(model_directory, corun_project, made_once):
+    """The directory of a small model of each kind, by the server's option."""
+    return {
+        "model": str(model_directory),
+        "matrices": str(made_once("engine", matrix_inputs.engine)),
+        "corun_static": str(corun_project / "models/corun/random-forest"),
+        "corun_online": str(corun_project / "models/corun/online"),
+    }
 
 
 @pytest.fixture(scope="session")
