@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import httpx
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
@@ -37,36 +36,6 @@ MLFLOW_WARNINGS = [
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
     pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
 ]
-
-
-#: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
-FIGURE = """<?xml version="1.0"?>
-<comparison_results base_uuid="11111111-1111-4111-8111-111111111111"
-    report_uuid="22222222-2222-4222-8222-222222222222" target_uuid="33333333-3333-4333-8333-333333333333">
-  <comparison_result benchmark_name="NASParallel" operation_name="bt_C_x">
-    <result median_diff="1" threads_no="4">
-      <base_result first_q="7409.2" max="7507.0" mean="7451.7"
-          median="7456.5" min="7406.4" stdev="39.2" third_q="7479.3"/>
-      <target_result first_q="7503.0" max="7597.5" mean="7513.1"
-          median="7522.2" min="7404.8" stdev="62.7" third_q="7537.8"/>
-    </result>
-    <result median_diff="0" threads_no="8">
-      <base_result first_q="14330.8" max="14740.1" mean="14476.6"
-          median="14469.1" min="14325.9" stdev="151.7" third_q="14517.2"/>
-      <target_result first_q="14494.4" max="14619.3" mean="14481.1"
-          median="14521.6" min="14233.7" stdev="130.5" third_q="14536.5"/>
-    </result>
-  </comparison_result>
-  <comparison_result benchmark_name="NASParallel" operation_name="mg_C_x">
-    <result median_diff="-10" threads_no="8">
-      <base_result first_q="14330.8" max="14740.1" mean="14476.6"
-          median="14469.1" min="14325.9" stdev="151.7" third_q="14517.2"/>
-      <target_result first_q="12897.7" max="13266.1" mean="13028.9"
-          median="13022.2" min="12893.3" stdev="136.5" third_q="13065.5"/>
-    </result>
-  </comparison_result>
-</comparison_results>
-"""
 
 
 def comparison(name="x", target=100.0, **changes):
@@ -115,22 +84,10 @@ def problem(answer, status, told):
 
 
 @pytest.fixture(scope="session")
-def figure():
-    return FIGURE
-
-
-@pytest.fixture(scope="session")
 def model_directory(tmp_path_factory):
     """A small model that is on disk as training leaves it."""
     directory = tmp_path_factory.mktemp("model")
     fitted(LogisticRegression()).write(directory)
-    return directory
-
-
-@pytest.fixture(scope="session")
-def forest_directory(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("forest")
-    fitted(RandomForestClassifier(20, random_state=0)).write(directory)
     return directory
 
 
