@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import httpx
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
@@ -28,6 +27,7 @@ from tests.imports import ROOT
 from tests.postgres import Postgres
 from tests.preloaded import Fork
 from tests.system.corun import inputs as corun_inputs
+from tests.system.matrices import inputs as matrix_inputs
 from tests.system.measuring import running
 from training.comparisons.stored import Card, TrainedModel
 
@@ -36,34 +36,6 @@ MLFLOW_WARNINGS = [
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
     pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
 ]
-#: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
-FIGURE = """<?xml version="1.0"?>
-<comparison_results base_uuid="11111111-1111-4111-8111-111111111111"
-    report_uuid="22222222-2222-4222-8222-222222222222" target_uuid="33333333-3333-4333-8333-333333333333">
-  <comparison_result benchmark_name="NASParallel" operation_name="bt_C_x">
-    <result median_diff="1" threads_no="4">
-      <base_result first_q="7409.2" max="7507.0" mean="7451.7"
-          median="7456.5" min="7406.4" stdev="39.2" third_q="7479.3"/>
-      <target_result first_q="7503.0" max="7597.5" mean="7513.1"
-          median="7522.2" min="7404.8" stdev="62.7" third_q="7537.8"/>
-    </result>
-    <result median_diff="0" threads_no="8">
-      <base_result first_q="14330.8" max="14740.1" mean="14476.6"
-          median="14469.1" min="14325.9" stdev="151.7" third_q="14517.2"/>
-      <target_result first_q="14494.4" max="14619.3" mean="14481.1"
-          median="14521.6" min="14233.7" stdev="130.5" third_q="14536.5"/>
-    </result>
-  </comparison_result>
-  <comparison_result benchmark_name="NASParallel" operation_name="mg_C_x">
-    <result median_diff="-10" threads_no="8">
-      <base_result first_q="14330.8" max="14740.1" mean="14476.6"
-          median="14469.1" min="14325.9" stdev="151.7" third_q="14517.2"/>
-      <target_result first_q="12897.7" max="13266.1" mean="13028.9"
-          median="13022.2" min="12893.3" stdev="136.5" third_q="13065.5"/>
-    </result>
-  </comparison_result>
-</comparison_results>
-"""
 
 
 def comparison(name="x", target=100.0, **changes):
@@ -95,6 +67,13 @@ def refused(done, told):
     assert told in done.stderr
 
 
+def output_of(*command, **options):
+    """Run a program in a process of its own, which has to end well, and return what it prints."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
 def problem(answer, status, told):
     """Check that an answer has problem details of one line."""
     content = answer.json()
@@ -105,22 +84,10 @@ def problem(answer, status, told):
 
 
 @pytest.fixture(scope="session")
-def figure():
-    return FIGURE
-
-
-@pytest.fixture(scope="session")
 def model_directory(tmp_path_factory):
     """A small model that is on disk as training leaves it."""
     directory = tmp_path_factory.mktemp("model")
     fitted(LogisticRegression()).write(directory)
-    return directory
-
-
-@pytest.fixture(scope="session")
-def forest_directory(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("forest")
-    fitted(RandomForestClassifier(20, random_state=0)).write(directory)
     return directory
 
 
@@ -149,8 +116,6 @@ def answers(address):
 
 
 class Repository:
-    """A new repository of git."""
-
     def __init__(self, root):
         self.root = root
         self.git("init", "--quiet", "--initial-branch", "main")
@@ -158,7 +123,6 @@ class Repository:
             self.git("config", f"user.{who}", "nobody")
 
     def git(self, *words):
-        """Run git, and return what it prints."""
         return subprocess.check_output(["git", *words], cwd=self.root, text=True)
 
     def commit(self, message, *paths):
@@ -248,7 +212,7 @@ def forked_servers(shared_directory):
 
 @pytest.fixture(scope="session")
 def listening(model_directory):
-    with Listening("--model", str(model_directory)) as server:
+    with Listening("--model", model_directory) as server:
         yield server
 
 
@@ -326,6 +290,17 @@ def corun_project(made_once):
         corun_inputs.staged()
 
     return made_once("corun", fill)
+
+
+@pytest.fixture(scope="session")
+def small_models(model_directory, corun_project, made_once):
+    """The directory of a small model of each kind, by the server's option."""
+    return {
+        "model": str(model_directory),
+        "matrices": str(made_once("engine", matrix_inputs.engine)),
+        "corun_static": str(corun_project / "models/corun/random-forest"),
+        "corun_online": str(corun_project / "models/corun/online"),
+    }
 
 
 @pytest.fixture(scope="session")

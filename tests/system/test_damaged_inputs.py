@@ -142,21 +142,8 @@ def judged_into(output, model, *more):
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "begin"),
-    [
-        ("x.json", [], "{"), ("x.xml", ["--format", "junit"], "<?xml"), ("x.md", [], "| --- |"),
-        ("x.out", ["--json"], "{"),
-    ],
-)  # fmt: skip
-def test_the_suffix_of_the_output_selects_the_form(name, more, begin, model_directory, tmp_path):
-    assert judged_into(tmp_path / name, model_directory, *more) == (0, "")
-    assert begin in (tmp_path / name).read_text()[:200]
-
-
-@pytest.mark.parametrize(
     ("name", "more", "told"),
     [
-        ("absent/x.json", [], "absent: no such directory"),
         ("x.md", ["--json"], "x.md: --format json does not write a .md file; expected .json"),
         ("x.csv", [], "x.csv: no --format writes a .csv file; expected .json, .xml, .md, .markdown, .txt"),
     ],

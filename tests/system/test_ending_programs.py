@@ -95,7 +95,6 @@ def groups(request):
     return request.param
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "told"), ENDINGS.items())
 def test_no_process_of_a_bad_program_survives(tmp_path, groups, ending, told):
     (tmp_path / "bad.py").write_text(BAD)

@@ -125,11 +125,8 @@ def test_two_commits_differ_in_parameters_scores_and_verdicts(told):
     assert any("labelled otherwise" in note for note in content["notes"])
 
 
-def test_an_experiment_is_compared_by_its_name(told):
+def test_an_experiment_and_a_registered_version_are_compared_by_name(told):
     assert [(change["before"], change["after"]) for change in told("HEAD", "seven")["params"]] == [(5, 7)]
-
-
-def test_a_registered_version_is_compared_by_its_verdicts(told):
     version = "models:/regression-comparison/1"
     before, after = (told(version, at)["families"][0]["champions"][0] for at in ("HEAD~1", "HEAD"))
     assert (before["flipped"], before["common"]) == ([], 80)
@@ -161,15 +158,16 @@ def lost_files(content):
     return note
 
 
-def clone_of(project, directory, monkeypatch):
-    subprocess.run(["git", "clone", "--quiet", project, directory], check=True)
-    monkeypatch.setattr(diff, "project_root", lambda: directory)
-    return directory
+@pytest.fixture
+def clone(told, project, tmp_path, monkeypatch):
+    """A clone of the project without what DVC tracks, which is asked from now on."""
+    subprocess.run(["git", "clone", "--quiet", project, tmp_path / "clone"], check=True)
+    monkeypatch.setattr(diff, "project_root", lambda: tmp_path / "clone")
+    return tmp_path / "clone"
 
 
-def test_local_predictions_do_not_hide_missing_ones(told, project, tmp_path, monkeypatch):
+def test_local_predictions_do_not_hide_missing_ones(told, project, clone, monkeypatch):
     """On another kind of CPU the pipeline leaves predictions of other digests than the commit names."""
-    clone = clone_of(project, tmp_path / "clone", monkeypatch)
     for out in OUTS:
         shutil.copytree(project / out, clone / out)
     path = clone / "reports/comparisons/summary.json"
@@ -186,17 +184,15 @@ def test_local_predictions_do_not_hide_missing_ones(told, project, tmp_path, mon
     assert all("0.25" in told("HEAD", "workspace", shown) for shown in ("text", "html"))
 
 
-def test_a_remote_is_named_as_the_place_of_missing_files(told, project, tmp_path, monkeypatch):
-    clone = clone_of(project, tmp_path / "clone", monkeypatch)
+def test_a_remote_is_named_as_the_place_of_missing_files(told, clone, tmp_path):
     with (clone / ".dvc/config").open("a") as file:
         file.write(f"[core]\n    remote = kept\n['remote \"kept\"']\n    url = {tmp_path / 'kept'}\n")
     assert "uv run dvc fetch --all-commits" in lost_files(told("HEAD~1", "HEAD"))
 
 
 @pytest.mark.parametrize("name", ["HEAD", "@", "HEAD~1", "main", "HEAD^{commit}"])
-def test_head_is_that_of_the_own_checkout(told, project, tmp_path, monkeypatch, name):
+def test_head_is_that_of_the_own_checkout(told, clone, tmp_path, name):
     """While an experiment runs, DVC marks its baseline with a reference that all worktrees share."""
-    clone = clone_of(project, tmp_path / "clone", monkeypatch)
     main, worktree = Repository(clone), tmp_path / "worktree"
     main.git("worktree", "add", "--quiet", "--detach", worktree, "HEAD~1")
     Repository(worktree).git("update-ref", "refs/exps/exec/EXEC_BASELINE", "HEAD")

@@ -5,7 +5,6 @@ It tells how long machines take to boot from how much memory they have.
 
 import json
 import os
-import subprocess
 
 import httpx
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 import yaml
 
 from tests.imports import ROOMS, ROOT, copied
-from tests.system.conftest import Listening
+from tests.system.conftest import Listening, output_of
 
 #: Every file that the family adds.
 FILES = {
@@ -231,12 +230,7 @@ def house(made_once, preloaded_programs):
 def run(root, programs, *command):
     """Run one of the programs with the copy's code, and return what it printed."""
     environment = os.environ | {"PYTHONPATH": str(root), "PATH": f"{programs}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        [programs / command[0], *command[1:]], check=False, cwd=root, env=environment, capture_output=True,
-        text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
+    return output_of(programs / command[0], *command[1:], cwd=root, env=environment)
 
 
 def test_a_new_family_needs_at_most_150_lines():

@@ -44,16 +44,9 @@ class NamedHere:
 
 
 @pytest.fixture(scope="module")
-def schema(model_directory, corun_project, made_once, tmp_path_factory):
-    """All doors, with a small model each."""
-    models = {
-        "model": str(model_directory),
-        "matrices": str(made_once("engine", matrix_inputs.engine)),
-        "corun_static": str(corun_project / "models/corun/random-forest"),
-        "corun_online": str(corun_project / "models/corun/online"),
-    }
+def schema(small_models, tmp_path_factory):
     labels = f"sqlite:///{tmp_path_factory.mktemp('labels')}/labels.db"
-    app = create_app(all_models(models), ServerSettings({"labels": labels}))
+    app = create_app(all_models(small_models), ServerSettings({"labels": labels}))
     app.state.pool = NamedHere()
     yield schemathesis.openapi.from_asgi("/openapi.json", app, config=Config.from_dict(REFUSING))
     asgi.shutdown_lifespans()

@@ -21,7 +21,6 @@ def fingerprints(machines=40, per_cpu=1, seed=1):
 
 
 def written(path, table):
-    """Write a frame as CSV and return its path."""
     table.to_csv(path, index=False)
     return path
 

@@ -1,31 +1,25 @@
 """Answer all commands and requests of some groups in one process, and write the answers.
 
-``python -m tests.system.golden.answering ROOT OUTPUT GROUP...``: ROOT is a directory in which
-`tests.short_pipeline` ran. The command line app is called in this process: starting it takes seconds.
+``python -m tests.system.golden.answering ROOT GROUP...``: ROOT is a directory in which `tests.short_pipeline`
+ran. The answers are then in its ``golden/answers.json``.
 """
 
-import contextlib
-import io
 import json
 import os
 import re
 import shlex
 import shutil
 import sys
-import time
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
-from unittest import mock
 
+from tests.commands import perfjudge
+from tests.imports import ROOT
 from tests.system.golden.comparing import Renames
 from tests.system.golden.normalise import Normaliser
 from tests.system.golden.tables import described, files
 
-CHECKOUT = Path(__file__).parents[3]
 LISTED = Path(__file__).with_name("commands.txt")
-RENAMES = Path(__file__).with_name("renames.yaml")
 _ROW = re.compile(r"  ([\w-]+)(?:  |$)")
 
 
@@ -45,25 +39,24 @@ def all_groups():
     return ("help", *commands(), "http", "reports")
 
 
-def answers(root, group, renames):
+def answers(root, group):
     """Return the answers of a group by entry."""
-    normaliser = Normaliser({root: "<root>", CHECKOUT: "<checkout>", sys.prefix: "<venv>"}, _begun(root))
+    begun = datetime.fromtimestamp((root / "params.yaml").stat().st_mtime, UTC)
+    normaliser = Normaliser({root: "<root>", ROOT: "<checkout>", sys.prefix: "<venv>"}, begun)
     if group == "help":
-        return _help_tree(normaliser, renames)
+        return _help_tree(normaliser)
     if group == "http":
         from tests.system.golden.requests import answered
 
-        return answered(root, normaliser, renames)
-    if group == "reports":
-        return _reported(root, normaliser)
-    return _commands(root, group, normaliser, renames)
+        return answered(root, normaliser)
+    return _reported(root, normaliser) if group == "reports" else _commands(root, group, normaliser)
 
 
 def _reported(root, normaliser):
     """Return the contents of committed reports, and of those that the short pipeline wrote, by path."""
     found = {}
-    for path in sorted((CHECKOUT / "reports").glob("*/*.json")):
-        found[f"committed {path.relative_to(CHECKOUT)}"] = described(path, normaliser)
+    for path in sorted((ROOT / "reports").glob("*/*.json")):
+        found[f"committed {path.relative_to(ROOT)}"] = described(path, normaliser)
     for directory in sorted(path for path in (root / "reports").iterdir() if path.is_dir()):
         for name, content in files(directory, normaliser).items():
             if name != "times.parquet":
@@ -71,87 +64,45 @@ def _reported(root, normaliser):
     return found
 
 
-def _begun(root):
-    return datetime.fromtimestamp((root / "params.yaml").stat().st_mtime, UTC)
-
-
-def _commands(root, group, normaliser, renames):
-    scratch = root / "golden" / group
+def _commands(root, group, normaliser):
+    scratch, renames = root / "golden" / group, Renames.read()
     shutil.rmtree(scratch, ignore_errors=True)
     out, kept = scratch / "out", scratch / "kept"
     kept.mkdir(parents=True)
-    places = {"{out}": str(out), "{kept}": str(kept)}
+
+    def unfilled(text):
+        return text.replace(str(out), "{out}").replace(str(kept), "{kept}")
+
     found = {}
     for line in commands()[group]:
         out.mkdir()
-        exit_code, printed, said = run([_filled(one, places) for one in shlex.split(renames.text(line))])
-        entry = {"exit": exit_code}
-        if printed:
-            entry["stdout"] = normaliser.answer(_unfilled(printed, places))
-        if said:
-            entry["stderr"] = normaliser.text(_unfilled(said, places))
+        words = shlex.split(renames.text(line))
+        done = perfjudge(*(word.replace("{out}", str(out)).replace("{kept}", str(kept)) for word in words))
+        entry = found[line] = {"exit": done.returncode}
+        if done.stdout:
+            entry["stdout"] = normaliser.answer(unfilled(done.stdout))
+        if done.stderr:
+            entry["stderr"] = normaliser.text(unfilled(done.stderr))
         if written := files(out, normaliser):
             entry["files"] = written
-        found[line] = entry
         shutil.rmtree(out)
     if written := files(kept, normaliser):
         found["files that are kept"] = written
     return found
 
 
-def _filled(argument, places):
-    for name, place in places.items():
-        argument = argument.replace(name, place)
-    return argument
-
-
-def _unfilled(text, places):
-    for name, place in places.items():
-        text = text.replace(place, name)
-    return text
-
-
-@cache
-def app():
-    """Return the command line app, whose module may have another name than when answers were recorded."""
-    return next(one for one in entry_points(group="console_scripts") if one.name == "perfjudge").load()
-
-
-def run(given):
-    """Run the command line app in this process; return exit code, standard output and standard error."""
-    printed, said = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    with (
-        mock.patch.object(sys, "argv", ["perfjudge", *given]),
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(said),
-    ):
-        try:
-            exit_code = app()() or 0
-        except SystemExit as end:
-            exit_code = end.code or 0
-    return exit_code, *(stream.buffer.getvalue().decode("utf-8", "replace") for stream in (printed, said))
-
-
-def _help_tree(normaliser, renames, path=()):
-    _, printed, said = run([*path, "--help"])
-    found = {" ".join(["perfjudge", *path]): normaliser.text(f"{printed}{said}")}
-    listed = printed.partition("\nCommands:\n")[2].splitlines()
+def _help_tree(normaliser, path=()):
+    done = perfjudge(*path, "--help")
+    found = {" ".join(["perfjudge", *path]): normaliser.text(f"{done.stdout}{done.stderr}")}
+    listed = done.stdout.partition("\nCommands:\n")[2].splitlines()
     for name in (match[1] for line in listed if (match := _ROW.match(line))):
-        found |= _help_tree(normaliser, renames, (*path, name))
+        found |= _help_tree(normaliser, (*path, name))
     return found
 
 
-def main(root, output, groups):
-    """Write a JSON file with the answers and the seconds of each group."""
-    root, output = Path(root).resolve(), Path(output).resolve()
-    os.chdir(root)
-    renames = Renames.read(RENAMES)
-    for group in groups:
-        begun = time.process_time()
-        found = answers(root, group, renames)
-        content = {"seconds": time.process_time() - begun, "answers": found}
-        (output / f"{group}.json").write_text(json.dumps(content, ensure_ascii=False))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    root = Path(sys.argv[1]).resolve()
+    os.chdir(root)
+    content = {group: answers(root, group) for group in sys.argv[2:]}
+    (root / "golden").mkdir(exist_ok=True)
+    (root / "golden/answers.json").write_text(json.dumps(content, ensure_ascii=False))

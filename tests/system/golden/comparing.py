@@ -5,6 +5,7 @@ import json
 import math
 import re
 from itertools import zip_longest
+from pathlib import Path
 
 import yaml
 
@@ -24,17 +25,18 @@ class Renames:
     def __init__(self, table):
         self.keys, self.words = (table.get(name) or {} for name in ("keys", "words"))
         longest_first = sorted(self.words, key=len, reverse=True)
-        alternatives = "|".join(rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in longest_first)
-        self.pattern = re.compile(alternatives) if alternatives else None
+        # without any word, nothing matches
+        self.pattern = re.compile(
+            rf"(?<![\w-])({'|'.join(map(re.escape, longest_first)) or '(?!)'})(?![\w-])"
+        )
 
     @classmethod
-    def read(cls, path):
-        return cls(yaml.safe_load(path.read_text()))
+    def read(cls):
+        """Return the names of ``renames.yaml``."""
+        return cls(yaml.safe_load(Path(__file__).with_name("renames.yaml").read_text()))
 
     def text(self, text):
         """Return a text with the new words."""
-        if self.pattern is None:
-            return text
         return self.pattern.sub(lambda match: self.words[match[0]], text)
 
     def value(self, value):
@@ -56,20 +58,14 @@ def equal(recorded, answered):
         return len(recorded) == len(answered) and all(map(equal, recorded, answered))
     if isinstance(recorded, str) and isinstance(answered, str):
         return recorded == answered or _equal_texts(recorded, answered)
-    if _is_number(recorded) and _is_number(answered):
+    if {type(recorded), type(answered)} <= {int, float}:
         return _close(recorded, answered)
     return type(recorded) is type(answered) and recorded == answered
 
 
 def values(answer):
     """Return the numbers of an answer in their order: they stay where only words change."""
-    if isinstance(answer, dict):
-        return [number for value in answer.values() for number in values(value)]
-    if isinstance(answer, list):
-        return [number for value in answer for number in values(value)]
-    if isinstance(answer, str):
-        return [float(number) for number in _NUMBER.findall(answer)]
-    return [float(answer)] if _is_number(answer) else []
+    return [float(number) for number in _NUMBER.findall(json.dumps(answer))]
 
 
 def difference(name, recorded, answered):
@@ -98,10 +94,6 @@ def _equal_words(old, new):
         return False
     pairs = zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
     return all(_close(float(before), float(now)) for before, now in pairs)
-
-
-def _is_number(value):
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _close(old, new):

@@ -42,28 +42,16 @@ _NUMBER = re.compile(r"(?<![\w.#])-?\d+\.\d+(?:[eE][-+]?\d+)?")
 class Normaliser:
     """Replaces paths of a session, its moments, random identifiers and superfluous digits.
 
-    Parameters
-    ----------
-    places : mapping of str to str
-        Placeholders by path.
-    begun : datetime
-        When the pipeline began: later moments are replaced, those of measurements are not.
+    places : placeholders by path
+    begun : when the pipeline began: later moments are replaced, those of measurements are not
     """
 
     def __init__(self, places, begun):
-        self.places = sorted(
-            ((str(path), name) for path, name in places.items()), key=lambda one: -len(one[0])
-        )
+        self.places = sorted(((str(path), places[path]) for path in places), key=lambda one: -len(one[0]))
         self.begun = begun - timedelta(seconds=5)
-        self._texts = {}
 
     def text(self, text):
         """Return normalised text, without trailing spaces."""
-        if text not in self._texts:
-            self._texts[text] = self._normalised(text)
-        return self._texts[text]
-
-    def _normalised(self, text):
         for path, name in self.places:
             text = text.replace(path, name)
         text = _MOMENT.sub(self._moment, text)
@@ -101,17 +89,13 @@ class Normaliser:
             except ValueError:
                 pass
         if stripped[:15].lower().startswith(("<!doctype html", "<html")):
-            return self.text(_DURATIONS.sub(r"\1<durations>\2", page_text(text)))
+            # one line per piece of text, data of scripts included
+            root = html.document_fromstring(text, parser=html.HTMLParser(huge_tree=True))
+            lines = (" ".join(piece.split()) for piece in root.xpath(_TEXTS))
+            text = _DURATIONS.sub(r"\1<durations>\2", "\n".join(filter(None, lines)))
         return self.text(text)
 
 
 def _rounded(match):
     number = match[0]
     return number if len(number) <= DIGITS + 1 else f"{float(number):.{DIGITS}g}"
-
-
-def page_text(page):
-    """Return the text of an HTML page without tags, one line per piece of text, data of scripts included."""
-    root = html.document_fromstring(page, parser=html.HTMLParser(huge_tree=True))
-    lines = (" ".join(text.split()) for text in root.xpath(_TEXTS))
-    return "\n".join(filter(None, lines))

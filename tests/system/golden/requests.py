@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from base64 import b64encode
 from http import HTTPStatus
 from pathlib import Path
@@ -10,12 +9,13 @@ from pathlib import Path
 import httpx
 import yaml
 
-from tests.system.conftest import Listening
-from tests.system.golden.answering import CHECKOUT
+from tests.imports import ROOT
+from tests.system.conftest import Listening, wait_until
+from tests.system.golden.comparing import Renames
 
 JSON = "application/json"
 SAMPLES = "docs/samples"
-_SAMPLES = CHECKOUT / SAMPLES
+_SAMPLES = ROOT / SAMPLES
 #: How many comparisons of the labelled samples are looked at one by one.
 _PAGES = 3
 _GETS = """
@@ -83,68 +83,41 @@ def _bodies():
                 yield path, name, kind, content
 
 
-class Server(Listening):
-    """The server that is asked, in the working directory, with the labels of a directory."""
-
-    def __init__(self, scratch):
-        labels = ("--labels", f"sqlite:///{scratch / 'labels.db'}", "--comparisons", f"{SAMPLES}/labelled")
-        super().__init__("--watch", "600", *labels, "--log-level", "error")
-
-    def wait_for_order(self):
-        """Wait until the server has read the comparisons and ordered what to label first.
-
-        It does so in the background, from the first request on, and judges them meanwhile.
-        """
-        deadline = time.monotonic() + 120
-        paths = ["/comparisons", "/comparisons/queue"]
-        while [self.ask("GET", path).status_code for path in paths] != [HTTPStatus.OK] * 2:
-            if time.monotonic() > deadline:
-                raise TimeoutError("what to label first is never computed")
-            time.sleep(0.2)
-
-    def ask(self, method, path, headers=None, body=None):
-        """Return the answer to a request."""
-        content = body if body is None or isinstance(body, str) else json.dumps(body)
-        return httpx.request(method, f"{self.url}{path}", headers=headers, content=content, timeout=120)
-
-
-def answered(root, normaliser, renames):
-    """Return the answers to all requests by name."""
-    scratch = root / "golden/http"
+def answered(root, normaliser):
+    """Return the answers of a server in the working directory to all requests, by name."""
+    scratch, renames = root / "golden/http", Renames.read()
     scratch.mkdir(parents=True, exist_ok=True)
     for old in scratch.glob("labels.db*"):
         old.unlink()
-    server = Server(scratch)
-    found = {"announced": normaliser.text(server.announced)}
+    labels = ("--labels", f"sqlite:///{scratch / 'labels.db'}", "--comparisons", f"{SAMPLES}/labelled")
+    server = Listening("--watch", "600", *labels, "--log-level", "error")
+    with server, httpx.Client(base_url=server.url, timeout=120) as client:
+        found = {"announced": normaliser.text(server.announced)}
 
-    def asked(name, method, path, headers, body):
-        path = renames.text(path)
-        body = renames.value(body)
-        answer = server.ask(method, path, headers, body)
-        entry = {"status": answer.status_code, "content_type": answer.headers.get("content-type", "")}
-        if notes := answer.headers.get("perfjudge-notes"):
-            entry["notes"] = normaliser.text(notes)
-        entry["body"] = _metrics(answer.text) if path == "/metrics" else normaliser.answer(answer.text)
-        found[name] = entry
-        return answer.text
+        def asked(name, method, path, headers=None, body=None):
+            path, body = renames.text(path), renames.value(body)
+            content = body if body is None or isinstance(body, str) else json.dumps(body)
+            answer = client.request(method, path, headers=headers, content=content)
+            entry = {"status": answer.status_code, "content_type": answer.headers.get("content-type", "")}
+            if notes := answer.headers.get("perfjudge-notes"):
+                entry["notes"] = normaliser.text(notes)
+            entry["body"] = _metrics(answer.text) if path == "/metrics" else normaliser.answer(answer.text)
+            found[name] = entry
+            return answer.text
 
-    try:
-        server.wait_for_order()
-        for name, method, path, headers, body in listed():
-            text = asked(name, method, path, headers, body)
-            if path == "/comparisons":
-                contents = text
+        # from the first request on, the server reads and judges the comparisons, in the background
+        for path in ("/comparisons", "/comparisons/queue"):
+            wait_until(lambda path=path: client.get(path).status_code == HTTPStatus.OK, 120)
+        for name, *request in listed():
+            asked(name, *request)
+        contents = client.get("/comparisons").text
         links = re.findall(r'href="(/comparisons/(?!next|queue)[^"?#]+)"', contents)
-        for number, link in enumerate(dict.fromkeys(links)):
-            if number < _PAGES:
-                page = asked(f"report {number}", "GET", link, {}, None)
-                inner = re.findall(rf'href="({re.escape(link)}/[^"?#]+)"', page)
-                for place, one in enumerate(dict.fromkeys(inner)):
-                    if place < _PAGES:
-                        asked(f"comparison {number}.{place}", "GET", one, {}, None)
-        asked("GET / at the end", "GET", "/", {}, None)
-    finally:
-        server.stop()
+        for number, link in enumerate(list(dict.fromkeys(links))[:_PAGES]):
+            page = asked(f"report {number}", "GET", link)
+            inner = re.findall(rf'href="({re.escape(link)}/[^"?#]+)"', page)
+            for place, one in enumerate(list(dict.fromkeys(inner))[:_PAGES]):
+                asked(f"comparison {number}.{place}", "GET", one)
+        asked("GET / at the end", "GET", "/")
     return found
 
 

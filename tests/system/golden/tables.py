@@ -32,25 +32,15 @@ def files(directory, normaliser):
 
 
 def _table(path, normaliser):
-    schema = pq.read_schema(path)
-    table = pd.read_parquet(path)
-    whole = table.size <= MOST_CELLS
-    return {
-        "rows": len(table),
-        "columns": {
-            name: {"type": str(schema.field(name).type)}
-            | (_values(table[name], normaliser) if whole else _figures(table[name]))
-            for name in table.columns
-        },
-    }
-
-
-def _values(column, normaliser):
-    return {
-        "values": normaliser.value(
-            json.loads(column.to_json(orient="values", double_precision=15, date_format="iso"))
-        )
-    }
+    schema, table = pq.read_schema(path), pd.read_parquet(path)
+    columns = {name: {"type": str(schema.field(name).type)} for name in table.columns}
+    for name, column in table.items():
+        if table.size <= MOST_CELLS:
+            values = json.loads(column.to_json(orient="values", double_precision=15, date_format="iso"))
+            columns[name]["values"] = normaliser.value(values)
+        else:
+            columns[name] |= _figures(column)
+    return {"rows": len(table), "columns": columns}
 
 
 def _figures(column):

@@ -1,45 +1,33 @@
 """The project answers as it did when the answers were recorded."""
 
 import json
-import sys
 
 import pytest
 
 from tests.system.golden import session
-from tests.system.golden.answering import RENAMES, all_groups
+from tests.system.golden.answering import all_groups
 from tests.system.golden.comparing import Renames, difference, equal
 
 #: How many entries of a group are shown that differ.
 _MOST = 5
-_NAME = "test_all_answers_equal_the_recorded_ones"
 
 
 @pytest.fixture(scope="session")
 def golden_answers(short_project, made_once, request):
     """The present answers of all groups that this session tests; one process gives them."""
-    groups = [item.callspec.params["group"] for item in request.session.items if item.originalname == _NAME]
+    asked = [item for item in request.session.items if "golden_answers" in item.fixturenames]
 
     def fill(directory):
-        found, seconds = session.answered(short_project, groups)
-        _show("answering", seconds)
-        for group, answers in found.items():
-            (directory / f"{group}.json").write_text(json.dumps(answers))
+        found = session.answered(short_project, [item.callspec.params["group"] for item in asked])
+        (directory / "answers.json").write_text(json.dumps(found))
 
-    return made_once("golden-answers", fill)
+    return json.loads((made_once("golden-answers", fill) / "answers.json").read_text())
 
 
-def _show(what, seconds):
-    """Print processor seconds; pytest shows them with -rP, or where a test fails."""
-    each = ", ".join(f"{name} {spent:.1f}" for name, spent in seconds.items())
-    sys.stdout.write(f"{what}: {sum(seconds.values()):.0f} s of one processor ({each})\n")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("group", all_groups())
 def test_all_answers_equal_the_recorded_ones(group, golden_answers):
-    renames = Renames.read(RENAMES)
-    answers = json.loads((golden_answers / f"{group}.json").read_text())
-    answers = {renames.text(name): answer for name, answer in answers.items()}
+    renames = Renames.read()
+    answers = {renames.text(name): answer for name, answer in golden_answers[group].items()}
     recorded = renames.value(session.recorded(group))
     names = [name for name in {**recorded, **answers} if not equal(recorded.get(name), answers.get(name))]
     shown = [difference(name, recorded.get(name), answers.get(name)) for name in names[:_MOST]]

@@ -20,8 +20,6 @@ from training.comparisons.tune import tune
 from training.matrices.chunks import LargeRecipe
 from training.matrices.schemes import LARGE, Cell
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def cluster(tmp_path, preloaded_programs):
@@ -31,7 +29,6 @@ def cluster(tmp_path, preloaded_programs):
 
 
 def written(path):
-    """Wait until a file has something in it; return that."""
     return wait_until(lambda: path.exists() and path.read_text())
 
 

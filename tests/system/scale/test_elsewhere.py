@@ -27,7 +27,7 @@ from training.registry.champions import CHAMPION, download_files, version_of
 
 #: What programs of Amazon's want to know, and moto doesn't.
 KEYS = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_DEFAULT_REGION": "us-east-1"}
-pytestmark = [pytest.mark.slow, *MLFLOW_WARNINGS]
+pytestmark = MLFLOW_WARNINGS
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,6 @@ def test_files_that_cannot_be_downloaded_are_named():
 
 
 def searches(directory):
-    """Return the searches of a small family, whose files are in a directory."""
     family = small_family(directory, trials=9)
     return tasks_of(family, family.read_features())
 

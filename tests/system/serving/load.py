@@ -81,10 +81,8 @@ class Load:
 
     @property
     def answered(self):
-        """How many answers each version gave."""
         return sum((client.answered for client in self.clients), Counter())
 
     @property
     def now(self):
-        """The versions that gave the last answers."""
         return {client.last for client in self.clients}

@@ -14,15 +14,13 @@ NAME = "regression-comparison"
 
 
 class Registry:
-    """A store with versions of a model."""
-
     def __init__(self, root):
         self.root, self.store = root, champions.client()
         self.store.create_registered_model(NAME)
         self.versions = 0
 
     def add(self, model=None, spoil=None):
-        """Register another version; `spoil` damages its files after that, or before where it takes two."""
+        """Register another version, whose files `spoil` damages before."""
         self.versions += 1
         directory = self.root / f"model-{self.versions}"
         (model or fitted(LogisticRegression())).write(directory)
@@ -32,7 +30,6 @@ class Registry:
         return str(self.store.create_model_version(NAME, directory.as_uri(), tags=tags).version)
 
     def lead(self, version):
-        """Let a version be champion."""
         self.store.set_registered_model_alias(NAME, CHAMPION, version)
 
     def files(self, version):
@@ -59,11 +56,18 @@ def registry_in(root, empty_store):
 
 
 def truncate(path):
-    """Leave the first half of a file."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def with_a_feature_of_tomorrow(directory):
-    """Let a model take a feature that this code does not compute."""
-    card = directory / "card.json"
-    card.write_text(card.read_text().replace("medians_min", "medians_tomorrow"))
+def with_another_card(before, after):
+    """Return a function that replaces words on the card of a model."""
+
+    def spoil(directory):
+        card = directory / "card.json"
+        card.write_text(card.read_text().replace(before, after))
+
+    return spoil
+
+
+#: Lets a model take a feature that this code does not compute.
+with_a_feature_of_tomorrow = with_another_card("medians_min", "medians_tomorrow")

@@ -65,8 +65,9 @@ FAMILIES = {
 
 @pytest.fixture(scope="module")
 def server(model_directory):
-    options = "--log-level", "warning", "--timeout", str(LIMIT)
-    with Listening("--model", str(model_directory), *options) as listening:
+    with Listening(
+        "--model", model_directory, "--log-level", "warning", "--timeout", str(LIMIT)
+    ) as listening:
         yield listening
 
 
@@ -113,14 +114,12 @@ def attacked(server, family, size, limit):
     return answer.status_code
 
 
-@pytest.mark.slow
 @settings(max_examples=26, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(list(FAMILIES)), st.integers(0, 4 * MEBIBYTE))
 def test_no_request_body_blocks_others_for_a_second(server, family, size):
     assert attacked(server, family, size, LIMIT) in {200, 400, 413, 422}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("family", ["allowed attributes", "words for samples"])
 def test_the_largest_request_body_does_not_block_others(server, family):
     assert attacked(server, family, 63 * MEBIBYTE, LIMIT * slowness() + 5) in {400, 413, 422, 504}

@@ -15,6 +15,7 @@ import yaml
 
 from data.params import SCHEDULER, STORAGE
 from tests.imports import ROOT
+from tests.system.conftest import output_of
 
 
 @pytest.fixture(scope="module")
@@ -96,11 +97,7 @@ def test_server_of_the_image_answers_without_rights_on_read_only_files(instructi
         "port": instructions["EXPOSE"], "sample": str(ROOT / "docs/samples/mine.json"),
     }  # fmt: skip
     command = ["unshare", "--mount", "bash", "-euo", "pipefail", Path(__file__).with_name("container.sh")]
-    done = subprocess.run(
-        command, check=False, env=os.environ | variables, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
+    answer = json.loads(output_of(*command, env=os.environ | variables))
     assert answer["model"]["version"] == wheel.name.split("-")[1]
     assert [verdict["verdict"] for verdict in answer["verdicts"]] == ["fail"]
 
@@ -130,9 +127,9 @@ def test_services_name_only_existing_volumes_and_configs(content):
 @pytest.mark.parametrize("service", ["mlflow", "scheduler", "worker"])
 def test_a_service_is_started_with_known_options(content, service, preloaded_programs):
     program, what, *given = content["services"][service]["command"]
-    command = [preloaded_programs / "python", "-m", program, what, "--help"]
     environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"}
-    said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    command = (preloaded_programs / "python", "-m", program, what, "--help")
+    said = output_of(*command, env=environment)
     options = [option.partition("=")[0] for option in given if option.startswith("--")]
     assert options
     assert [option for option in options if not re.search(rf"{option}\b", said)] == []

@@ -22,8 +22,8 @@ from serving.shadow import figures, request_log
 from serving.shadow.figures import Contenders, Disagreement, OpinionCounts
 from serving.shadow.request_log import AnsweredRequest, RequestLog, drain_requests
 from tests.commands import perfjudge
-from tests.system.conftest import FIGURE, MLFLOW_WARNINGS, PROGRAM, Listening, comparison, refused, wait_until
-from tests.system.serving.registry import NAME, Registry
+from tests.system.conftest import MLFLOW_WARNINGS, PROGRAM, Listening, comparison, refused, wait_until
+from tests.system.serving.registry import NAME, Registry, with_another_card
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
 pytestmark = MLFLOW_WARNINGS
@@ -31,39 +31,36 @@ DOOR = "/v1/comparisons/judge"
 BODY = {"comparisons": [comparison("same"), comparison("slow", 80.0)]}
 
 
-def with_a_high_threshold(directory):
-    """Let a model fail nothing."""
-    card = directory / "card.json"
-    card.write_text(card.read_text().replace('"threshold": 0.5', '"threshold": 1.5'))
-
-
 @pytest.fixture
 def registry(mlflow_store, tmp_path):
     """A champion, and a challenger that fails nothing."""
     found = Registry(tmp_path)
     found.lead(found.add())
-    found.store.set_registered_model_alias(NAME, CHALLENGER, found.add(spoil=with_a_high_threshold))
+    lenient = with_another_card('"threshold": 0.5', '"threshold": 1.5')
+    found.store.set_registered_model_alias(NAME, CHALLENGER, found.add(spoil=lenient))
     return found
 
 
-@pytest.mark.slow
-def test_only_the_champion_answers_while_the_shadow_counts_differences(registry):
+def test_only_the_champion_answers_while_the_shadow_counts_differences(registry, request_file):
+    report = perfjudge("judge", request_file, "--format", "xml").stdout
+
     def told():
-        return httpx.get(f"{server.url}/v1/shadow").json()
+        return client.get("/v1/shadow").json()
 
     def judged():
         return [pair["judged"] for pair in told()["figures"]]
 
     def post(**body):
-        return httpx.post(server.url + DOOR, **body)
+        return client.post(DOOR, **body)
 
-    with Listening("--shadow", "--watch", "0.2") as server:
+    server = Listening("--shadow", "--watch", "0.2")
+    with server, httpx.Client(base_url=server.url, timeout=60) as client:
         assert told() == {"running": True, "lost": {}, "figures": [], "disagreements": []}
         for _ in range(3):
             answer = post(json=BODY).json()
             assert answer["model"]["version"] == "1"
             assert [one["verdict"] for one in answer["verdicts"]] == ["pass", "fail"]
-        assert "result_status" in post(content=FIGURE, headers={"content-type": "application/xml"}).text
+        assert "result_status" in post(content=report, headers={"content-type": "application/xml"}).text
         assert post(json={"comparisons": [{}]}).status_code == 422
 
         wait_until(lambda: judged() == [8])
@@ -73,12 +70,12 @@ def test_only_the_champion_answers_while_the_shadow_counts_differences(registry)
         said = {(one["champion"], one["challenger"]): one["count"] for one in pair["verdict_pairs"]}
         assert said == {("pass", "pass"): 4, ("fail", "pass"): 4}
         assert found["disagreements"][-1]["disagreement"]["case"] == "slow"
-        metrics = httpx.get(f"{server.url}/metrics").text
+        metrics = client.get("/metrics").text
         assert re.search(
             r'^perfjudge_shadow_verdicts_total\{.*champion_verdict="fail".* 4\.0$', metrics, re.MULTILINE
         )
         assert "perfjudge_shadow_dropped_total 0.0" in metrics
-        assert "fail, pass: <b>4</b>" in httpx.get(server.url).text
+        assert "fail, pass: <b>4</b>" in client.get("/").text
 
         # the shadow dies: answers go on, and another one takes its place
         (shadow,) = server.children("serving.shadow")
@@ -112,7 +109,6 @@ def test_no_requests_of_the_shadow_remain_after_the_server(registry, tmp_path, m
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """The file of figures of this test."""
     monkeypatch.setattr(figures, "figures_file", lambda: tmp_path / "shadow.db")
     return tmp_path / "shadow.db"
 
@@ -189,7 +185,6 @@ def test_versions_that_exchanged_roles_have_one_entry_per_source(store):
     ]
 
 
-@pytest.mark.slow
 def test_champion_and_challenger_both_judge_a_source_on_disk(registry, request_file, tmp_path):
     done = perfjudge("shadow", source := request_file)
     told = f"{NAME} v1 (champion) and v2 (challenger): same verdict on 50.0% of 2 cases of {source}"

@@ -85,8 +85,6 @@ def test_each_rollback_goes_one_champion_further_back(store):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((NAME, "1", "again"), f"v1 is champion of {NAME} already"),
-        ((NAME, "9", "none"), f"v9 of {NAME} does not exist; its champion is v1"),
         ((NAME, "best", "none"), 'version "best" of regression-comparison is not a number'),
         (("regresion-comparison", "2", "none"), 'model "regresion-comparison" is unknown; did you mean "reg'),
         ((NAME, "2", " "), "--reason: 0 letters; expected the reasons for v2 in 1 to 2000 letters"),
