@@ -1,11 +1,9 @@
 import math
 import subprocess
 import sys
-from collections import Counter
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -26,13 +24,13 @@ SHIPPED = Path(__file__).parents[3] / "data/suites/matrices.yaml"
 #: Some causes, of each kind.
 SOME = ("extra-work", "leak", "polling", "leak at equal time", "kept-memory")
 COSTS = dict.fromkeys([*WORKLOADS, *DEFECTS], 1e-3)
+near = partial(pytest.approx, abs=0.001)
 
 
-PACED_CASE = {
+PACED = MatrixSuite.model_validate(MATRIX | {"cases": [{
     "name": "paced", "group": "cpu", "workload": "json", "second": "heap", "share": 0.25,
     "transactions": 50, "pace": "polling", "load": 0.5, "length": 2.0,
-}  # fmt: skip
-PACED = MatrixSuite.model_validate(MATRIX | {"cases": [PACED_CASE]})
+}]})  # fmt: skip
 
 
 @pytest.fixture
@@ -60,74 +58,76 @@ def everything_measured(suite, path):
     return journal
 
 
+def planned_table(suite, causes, kinds):
+    planned = plan_runs(suite, causes, kinds)
+    return pd.DataFrame(planned).assign(
+        pair_id=[run.pair_id for run in planned], run_id=[run.run_id for run in planned]
+    )
+
+
 def test_shipped_suite_plans_8000_runs_in_six_sessions():
     shipped = load_suite(SHIPPED)
-    cases = shipped.test_cases
-    assert set(Counter(case.group for case in cases.values()).values()) == {16}
-    assert (len(cases), len({case.group for case in cases.values()})) == (416, 26)
-    assert {name for case in cases.values() for name in case.workload_shares} == set(WORKLOADS)
-    everything = plan_runs(shipped, shipped.causes, shipped.invalid_kinds)
-    assert len({planned.run_id for planned in everything}) == len(everything) == 8229
-    valid = [planned for planned in everything if not planned.invalid]
-    assert set(Counter((planned.pair_id, planned.side) for planned in valid).values()) == {3}
-    assert len(valid) / len(everything) == pytest.approx(0.91, abs=0.001)
+    groups = pd.Series({name: case.group for name, case in shipped.test_cases.items()})
+    assert groups.value_counts().tolist() == [16] * 26
+    shares = (case.workload_shares for case in shipped.test_cases.values())
+    assert {name for workloads in shares for name in workloads} == set(WORKLOADS)
+    plan = planned_table(shipped, shipped.causes, shipped.invalid_kinds)
+    assert plan["run_id"].nunique() == len(plan) == 8229
+    assert plan["invalid"].replace("", "valid").value_counts(normalize=True)["valid"] == near(0.91)
+    assert set(plan["invalid"]) == {*INVALID_KINDS, ""}
+    valid = plan[plan["invalid"] == ""]
+    assert valid.value_counts(["pair_id", "side"]).unique().tolist() == [3]
     # as in the seed, 3.5 % of all valid vectors are abnormal, baselines counted
-    assert np.mean([bool(planned.cause) for planned in valid]) == pytest.approx(0.035, abs=0.001)
-    assert not any(planned.cause for planned in everything if planned.side == "baseline")
-    assert {planned.cause for planned in valid} == {*shipped.causes, ""}
-    assert {planned.size for planned in valid if planned.cause} == set(shipped.sizes)
-    assert {planned.invalid for planned in everything} == {*INVALID_KINDS, ""}
+    spoiled = valid[valid["cause"] != ""]
+    assert len(spoiled) / len(valid) == near(0.035)
+    assert set(plan.loc[plan["cause"] != "", "side"]) == {"target"}
+    assert (set(spoiled["cause"]), set(spoiled["size"])) == (set(shipped.causes), set(shipped.sizes))
+    assert {shipped.test_cases[name].pace for name in spoiled["case"][spoiled["cause"] == QUOTA]} == {
+        "closed"
+    }
     # every group has something to find, no test case more than one
-    spoiled = {planned.pair_id: planned.case for planned in valid if planned.cause}
-    assert {cases[case].group for case in spoiled.values()} == {case.group for case in cases.values()}
-    assert max(Counter(spoiled.values()).values()) == 1
-    assert not any(planned.cause == QUOTA and cases[planned.case].pace != "closed" for planned in everything)
+    found = spoiled.drop_duplicates("pair_id")["case"]
+    assert found.is_unique
+    assert set(groups[found]) == set(groups)
     # the sides of a pair are half the sessions apart
-    order = [planned.session for planned in everything]
-    assert order == sorted(order)
-    assert all(1300 < count < 1450 for count in Counter(order).values())
-    session = {(planned.pair_id, planned.side): planned.session for planned in everything}
-    assert {session[pair, "baseline"] - session[pair, "target"] for pair, _ in session} == {-3, 3}
+    assert plan["session"].is_monotonic_increasing
+    assert plan["session"].value_counts().between(1301, 1449).all()
+    sessions = plan.groupby(["pair_id", "side"])["session"].first().unstack()
+    assert set(sessions["baseline"] - sessions["target"]) == {-3, 3}
 
 
 def test_one_session_runs_each_pair_together_in_random_order(suite):
-    everything = plan_runs(suite, CAUSES, INVALID_KINDS)
-    assert everything == plan_runs(suite, CAUSES, INVALID_KINDS)
-    assert len({planned.run_id for planned in everything}) == len(everything)
-    pairs = [planned.pair_id for planned in everything]
-    changes = sum(first != second for first, second in pairwise(pairs))
-    assert changes == len(set(pairs)) - 1 == 19
-    sides = [planned.side for planned in everything]
-    assert 0.3 < np.mean([first != second for first, second in pairwise(sides)]) < 0.8
-    assert len({planned.pair_id for planned in everything if planned.cause}) == 4
+    plan = planned_table(suite, CAUSES, INVALID_KINDS)
+    pd.testing.assert_frame_equal(plan, planned_table(suite, CAUSES, INVALID_KINDS))
+    changes = plan[["pair_id", "side"]].ne(plan[["pair_id", "side"]].shift()).iloc[1:]
+    assert changes["pair_id"].sum() == plan["pair_id"].nunique() - 1 == 19
+    assert 0.3 < changes["side"].mean() < 0.8
+    assert plan.loc[plan["cause"] != "", "pair_id"].nunique() == 4
     assert not any(planned.invalid for planned in plan_runs(suite, CAUSES, ()))
     assert not any(planned.cause for planned in plan_runs(PACED, [QUOTA], ()))
 
 
 def test_defects_cost_the_planned_share_of_time(suite):
-    def ordered(*planned, costs=COSTS, **more):
-        return build_order(suite, PlannedRun("sort", 1, *planned, **more), costs)
+    def ordered(cause="", size=0.0, number=1, costs=COSTS, invalid=""):
+        return build_order(suite, PlannedRun("sort", 1, "target", number, cause, size, invalid), costs)
 
-    def work(cause, size):
-        return ordered("target", 1, cause, size).work
-
-    plain = ordered("baseline", 1)
+    plain = ordered()
     units = plain.work.units["sort"]
     assert units * plain.work.transactions * COSTS["sort"] == pytest.approx(suite.seconds)
     assert (plain.work.amount, plain.work.period, plain.quota) == (0, 0, 1)
-    assert work("extra-work", 0.2).units["sort"] == pytest.approx(1.2 * units)
-    leak, equal = work("leak", 0.4), work("leak at equal time", 0.4)
+    assert ordered("extra-work", 0.2).work.units["sort"] == pytest.approx(1.2 * units)
+    leak, equal = ordered("leak", 0.4).work, ordered("leak at equal time", 0.4).work
     assert leak.amount * leak.transactions * COSTS["leak"] == pytest.approx(0.4 * suite.seconds)
     assert (leak.units, equal.amount) == (plain.work.units, leak.amount)
     assert equal.units["sort"] == pytest.approx(0.6 * units)
-    assert ordered("target", 1, "quota", 0.25).quota == pytest.approx(0.8)
-    kept = work("kept-memory", 0.4)
+    assert ordered("quota", 0.25).quota == pytest.approx(0.8)
+    kept = ordered("kept-memory", 0.4).work
     assert (kept.defect, kept.defect_size, kept.units) == ("kept-memory", 0.4, plain.work.units)
     # there is one unit at least, however dear
-    dear = ordered("target", 1, "extra-processes", 0.2, costs=COSTS | {"extra-processes": 9.0}).work
+    dear = ordered("extra-processes", 0.2, costs=COSTS | {"extra-processes": 9.0}).work
     assert dear.amount * dear.transactions == pytest.approx(1)
     for number in range(9):
-        wrong, killed = (ordered("target", number, invalid=kind) for kind in ("wrong-count", "killed"))
+        wrong, killed = (ordered(number=number, invalid=kind) for kind in ("wrong-count", "killed"))
         assert wrong.work.transactions != plain.work.transactions
         assert 0.1 < killed.moment / suite.seconds < 0.75
 
