@@ -36,41 +36,37 @@ def samples(ends, **counts):
     return IntervalCounts.from_table(pd.DataFrame({"t_seconds": ends, **counts}))
 
 
+PARTLY = "f: did not count own in every interval; the others are used"
+
+
 @pytest.mark.parametrize(
     ("counts", "event", "used", "notes"),
     [
-        ({"own": [1.0, 2.0, 3.0]}, "own", [1.0, 2.0, 3.0], ()),
-        ({"cycles": [5.0, 6.0, 7.0]}, "cpu-cycles", [5.0, 6.0, 7.0], ()),
-        (
-            {"own": [1.0, None, 3.0]}, "own", [1.0, None, 3.0],
-            ("f: did not count own in every interval; the others are used",),
-        ),
-        ({"instructions": [1.0, None, 3.0], "own": [1.0, None, 0.0]}, "instructions", [1.0, 0.0, 3.0], ()),
+        ({"own": [1.0, 2.0, 3.0]}, "own", [1.0, 2.0, 3.0], []),
+        ({"cycles": [5.0, 6.0, 7.0]}, "cpu-cycles", [5.0, 6.0, 7.0], []),
+        ({"own": [1.0, None, 3.0]}, "own", [1.0, None, 3.0], [PARTLY]),
+        ({"instructions": [1.0, None, 3.0], "own": [1.0, None, 0.0]}, "instructions", [1.0, 0.0, 3.0], []),
     ],
     ids=["without flaws", "a short name", "partly counted", "intervals without any count"],
-)  # fmt: skip
+)
 def test_counts_of_intervals_are_used_with_notes_on_flaws(counts, event, used, notes):
-    others = {} if "instructions" in counts else {"instructions": [9.0] * 3}
-    found = usable_samples(samples([0.2, 0.4, 0.6], **counts, **others), "f", ["own", "cpu-cycles"])
+    given = samples([0.2, 0.4, 0.6], **{"instructions": [9.0] * 3} | counts)
+    found = usable_samples(given, "f", ["own", "cpu-cycles"])
     for part in (found.table, found.stretch):
         assert part.ends.tolist() == [0.2, 0.4, 0.6]
         np.testing.assert_array_equal(part.counts_of(event), np.array(used, float))
-    assert found.notes == notes
+    assert [*found.notes] == notes
 
 
 @pytest.mark.parametrize(
-    ("ends", "left"),
-    [
-        ([0.2, 0.4, 0.6, 1.6, 1.8], [0.2, 0.4, 0.6]),
-        ([0.2, 1.2, 1.4, 1.6, 1.8], [0.2, 0.4, 0.6]),
-        ([5.0, 5.2, 5.4], [0.2, 0.4, 0.6]),
-    ],
+    ("ends", "notes"),
+    [([0.2, 0.4, 0.6, 1.6, 1.8], 1), ([0.2, 1.2, 1.4, 1.6, 1.8], 1), ([5.0, 5.2, 5.4], 0)],
     ids=["gap late", "gap early", "a late start is no gap"],
 )
-def test_only_the_longest_gapless_stretch_is_used(ends, left):
+def test_only_the_longest_gapless_stretch_is_used(ends, notes):
     found = usable_samples(samples(ends, instructions=[1.0] * len(ends)), "f")
-    assert found.stretch.ends.tolist() == pytest.approx(left)
-    assert len(found.notes) == (left[-1] < 1 < ends[-1] < 5)
+    assert found.stretch.ends.tolist() == pytest.approx([0.2, 0.4, 0.6])
+    assert len(found.notes) == notes
 
 
 @pytest.mark.parametrize(
@@ -143,53 +139,48 @@ def test_every_repetition_interleaves_the_groups_of_all_placements():
 
 
 def test_measured_costs_are_reported_beside_predictions(tmp_path):
-    def checked(predicted):
-        """Return the saving of a best placement predicted to take so many seconds, and that took 95."""
-        totals = pd.DataFrame({
-            "placement": ["best", "random-1", "random-2", "worst"],
-            "predicted": [predicted, 99.0, 101.0, 120.0], "measured": [95.0, 99.0, 97.0, 99.0],
-        })  # fmt: skip
-        return MeasuredPlacements(plan, totals, 4, "here").measured_saving
-
     plan = PlaceAnswer(
         model=ModelAnswer(name="m", version="1", uri="u"), machine="here", machines=2, slots=2, exact=True,
         random=RandomAnswer(draws=2, mean=0.0, low=0.0, high=0.0), placements=[], notes=[],
     )  # fmt: skip
-
-    saving = checked(80.0)
+    totals = pd.DataFrame({
+        "placement": ["best", "random-1", "random-2", "worst"],
+        "predicted": [80.0, 99.0, 101.0, 120.0], "measured": [95.0, 99.0, 97.0, 99.0],
+    })  # fmt: skip
+    saving = MeasuredPlacements(plan, totals, 4, "here").measured_saving
     assert (saving.tasks, saving.draws) == (4, 2)
     assert saving.saved_against_random.seconds == pytest.approx(3.0)
     assert saving.saved_against_random.share == pytest.approx(3 / 98)
     assert saving.predicted.share == pytest.approx(0.2)
     # unknown run times give no prediction, and missing measurements no report
-    assert checked(float("nan")).predicted is None
+    unknown = totals.assign(predicted=totals["predicted"].replace(80.0, np.nan))
+    assert MeasuredPlacements(plan, unknown, 4, "here").measured_saving.predicted is None
     assert measured_saving_on("here", tmp_path) is None
 
 
-def evaluated(tables, corunners="task-1"):
-    """Return an evaluation of one co-run of task-0."""
+def drawn(chart, tables, corunners="task-1"):
+    """Return a chart of an evaluation of one co-run of task-0."""
     row = {"task": "task-0", "corunners": corunners, "machine": inputs.MACHINE, "impact": 1.2}
     given = {"metrics": None, "notes": (), "placements": None} | dict.fromkeys(TABLES)
-    return EvaluatedCoruns(tables=tables, instances=pd.DataFrame([row]), **given)
+    return chart(EvaluatedCoruns(tables=tables, instances=pd.DataFrame([row]), **given))
 
 
 @pytest.mark.parametrize("corunners", ["task-1", "task-1+task-2"])
 def test_charts_of_pairs_are_left_out_without_pairs(corunners):
     given, is_pair = inputs.tables(3), "+" not in corunners
     samples = given.samples.assign(corunners=given.samples["corunners"].replace("task-1", corunners))
-    evaluation = evaluated(replace(given, samples=samples), corunners)
-    drawn = [draw(evaluation) is not None for draw in (heat_map, events_chart, trend_chart)]
-    assert drawn == [is_pair, is_pair, True]
+    tables, charts = replace(given, samples=samples), (heat_map, events_chart, trend_chart)
+    assert [drawn(chart, tables, corunners) is not None for chart in charts] == [is_pair, is_pair, True]
 
 
 def test_event_counts_of_a_pair_exclude_further_corunners():
-    def drawn(pairs):
-        return events_chart(evaluated(replace(given, pairs=pairs)))
-
     given = inputs.tables(3)
-    alone = given.pairs.assign(corunner_2=None)
-    third = given.pairs.assign(corunner_2="task-2", **dict.fromkeys(given.events, 1e15))
-    assert drawn(pd.concat([alone, third])) == drawn(given.pairs) != drawn(third.assign(corunner_2=None))
+    huge = given.pairs.assign(corunner_2=None, **dict.fromkeys(given.events, 1e15))
+    both = pd.concat([given.pairs.assign(corunner_2=None), huge.assign(corunner_2="task-2")])
+    alone, with_third, other = (
+        drawn(events_chart, replace(given, pairs=pairs)) for pairs in (given.pairs, both, huge)
+    )
+    assert alone == with_third != other
 
 
 def test_only_complete_repetitions_of_placements_are_compared(tmp_path):
@@ -205,10 +196,9 @@ def test_only_complete_repetitions_of_placements_are_compared(tmp_path):
 
 @pytest.mark.parametrize(("intervals", "slower"), [(1, 40.0), (3, 5.0), (25, 1.0)])
 def test_drivers_of_even_runs_are_their_rates_and_factors(slower, intervals):
-    rates = {"instructions": 1e9, "cycles": 2e9, "task-clock": 1000.0}
     solo, corun = (
-        samples(np.arange(1.0, n + 1), **{name: np.full(n, rate) for name, rate in counted.items()})
-        for n, counted in ((30, rates), (intervals, rates | {"instructions": 1e9 / slower}))
+        samples(np.arange(1.0, n + 1), instructions=1e9 / by, cycles=2e9, **{"task-clock": 1000.0})
+        for n, by in ((30, 1), (intervals, slower))
     )
     found = predict_online(solo, corun, None, None).attributions
     assert [one.usual for one in found] == pytest.approx([1000.0, 2e9, 1e9])
@@ -248,15 +238,13 @@ def held_out(tasks, corunners, errors):
 
 
 def test_the_twenty_largest_errors_come_in_descending_order():
-    names = [f"t{number:02}" for number in range(1, 31)]
-    errors = np.arange(1, 31) / 100 * np.tile([1, -1], 15)
-    worst = WorstCoruns.from_predictions(*held_out(names, "x", errors))
-    assert [case.task for case in worst.cases] == names[:-21:-1]
-    assert [case.error for case in worst.cases[:2]] == pytest.approx([-0.30, 0.29])
-    assert (
-        f"11.0{SPACE}% to 30.0{SPACE}%. The model predicts 10 of these impacts too high" in worst.chart.title
-    )
-    assert worst.measured_once == 20
+    errors = np.arange(30, 0, -1) / 100 * np.tile([-1, 1], 15)
+    names = [f"t{number:02}" for number in range(30)]
+    worst = WorstCoruns.from_predictions(*held_out(names[::-1], "x", errors[::-1]))
+    assert [case.task for case in worst.cases] == names[:20]
+    assert [case.error for case in worst.cases] == pytest.approx(errors[:20])
+    told = f"11.0{SPACE}% to 30.0{SPACE}%. The model predicts 10 of these impacts too high"
+    assert (told in worst.chart.title, worst.measured_once) == (True, 20)
     assert WorstCoruns.from_predictions(*held_out([], [], [])) is None
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logit
+from sklearn.metrics import balanced_accuracy_score
 
 from data.errors import InputError
 from tests.matrix_pairs import pairs
@@ -23,10 +24,8 @@ PLAIN = Scheme("raw", "flattened", prune=True, grouping="given", components=6, b
 
 
 def accuracy(judged, tables):
-    runs = tables.runs[tables.runs["side"] == "target"]
-    truth = runs.groupby("pair_id")["abnormal"].any().reindex(judged["pair_id"]).to_numpy(bool)
-    told = judged["abnormal"].to_numpy()
-    return (told[truth].mean() + (~told[~truth]).mean()) / 2
+    truth = tables.runs[tables.runs["side"] == "target"].groupby("pair_id")["abnormal"].any()
+    return balanced_accuracy_score(truth[judged["pair_id"]].astype(bool), judged["abnormal"].astype(bool))
 
 
 @pytest.fixture(scope="module")
