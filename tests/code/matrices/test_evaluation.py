@@ -136,15 +136,12 @@ def test_test_runs_are_valid_and_carry_no_flags():
 
 def test_verdicts_do_not_depend_on_labels_under_test():
     tables = pairs(cases=4)
-    first = parts_of(examples(tables), 4)[0]
-    lied = tables.runs["workload"].isin(first.test.runs["workload"]) & (tables.runs["side"] == "target")
-    wrong = tables.runs.assign(abnormal=tables.runs["abnormal"].mask(lied, ~tables.runs["abnormal"]))
     dealt = deal_to_folds(examples(tables).pairs, 4, SEED)
-    others = fitting.fold_parts(examples(tables.with_runs(wrong)), dealt)
-    second = next(part for part in others if part.fold == first.fold)
+    tested = tables.runs["workload"].isin(dealt.index[dealt == 0]) & (tables.runs["side"] == "target")
+    wrong = tables.runs.assign(abnormal=tables.runs["abnormal"].mask(tested, ~tables.runs["abnormal"]))
     engine = Engine(Cell("logistic", FULL), 2, SEED)
-    fits = [EngineFit(engine, part) for part in (first, second)]
-    told, again = fitting.judge_all_fits(fits, Compute(), "")
+    parts = (fitting.fold_parts(examples(one), dealt)[0] for one in (tables, tables.with_runs(wrong)))
+    told, again = fitting.judge_all_fits([EngineFit(engine, part) for part in parts], Compute(), "")
     pd.testing.assert_frame_equal(told.pairs, again.pairs)
     assert told.vectors.cases == again.vectors.cases
     assert told.vectors.abnormal != again.vectors.abnormal
@@ -310,13 +307,14 @@ def test_trained_champion_is_registered_and_worse_ones_become_challengers(
 def test_the_best_model_has_the_best_rank_over_designs():
     def entries(**scores):
         """Entries of models with average precision and balanced accuracy, and of a reference method."""
-        return {
+        models = {
             name: {
-                "kind": "opponent" if name == "z" else "model",
-                "average_precision": {"mean": precision}, "balanced_accuracy": {"mean": accuracy},
+                "kind": "model", "average_precision": {"mean": precision},
+                "balanced_accuracy": {"mean": accuracy},
             }
-            for name, (precision, accuracy) in (scores | {"z": (None, 1)}).items()
+            for name, (precision, accuracy) in scores.items()
         }  # fmt: skip
+        return models | {"z": {"kind": "opponent"}}
 
     known = entries(a=(0.9, 0.91), b=(0.95, 0.9), c=(0.95, 0.92))
     unknown = entries(a=(0.9, 0.6), b=(0.7, 0.5), c=(0.7, 0.5))
