@@ -131,8 +131,11 @@ def test_a_fingerprint_of_nothing_or_another_stress_ng_is_refused(tmp_path, monk
     nothing = f"{suite}: nothing could be measured; cpu: it did nothing; nop: it"
     assert refusal(collect.collect, suite, tmp_path, Seen()).startswith(nothing)
     assert len(json.loads((tmp_path / "settings.json").read_text())["without_rate"]) == 2
-    # resuming
-    (tmp_path / "journal.jsonl").write_text(json.dumps({"suite": FINGERPRINT | {"stress-ng": "0.1"}}) + "\n")
+    # resuming with only the version changed
+    journal = tmp_path / "journal.jsonl"
+    begun = json.loads(journal.read_text().splitlines()[0])
+    begun["suite"]["stress-ng"] += ".1"
+    journal.write_text(json.dumps(begun) + "\n")
     assert "was begun with another suite" in refusal(collect.collect, suite, tmp_path, Seen())
 
 
