@@ -12,7 +12,7 @@ import pytest
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from features.corun.featurize import training_instances
-from features.corun.rates import Placed, Solo, corun_vectors
+from features.corun.rates import Placed, Solo, corun_matrix, corun_vectors
 from serving.corun.model import Static
 from tests.data.corun import rows
 from training.corun.estimators import arrays, fitting
@@ -385,3 +385,11 @@ def test_repetitions_become_one_row_with_the_median_impact(measured, solo):
     found = training_instances(measured, solo)
     assert found[["task", "repetitions", "impact"]].to_numpy().tolist() == [["a", 3, 1.3], ["b", 1, 1.1]]
     assert found["families"].tolist() == ["a+b", "a+b"]
+
+
+def test_features_of_several_rows_equal_those_of_each_alone(solo):
+    asked = [("a", ("b",), "m"), ("c", ("c",), "m"), ("new", ("a",), "m"), ("b", ("a",), "elsewhere")]
+    together = corun_matrix(solo, Placed(*map(list, zip(*asked, strict=True))))
+    for row, (task, corunners, machine) in zip(together, asked, strict=True):
+        alone = corun_matrix(solo, Placed([task], [corunners], [machine]))[0]
+        np.testing.assert_array_equal(row, alone)

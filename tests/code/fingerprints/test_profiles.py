@@ -134,15 +134,14 @@ def test_held_out_performances_do_not_influence_their_prediction():
     assert one["predicted"][held_out].tolist() == two["predicted"][held_out].tolist()
 
 
-def said(measured, settled=True, r2=0.9, error=0.1):
+def said(measured, settled=True, p_value=0.01, times=2.0, r2=0.9, error=0.1):
     """Return the reasons against ranking and predictions of a profile with this evidence.
 
     The three stressors are first, second and third.
     """
-    leading = Lead("importance", (0,), 0.95 if settled else 0.6, settled, 1, 2.0)
-    evidence = Evidence(
-        measured, "machines", leading, Chance(0, 0.5, 0.6, 0.01), HeldOut(r2, error, np.zeros(8))
-    )
+    leading = Lead("importance", (0,), 0.95 if settled else 0.6, settled, 1, times)
+    closest = Chance(0, 0.5, 0.6, p_value)
+    evidence = Evidence(measured, "machines", leading, closest, HeldOut(r2, error, np.zeros(8)))
     found = judge_profile(evidence, 0.5, TrustLimits(), 0.025, 0)
     return list(found.reasons), list(found.unpredicted)
 
@@ -167,13 +166,23 @@ def test_too_few_machines_are_reported_with_the_missing_number():
 
 
 def test_reasons_state_the_shortfall_and_helpful_machines():
-    alike = np.corrcoef(np.log(ENOUGH_MACHINES.x[:, :2]), rowvar=False)[0, 1]
-    told = (
+    measured = ENOUGH_MACHINES
+    alike = np.corrcoef(np.log(measured.x[:, 0]), np.log(measured.x[:, 1]))[0, 1]
+    rivals = (
         "no group of stressors comes first in the required 90% of resamples: cache has the highest "
-        f"importance in 60%, next most often cpu; their rates have a correlation of {alike:.2f}, so about 21 "
-        "more machines on which only one of the two is high are needed"
+        f"importance in 60%, next most often cpu; their rates have a correlation of {alike:.2f}, so "
     )
-    assert said(ENOUGH_MACHINES, settled=False)[0] == [told]
+    differing = "machines on which only one of the two is high"
+    more = f"about 21 more {differing} are needed"
+    assert said(measured, settled=False)[0] == [rivals + more]
+    never = f"more machines like these will not help: add {differing}"
+    assert said(measured, settled=False, times=50)[0] == [rivals + never]
+    (chance,) = said(measured, p_value=0.3)[0]
+    assert chance == (
+        "no stressor correlates significantly: the largest is of cache, a correlation of 0.50, and chance "
+        "alone reaches 0.60 (p 0.300, more than 0.025): about 10 more machines on which cache differs are "
+        "needed to decide whether it is the cause"
+    )
 
 
 CACHE, VM, ZERO = np.array([[0.6, 0.3, 0.1]]), np.array([[0.3, 0.6, 0.1]]), np.array([[0.1, 0.2, 0.7]])
