@@ -313,5 +313,6 @@ def test_errors_within_the_variation_of_measurements_are_undecidable(impacts, pr
     runs = pd.DataFrame(about | {"impact": impact} for impact in impacts)
     worst = WorstCoruns.from_predictions(predictions, runs)
     assert [case.undecidable for case in worst.cases] == [undecidable]
+    assert worst.measured_once == (len(impacts) == 1)
     assert ("a with b (not decidable)" in worst.chart.svg) == undecidable
     assert WorstCoruns.from_predictions(predictions[:0], runs) is None
