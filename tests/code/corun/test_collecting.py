@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from itertools import combinations_with_replacement
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,13 +34,15 @@ PERF = """# started on Sat Nov 21 16:25:22 2026
 """
 
 
-def run_of(name, seconds=1.0, counts=(5.0, None)):
-    samples = [[0.2, 2.0, None], [seconds, 3.0, None]]
-    return TaskRun(name, 0, seconds, ["task-clock", "context-switches"], list(counts), samples)
+@pytest.fixture
+def read(tmp_path):
+    """Return a function that reads a file of perf's intervals with this text."""
 
+    def read_text(text, *columns):
+        (tmp_path / "perf.csv").write_text(text)
+        return read_intervals(tmp_path / "perf.csv", *columns)
 
-def measured(planned, foreign=0.0):
-    return MeasuredCorun(planned, "2026-11-21T00:00:00+00:00", foreign, tuple(map(run_of, planned.tasks)))
+    return read_text
 
 
 def test_shipped_suite_has_31_tasks_30_events_and_496_pairs():
@@ -70,24 +73,27 @@ def test_solo_and_repeated_runs_are_spread_over_the_measurement():
     everything, again = (plan_coruns(CorunSuite.model_validate(CORUN)) for _ in range(2))
     assert everything == again
     names = [tuple(sorted(planned.tasks)) for planned in everything]
-    pairs = [pair for pair in names if len(pair) == 2]
+    pairs = Counter(tasks for tasks in names if len(tasks) == 2)
     assert set(pairs) == {tuple(sorted(pair)) for pair in combinations_with_replacement(TASKS, 2)}
-    solo = [planned for planned in everything if len(planned.tasks) == 1]
-    assert [planned.repetition for planned in solo] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert {planned.tasks for planned in solo[:3]} == {(name,) for name in TASKS}
-    assert everything.index(solo[-1]) - everything.index(solo[0]) > len(everything) / 2
-    second = [planned for planned in everything if len(planned.tasks) == 2 and planned.repetition == 2]
-    repeated = [tuple(sorted(planned.tasks)) for planned in second]
-    assert [pairs.count(pair) for pair in repeated] == [2, 2]
-    for pair in repeated:
-        first = names.index(pair)
-        assert any(len(tasks) == 1 for tasks in names[first : names.index(pair, first + 1)])
+    places = [place for place, tasks in enumerate(names) if len(tasks) == 1]
+    assert [everything[place].repetition for place in places] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert {names[place] for place in places[:3]} == {(name,) for name in TASKS}
+    assert places[-1] - places[0] > len(everything) / 2
+    assert sorted(pairs.values()) == [1, 1, 1, 1, 2, 2]
+    for pair, _ in pairs.most_common(2):
+        first, second = (place for place, tasks in enumerate(names) if tasks == pair)
+        assert {everything[first].repetition, everything[second].repetition} == {1, 2}
+        assert any(first < place < second for place in places)
 
 
 def test_both_directions_of_a_pair_become_separate_rows():
+    def measured(repetition, *tasks):
+        samples, events = [[0.2, 2.0, None], [1.0, 3.0, None]], ["task-clock", "context-switches"]
+        runs = tuple(TaskRun(name, 0, 1.0, events, [5.0, None], samples) for name in tasks)
+        return MeasuredCorun(PlannedCorun(tasks, repetition), "2026-11-21T00:00:00+00:00", 0.0, runs)
+
     runs = [("sort",), ("sort", "json"), ("json", "json"), ("json", "sort", "sort")]
-    entries = [measured(PlannedCorun(tasks, 1)) for tasks in runs]
-    entries.append(measured(PlannedCorun(("json", "sort"), 2)))
+    entries = [*(measured(1, *tasks) for tasks in runs), measured(2, "json", "sort")]
     found = build_tables(entries, HOST)
     assert found.tasks.to_dict("records")[0]["task-clock"] == 5.0
     assert found.tasks["context-switches"].isna().all()
@@ -104,7 +110,15 @@ def test_both_directions_of_a_pair_become_separate_rows():
     ]  # fmt: skip
 
 
-EXPECTED = "expected the output of perf stat"
+SEPARATED = "0.2,7,,instructions:u,1,100.00,,\n0.2,<not counted>,,cs,0,0.00,,\n0.4,8,,instructions:u,1,1,,\n"
+LINES = "".join(
+    json.dumps({"interval": time, "counter-value": count, "unit": "", "event": event}) + "\n"
+    for time, count, event in [
+        (0.2, "7.000000", "instructions:u"), (0.2, "<not counted>", "cs"), (0.4, "8.0", "instructions:u"),
+    ]
+)  # fmt: skip
+NAMED = "time;instructions:u;cs\n0.2;7;<not counted>\n0.4;8;\n"
+EXPECTED, SEVERAL = "expected the output of perf stat", "the file has several runs; expected a single one"
 
 
 @pytest.mark.parametrize(
@@ -119,10 +133,9 @@ EXPECTED = "expected the output of perf stat"
         ),
         (PERF.replace("context-switches", "phase"), ':4: counts an event called "phase", which is the name'),
         (f"{'9' * 400}.5,1,,faults,1,100.00,,\n", f":1: t_seconds={'9' * 40} must be 0 or more"),
-        (
-            PERF.replace("0.404", "0.203"),
-            ":5: t_seconds=0.203217677 is before 0.203876159: the file has several runs",
-        ),
+        (PERF.replace("0.404", "0.203"), f":5: t_seconds=0.203217677 is before 0.203876159: {SEVERAL}"),
+        (LINES.replace('"interval": 0.4', '"interval": 0.1'), f":3: t_seconds=0.1 is before 0.2: {SEVERAL}"),
+        ("t,cs\n0.2,7\n0.6,7\n0.4,7\n", f":4: t_seconds=0.4 is before 0.6: {SEVERAL}"),
         (PERF + PERF, ":7: begins another run, as perf stat --append does; expected a single run"),
         (PERF.replace("context-switches", "task-clock"), ':4: counts "task-clock" twice in one interval'),
         ('{"interval": 0.2}\n', ':1: \'{"interval": 0.2}\': expected {"interval", "counter-value"'),
@@ -138,18 +151,14 @@ EXPECTED = "expected the output of perf stat"
         ),
     ],
 )
-def test_invalid_perf_output_gives_a_one_line_error(tmp_path, text, message):
-    path = tmp_path / "perf.csv"
-    path.write_text(text)
-    assert refusal(read_intervals, path, SAMPLE_DTYPES).startswith(f"{path}{message}")
+def test_invalid_perf_output_gives_a_one_line_error(read, tmp_path, text, message):
+    assert refusal(read, text, SAMPLE_DTYPES).startswith(f"{tmp_path / 'perf.csv'}{message}")
 
 
 @pytest.mark.parametrize("count", [0, 2**53 + 1, 2**64 - 1])
-def test_every_count_of_64_bits_is_read_from_files(tmp_path, count):
-    path = tmp_path / "perf.csv"
+def test_every_count_of_64_bits_is_read_from_files(read, count):
     for text in (PERF.replace(",22,", f",{count},"), f"t,context-switches\n0.2,0\n0.4,{count}\n"):
-        path.write_text(text)
-        assert read_intervals(path)["context-switches"].iloc[-1] == float(count)
+        assert read(text)["context-switches"].iloc[-1] == float(count)
 
 
 def test_perf_intervals_are_matched_to_the_nearest_ends():
@@ -161,89 +170,55 @@ def test_perf_intervals_are_matched_to_the_nearest_ends():
     assert found["clock"].fillna(-1).tolist() == [1.0, -1.0, 7.0]
 
 
-SEPARATED = "0.2,7,,instructions:u,1,100.00,,\n0.2,<not counted>,,cs,0,0.00,,\n0.4,8,,instructions:u,1,1,,\n"
-LINES = "".join(
-    json.dumps({"interval": time, "counter-value": count, "unit": "", "event": event}) + "\n"
-    for time, count, event in [
-        (0.2, "7.000000", "instructions:u"), (0.2, "<not counted>", "cs"), (0.4, "8.0", "instructions:u"),
-    ]
-)  # fmt: skip
-NAMED = "time;instructions:u;cs\n0.2;7;<not counted>\n0.4;8;\n"
-
-
 @pytest.mark.parametrize(
     "text",
     [SEPARATED, SEPARATED.replace(",", ";"), f"\N{BYTE ORDER MARK}{SEPARATED}", LINES, NAMED],
     ids=["-x,", "-x;", "a byte order mark", "-j", "a table"],
 )
-def test_all_forms_of_perf_output_read_alike(tmp_path, text):
-    (tmp_path / "perf.csv").write_text(text)
-    found = read_intervals(tmp_path / "perf.csv").set_index(TIME)
+def test_all_forms_of_perf_output_read_alike(read, text):
+    found = read(text).set_index(TIME)
     assert found["instructions:u"].to_dict() == {0.2: 7.0, 0.4: 8.0}
     assert found["cs"].isna().all()
 
 
-def test_intervals_stay_in_the_order_of_time_whatever_was_counted_in_them(tmp_path):
+def test_intervals_stay_in_the_order_of_time_whatever_was_counted_in_them(read):
     rows = [(0.2, "cs"), (0.4, "faults"), (0.6, "cs"), (10.0, "faults"), (10.2, "cycles")]
-    (tmp_path / "perf.csv").write_text("".join(f"{time:.9f},7,,{event},1,1,,\n" for time, event in rows))
-    found = read_intervals(tmp_path / "perf.csv")
-    assert found[TIME].tolist() == [time for time, _ in rows]
-    assert found.set_index(TIME).notna().sum(axis=1).tolist() == [1] * 5
+    found = read("".join(f"{time:.9f},7,,{event},1,1,,\n" for time, event in rows)).set_index(TIME)
+    assert found.index.tolist() == [time for time, _ in rows]
+    assert found.notna().sum(axis=1).tolist() == [1] * 5
 
 
-CLOCKS = [("84.5", "msec"), ("84.5", ""), ("84500000", "nsec"), ("84500000", "ns"), ("84500", "usec")]
-
-
-@pytest.mark.parametrize("event", ["task-clock:u", "cpu-clock"])
-@pytest.mark.parametrize(("count", "unit"), [*CLOCKS, ("0.0845", "sec")])
-def test_clocks_are_in_milliseconds_in_every_unit_of_time(tmp_path, event, count, unit):
-    path = tmp_path / "perf.csv"
+@pytest.mark.parametrize(
+    ("event", "count", "unit"),
+    [
+        ("task-clock:u", "84.5", "msec"), ("cpu-clock", "84.5", ""), ("task-clock", "84500000", "nsec"),
+        ("cpu-clock:u", "84500000", "ns"), ("task-clock", "84500", "usec"), ("cpu-clock", "0.0845", "sec"),
+        # the units of other events change nothing
+        ("power/energy-pkg/", "84.5", "Joules"), ("duration_time", "84.5", "ns"),
+    ],
+)  # fmt: skip
+def test_clocks_are_in_milliseconds_in_every_unit_of_time(read, event, count, unit):
     line = {"interval": 0.2, "counter-value": count, "unit": unit, "event": event}
     for text in (f"0.2,{count},{unit},{event},1,1,,\n", json.dumps(line)):
-        path.write_text(text)
-        assert read_intervals(path)[event].tolist() == [pytest.approx(84.5)]
-        path.write_text(text.replace(count, "<not counted>"))
-        assert read_intervals(path)[event].isna().all()
+        assert read(text)[event].tolist() == [pytest.approx(84.5)]
+        assert read(text.replace(count, "<not counted>"))[event].isna().all()
 
 
-@pytest.mark.parametrize(("event", "unit"), [("power/energy-pkg/", "Joules"), ("duration_time", "ns")])
-def test_units_of_events_other_than_clocks_change_nothing(tmp_path, event, unit):
-    (tmp_path / "perf.csv").write_text(f"0.2,7,{unit},{event},1,1,,\n")
-    assert read_intervals(tmp_path / "perf.csv")[event].tolist() == [7.0]
-
-
-METRICS = {
-    "0.2,,,,,,0.50,insn per cycle\n": SEPARATED,
-    "0.2,,,,,,,,30.0,%  tma_retiring\n": SEPARATED,
-    '{"interval": 0.2, "metric-value": "0.50", "metric-unit": "insn per cycle"}\n': LINES,
-    '{"interval": 0.2, "counter-value": "", "event": "", "metric-value": 0.5, "metric-unit": "x"}\n': LINES,
-}
-
-
-@pytest.mark.parametrize(("metric", "counts"), METRICS.items())
-def test_lines_with_only_a_metric_are_skipped_wherever_they_are(tmp_path, metric, counts):
-    path, lines = tmp_path / "perf.csv", counts.splitlines(keepends=True)
-    path.write_text(counts)
-    expected = read_intervals(path)
-    for place in range(len(lines) + 1):
-        path.write_text("".join([*lines[:place], metric, metric, *lines[place:]]))
-        pd.testing.assert_frame_equal(read_intervals(path), expected)
-    path.write_text(metric)
-    assert "holds no interval" in refusal(read_intervals, path)
-
-
-@pytest.mark.parametrize(("ends", "back"), [((0.4, 0.2, 0.6), 1), ((0.2, 0.6, 0.4), 2)])
 @pytest.mark.parametrize(
-    ("head", "line"),
-    [("", '{{"interval": {}, "counter-value": "7", "event": "cs"}}'), ("t,cs\n", "{},7")],
-    ids=["-j", "a table"],
+    ("metric", "counts"),
+    [
+        ("0.2,,,,,,0.50,insn per cycle\n", SEPARATED),
+        ("0.2,,,,,,,,30.0,%  tma_retiring\n", SEPARATED),
+        ('{"interval": 0.2, "metric-value": "0.50", "metric-unit": "insn per cycle"}\n', LINES),
+        ('{"interval": 0.2, "counter-value": "", "event": "", "metric-value": 0.5}\n', LINES),
+    ],
 )
-def test_only_intervals_in_order_of_time_are_read(tmp_path, head, line, ends, back):
-    path = tmp_path / "perf.csv"
-    path.write_text(head + "\n".join(line.format(end) for end in ends))
-    told = f"t_seconds={ends[back]} is before {ends[back - 1]}: the file has several runs"
-    place = f"{path}:{bool(head) + back + 1}"
-    assert refusal(read_intervals, path) == f"{place}: {told}; expected a single one"
+def test_lines_with_only_a_metric_are_skipped_wherever_they_are(read, metric, counts):
+    lines, expected = counts.splitlines(keepends=True), read(counts)
+    for place in range(len(lines) + 1):
+        found = read("".join([*lines[:place], metric, metric, *lines[place:]]))
+        pd.testing.assert_frame_equal(found, expected)
+    assert "holds no interval" in refusal(read, metric)
 
 
 @pytest.mark.parametrize(

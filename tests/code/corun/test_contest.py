@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
@@ -20,14 +21,12 @@ from training.registry.champions import CHALLENGER, CHAMPION, version_of
 from training.registry.promotion_history import ChampionRecord, promote_version, read_promotions
 
 NAME = "corun-2-static"
+STAYS = f"{NAME} v1 (forest) stays champion"
 PARAMS = validate_params(Corun, {"seed": 1, "corun": {"promote": {"name": NAME}}}, Path("params.yaml"))
 
 
 def candidate(root, error, swing=0.0):
-    """The candidate of what the stages before promotion would write, for a model that is wrong by `error`.
-
-    In turn, a row is wrong by `swing` more and less.
-    """
+    """The candidate of a model that is wrong by `error`, and in turn by `swing` more and less."""
     entry = {"kind": "regression", "mape": {"mean": error, "pooled": error}}
     metrics = {
         "champion": "forest", "seed": 1, "online": None,
@@ -39,11 +38,11 @@ def candidate(root, error, swing=0.0):
         place.mkdir(parents=True)
     pd.DataFrame({"task": ["t0"], "rate": [1.0]}).to_parquet(places.processed / "features.parquet")
     places.metrics.write_text(json.dumps(metrics))
-    pd.DataFrame(
-        {"task": f"t{n}", "corunners": "c", "machine": "m", "model": "forest", "design": "pairs",
-         "fold": n % 2, "measured": 2.0, "predicted": 2.0 * (1 + error * (1 + n % 3) + swing * (-1) ** n)}
-        for n in range(30)
-    ).to_parquet(places.evaluated / "oof.parquet")  # fmt: skip
+    row, errors = np.arange(30), error * (1 + np.arange(30) % 3) + np.tile([swing, -swing], 15)
+    pd.DataFrame({
+        "task": [f"t{n}" for n in row], "corunners": "c", "machine": "m", "model": "forest",
+        "design": "pairs", "fold": row % 2, "measured": 2.0, "predicted": 2.0 * (1 + errors),
+    }).to_parquet(places.evaluated / "oof.parquet")  # fmt: skip
     row = TrialRow("all", "forest", 0, "complete", 0.5, "{}")
     write_outcomes(places.tuned, [SearchOutcome("all", "forest", Tuned({}, 0.5), [row])])
     card = ImpactCard("forest", ("x",), {}, {"pairs": 0.1}, ("m",), ("t0",), "d", 1, 0.9)
@@ -65,9 +64,9 @@ def good(tmp_path, mlflow_store):
 
 def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, good):
     worse, better = (candidate(tmp_path, error) for error in (0.1, 0.01))
-    assert promote_candidate(good) == f"{NAME} v1 (forest) stays champion: no champion was registered before"
+    assert promote_candidate(good) == f"{STAYS}: no champion was registered before"
     told = promote_candidate(worse)
-    assert told.startswith(f"{NAME} v1 (forest) stays champion, v2 (forest) is challenger: worse than v1 on")
+    assert told.startswith(f"{STAYS}, v2 (forest) is challenger: worse than v1 on")
     assert "(mean error smaller by -0.1" in told
     assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("1", "2")
     assert promote_candidate(better).startswith(f"{NAME} v3 (forest) is champion: better than v1")
@@ -78,8 +77,7 @@ def test_a_worse_candidate_of_impact_becomes_challenger(tmp_path, good):
 def test_a_candidate_better_by_chance_becomes_challenger(tmp_path, good):
     similar = candidate(tmp_path, 0.0499, 0.01)
     told = promote_candidate(similar)
-    challenger = "v2 (forest) is challenger: not significantly better than v1 on"
-    assert told.startswith(f"{NAME} v1 (forest) stays champion, {challenger}")
+    assert told.startswith(f"{STAYS}, v2 (forest) is challenger: not significantly better than v1 on")
     assert "(mean error smaller by +0.000" in told
     assert f"; perfjudge promote {NAME} 2 --reason ... replaces it nevertheless" in told
     # until a person says so
@@ -91,7 +89,7 @@ def test_a_manual_rollback_holds_until_the_next_candidate(tmp_path, good):
     better, best = (candidate(tmp_path, error) for error in (0.03, 0.01))
     promote_candidate(better)
     promote_version(NAME, "1", ChampionRecord("1", "rollback", "calmer", "anna"), "2")
-    assert promote_candidate(better) == f"{NAME} v1 (forest) stays champion: anna preferred v1: calmer"
+    assert promote_candidate(better) == f"{STAYS}: anna preferred v1: calmer"
     assert promote_candidate(best).startswith(f"{NAME} v3 (forest) is champion: better than v1")
     assert [one.version for one in read_promotions(NAME)] == ["1", "2", "1", "3"]
 
@@ -106,20 +104,19 @@ def test_a_candidate_is_challenger_after_a_concurrent_promotion(tmp_path, good):
         return compare.compare(directory)
 
     told = promote_candidate(replace(best, means=lambda: replace(compare, compare=meanwhile)))
-    expected = f"{NAME} v1 (forest) stays champion, v3 (forest) is challenger: v1 became champion meanwhile"
-    assert told.startswith(expected)
+    assert told.startswith(f"{STAYS}, v3 (forest) is challenger: v1 became champion meanwhile")
     assert version_of(NAME, CHAMPION).version == "1"
 
 
-@pytest.mark.parametrize(("label", "missing"), [("fail", "pass"), ("pass", "fail")])
-def test_a_candidate_compared_on_one_label_becomes_challenger(tmp_path, good, label, missing):
-    better = candidate(tmp_path, 0.01)
-    rows = pd.DataFrame({"case": ["a", "b"], "status": label, "verdict": "pass", "group": ["a", "b"]})
+def test_a_candidate_compared_on_one_label_becomes_challenger(tmp_path, good):
     compare = compare_by_verdicts(["case"], BootstrapSettings(100, 0.95, 1), "the same unseen pairs")
-    means = replace(better.means(), compare=lambda _: compare(rows, rows))
-    told = promote_candidate(replace(better, means=lambda: means))
-    reason = f'cannot be compared with v1: none of the same unseen pairs is labelled "{missing}"'
-    assert told.startswith(f"{NAME} v1 (forest) stays champion, v2 (forest) is challenger: {reason}; ")
+    for version, error, label, missing in ((2, 0.01, "fail", "pass"), (3, 0.02, "pass", "fail")):
+        better = candidate(tmp_path, error)
+        rows = pd.DataFrame({"case": ["a", "b"], "status": label, "verdict": "pass", "group": ["a", "b"]})
+        means = replace(better.means(), compare=lambda _, rows=rows: compare(rows, rows))
+        told = promote_candidate(replace(better, means=lambda means=means: means))
+        reason = f'cannot be compared with v1: none of the same unseen pairs is labelled "{missing}"; '
+        assert told.startswith(f"{STAYS}, v{version} (forest) is challenger: {reason}")
 
 
 def test_an_unreadable_champion_is_replaced_by_a_worse_model(tmp_path, good):

@@ -1,6 +1,9 @@
 """Divisions of co-runs, scores of predictions, the online model and what is written."""
 
+from copy import deepcopy
 from itertools import permutations, product
+from types import SimpleNamespace
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -8,7 +11,6 @@ import pytest
 
 from data.corun.tables import CorunTables
 from data.errors import InputError
-from data.parallel import Compute
 from features.corun.featurize import training_instances
 from features.corun.rates import Placed, Solo, corun_matrix, corun_vectors
 from serving.corun.model import Static
@@ -21,8 +23,7 @@ from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, PressureRegressor
 from training.corun.estimators.smooth import sides_of
 from training.corun.online import SampledRuns, accuracy_by_seconds, fit_online_models
-from training.corun.splits import DESIGNS, DesignPart, possible_splits
-from training.corun.stages import ModelOfPart, accuracy_without_events
+from training.corun.splits import DESIGNS, possible_splits
 from training.corun.stored import ImpactCard, TrainedImpact
 
 TASKS = [f"t{n:02d}" for n in range(12)]
@@ -37,10 +38,8 @@ def on(machine, pairs):
 
 def pressed(pairs):
     """Return the log impacts of pairs by the sensitivities and pressures above."""
-    split = [pair.split(PAIR_SEPARATOR) for pair in pairs]
-    return np.array(
-        [SENSITIVITY[task] * sum(PRESSURE[n] for n in beside.split("+")) for task, beside in split]
-    )
+    split = (pair.split(PAIR_SEPARATOR) for pair in pairs)
+    return np.array([SENSITIVITY[one] * sum(map(PRESSURE.get, others.split("+"))) for one, others in split])
 
 
 PAIRS = np.array([PAIR_SEPARATOR.join(pair) for pair in product(TASKS, TASKS)])
@@ -136,10 +135,9 @@ def test_trees_predict_alone_for_tasks_without_pressure():
     x = np.random.default_rng(0).random((len(PAIRS), 2))
     model = ContentionRegressor(trees=5, forest=3).fit(x, np.exp(LOGS), on("m", PAIRS), NO_SIDES)
     asked = on("m", np.array(["new\nt01", "t01\nnew", "t01\nt02+new", "t01\nt02+t03"]))
-    assert np.isnan(model.pressures_.predict(asked)).tolist() == [True, True, True, False]
     model.shares_new_ = model.shares_strange_ = np.array([0.5, 0.5, 0, 0])
     same = np.isclose(model.predict(x[:4], asked), np.exp(model.tree_log_impacts(x[:4])), rtol=1e-12)
-    assert same.tolist() == [True, True, True, False]
+    assert same.tolist() == np.isnan(model.pressures_.predict(asked)).tolist() == [True, True, True, False]
 
 
 @pytest.mark.parametrize("product_of_both", [True, False])
@@ -224,65 +222,13 @@ def test_the_online_model_infers_impact_from_lower_rates():
         for t in (1.0, 2.0, 3.0)
     )  # fmt: skip
     sampled = SampledRuns.from_samples(samples, 2.0)
-    place = {key: n for n, key in enumerate(zip(sampled.runs["task"], sampled.runs["phase"], strict=True))}
-    sides = {phase: [place[f"t{n:02d}", phase] for n in range(len(impacts))] for phase in ("solo", "corun")}
-    pairs = pd.DataFrame({**sides, "impact": impacts, "families": "f"})
+    place = sampled.runs.reset_index().pivot(index="task", columns="phase", values="index")
+    pairs = place.reset_index(drop=True).assign(impact=impacts, families="f")
     known, unseen = pairs[::2], pairs[1::2]
     linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0, None)
     (model,) = fit_online_models(sampled, known, [linear])
     predicted = model.predict(sampled.start[unseen["solo"]], sampled.start[unseen["corun"]])
     np.testing.assert_allclose(predicted, unseen["impact"], rtol=1e-3)
-
-
-def test_a_stored_model_and_its_arrays_answer_alike(tmp_path):
-    generator = np.random.default_rng(1)
-    x = generator.normal(size=(len(PAIRS), 4))
-    impact = 1 + np.outer(generator.random(12), generator.random(12)).ravel() + 0.3 * np.tanh(x[:, 1])
-    x[generator.random(x.shape) < 0.1] = np.nan
-    asked = on("m", PAIRS)
-    sides = sides_of(["own_a", "own_b", "others_a", "longer"])
-    model = ContentionRegressor(trees=30, forest=10).fit(x[:120], impact[:120], asked[np.arange(120)], sides)
-    assert min(model.shares_new_[1], model.shares_new_[3]) > 0  # pressures and the smooth one are stored too
-    TrainedImpact(model, card_of("abcd")).write(tmp_path)
-    quick = TrainedImpact.read_quick(tmp_path).model
-    assert isinstance(quick, QuickContention)
-    np.testing.assert_allclose(quick.predict(x, asked), model.predict(x, asked), rtol=1e-5)
-    usual, owners = np.nanmedian(x, axis=0), np.arange(4)
-    ways = [CorunContrast(x[row], usual, owners, 4, asked[np.array([row])]) for row in (3, 130)]
-    by_model, by_arrays = (
-        split_log_impacts(FittedImpact(fitted, tuple("abcd")), ways) for fitted in (model, quick)
-    )
-    for one, other in zip(by_model, by_arrays, strict=True):
-        np.testing.assert_allclose(other.shares, one.shares, rtol=1e-9, atol=1e-12)
-        assert other.impact == pytest.approx(one.impact, rel=1e-9)
-
-
-def test_compiled_arrays_of_another_model_are_not_read(tmp_path):
-    x = np.random.default_rng(1).normal(size=(60, 2))
-    pairs = on("m", np.array([f"p{n}" for n in range(60)]))
-    small, arrays = ContentionRegressor(trees=5, forest=5, mixed=False), tmp_path / "model.npz"
-    written = []
-    for column in (0, 1):
-        TrainedImpact(small.fit(x, np.exp(x[:, column]), pairs, NO_SIDES), card_of("ab")).write(tmp_path)
-        written.append(arrays.read_bytes())
-    arrays.write_bytes(written[0])
-    assert not isinstance(TrainedImpact.read_quick(tmp_path).model, QuickContention)
-
-
-def test_removed_events_are_dropped_on_both_sides(table):
-    sides = {"own_rate": "own_context-switches", "others_rate": "others_context-switches"}
-    changed = table.rename(columns=sides).assign(own_seconds=np.arange(len(table)) % 7.0)
-    columns = (*sides.values(), "own_seconds")
-    recipe = ImpactRecipe("linear", {"alpha": 1e-6, "preparation": "n-d"}, columns, 0.03, 1)
-    places = np.arange(0, len(table), 2), np.arange(1, len(table), 2)
-    train, test = (changed.iloc[side] for side in places)
-    said = recipe.fit(train).predict(test)
-    unseen = pd.DataFrame({"measured": test["impact"], "predicted": said})
-    fold = ModelOfPart(recipe, train, test, DesignPart("random", 0, *places))
-    found = accuracy_without_events([fold], unseen, Compute()).set_index("without")
-    assert found.loc["", "mape"] == pytest.approx(np.abs(said / test["impact"] - 1).mean())
-    assert found.loc["context-switches", "mape"] > found.loc["", "mape"]
-    assert found.index[found["measured"]].tolist() == ["", "context-switches"]
 
 
 COLUMNS = ("own_a", "own_b", "others_a", "others_b", "longer")
@@ -298,7 +244,7 @@ class Made:
         traits = generator.normal(size=(10, 2))
         both = list(product(range(10), repeat=2))
         self.named = on("m", np.array([f"t{one}{PAIR_SEPARATOR}t{other}" for one, other in both]))
-        own, others = (traits[[pair[side] for pair in both]] for side in (0, 1))
+        own, others = (traits[list(side)] for side in zip(*both, strict=True))
         self.x = np.column_stack([own, others, own[:, 0] - others[:, 0]])
         logs = 0.1 * np.exp(own[:, 0] / 2) * np.exp(others[:, 0]) + 0.02 * own[:, 1]
         self.impact = np.exp(logs + 0.01 * generator.normal(size=len(both)))
@@ -317,27 +263,48 @@ def made():
 
 @pytest.fixture(scope="module")
 def model(made):
-    small = ContentionRegressor(trees=30, forest=10)
-    return small.fit(made.x, made.impact, made.named, sides_of(COLUMNS))
+    return ContentionRegressor(trees=30, forest=10).fit(made.x, made.impact, made.named, sides_of(COLUMNS))
 
 
-def by_hand(trees, way):
-    """Go through all orders of the four things."""
-    shares = np.zeros(4)
-    orders = list(permutations(range(4)))
-    for order in orders:
-        row = way.usual.copy()
-        for thing in order:
-            before = trees.tree_log_impacts(row[None])[0]
-            row = np.where(way.owners == thing, way.row, row)
-            shares[thing] += (trees.tree_log_impacts(row[None])[0] - before) / len(orders)
-    return shares
+def test_a_stored_model_and_its_arrays_answer_alike(made, model, tmp_path):
+    # every part of the model counts, for pairs that were and were not in the training data
+    model, shares = deepcopy(model), np.array([0.2, 0.4, 0.3, 0.1])
+    model.shares_known_ = model.shares_new_ = model.shares_strange_ = shares
+    TrainedImpact(model, card_of(COLUMNS)).write(tmp_path)
+    quick = TrainedImpact.read_quick(tmp_path).model
+    assert isinstance(quick, QuickContention)
+    unseen = on("m9", np.char.replace(made.named.pairs, "t3", "new"))
+    for named in (made.named, unseen):
+        np.testing.assert_allclose(quick.predict(made.x, named), model.predict(made.x, named), rtol=1e-5)
+    ways = [made.way(3), made.way(42, on("m", np.array(["new\nt2"])))]
+    by_model, by_arrays = (split_log_impacts(FittedImpact(one, COLUMNS), ways) for one in (model, quick))
+    for one, other in zip(by_model, by_arrays, strict=True):
+        np.testing.assert_allclose(other.shares, one.shares, rtol=1e-9, atol=1e-12)
+        assert other.impact == pytest.approx(one.impact, rel=1e-9)
+
+
+def test_compiled_arrays_of_another_model_are_not_read(made, tmp_path):
+    # only the trees are fitted and stored
+    small = ContentionRegressor(trees=5, forest=5, mixed=False)
+    model = small.fit(made.x, made.impact, made.named, sides_of(COLUMNS))
+    TrainedImpact(model, card_of(COLUMNS)).write(tmp_path)
+    assert isinstance(TrainedImpact.read_quick(tmp_path).model, QuickContention)
+    # other bytes: a comment at the end of the archive
+    with ZipFile(tmp_path / "model.skops", "a") as archive:
+        archive.comment = b"trained again"
+    assert not isinstance(TrainedImpact.read_quick(tmp_path).model, QuickContention)
 
 
 @pytest.mark.parametrize("row", [7, 42])
 def test_tree_attributions_are_means_over_all_orders(made, model, row):
-    trees, way = arrays.ImpactArrays.from_model(model), made.way(row)
-    np.testing.assert_allclose(arrays.split_by_trees(trees, [way])[0].shares, by_hand(trees, way), atol=1e-12)
+    trees, way, shares = arrays.ImpactArrays.from_model(model), made.way(row), np.zeros(4)
+    for order in permutations(range(4)):
+        row = way.usual.copy()
+        for thing in order:
+            before = trees.tree_log_impacts(row[None])[0]
+            row = np.where(way.owners == thing, way.row, row)
+            shares[thing] += (trees.tree_log_impacts(row[None])[0] - before) / 24
+    np.testing.assert_allclose(arrays.split_by_trees(trees, [way])[0].shares, shares, atol=1e-12)
 
 
 @pytest.mark.parametrize(("pair", "row"), [("t1\nt2", 7), ("new\nt2", 42), ("t1\nnew", 7), ("t1\nt2+t3", 42)])
@@ -374,14 +341,9 @@ def test_smooth_attributions_are_integrals_of_the_slope(made, model):
 
 
 def test_attributions_of_a_foreign_model_add_up(made):
-    class Plain:
-        """Log impact with an interaction."""
-
-        def predict(self, x):
-            return np.asarray(np.tanh(x[:, 0]) * x[:, 2] + 0.1 * x[:, 1])
-
+    foreign = SimpleNamespace(predict=lambda x: np.asarray(np.tanh(x[:, 0]) * x[:, 2] + 0.1 * x[:, 1]))
     way = made.way(3)
-    found = split_log_impacts(FittedImpact(Plain(), COLUMNS), [way])[0]
+    found = split_log_impacts(FittedImpact(foreign, COLUMNS), [way])[0]
     assert found.usual + found.shares.sum() == pytest.approx(found.impact, abs=1e-12)
     # nothing goes together with it, so that the order does not matter
     assert found.shares[1] == pytest.approx(0.1 * (way.row[1] - way.usual[1]))
@@ -393,22 +355,24 @@ def test_equal_impacts_have_a_finite_share_of_explained_variance():
     assert (scores["r2"], scores["mape"]) == (0.0, pytest.approx(0.1 / 1.5))
 
 
+#: Seconds and instructions of tasks alone.
 ALONE = {"a": (2.0, 10.0), "b": (4.0, 8.0), "c": (1.0, 3.0)}
+#: A task, its co-runner, and its seconds beside that.
+BESIDE = [("a", "b", 3.0), ("a", "b", 2.4), ("a", "b", 2.6), ("b", "a", 4.4)]
 
 
-def tables(*pairs):
-    """Return tables of one machine: seconds and instructions alone, and seconds beside another."""
-    alone = [rows.solo(task, seconds, instructions=count) for task, (seconds, count) in ALONE.items()]
+@pytest.fixture
+def measured():
+    alone = [rows.solo(task, time, instructions=n) | {"family": task} for task, (time, n) in ALONE.items()]
     return CorunTables.from_rows(
-        [row | {"family": row["task"]} for row in alone],
-        [rows.beside(*pair, repetition=number) for number, pair in enumerate(pairs, 1)],
+        alone, [rows.beside(*pair, repetition=n) for n, pair in enumerate(BESIDE, 1)]
     )
 
 
 @pytest.fixture
-def solo():
+def solo(measured):
     """Return what is known of the tasks alone."""
-    return Solo.from_tables(tables(("a", "b", 3.0)))
+    return Solo.from_tables(measured)
 
 
 def test_rates_of_several_corunners_add_up_in_any_order(solo):
@@ -421,9 +385,8 @@ def test_rates_of_several_corunners_add_up_in_any_order(solo):
     np.testing.assert_allclose(found.iloc[2].to_numpy(), found.iloc[3].to_numpy(), equal_nan=True)
 
 
-def test_repetitions_become_one_row_with_the_median_impact():
-    measured = tables(("a", "b", 3.0), ("a", "b", 2.4), ("a", "b", 2.6), ("b", "a", 4.4))
-    found = training_instances(measured, Solo.from_tables(measured))
+def test_repetitions_become_one_row_with_the_median_impact(measured, solo):
+    found = training_instances(measured, solo)
     assert found[["task", "repetitions", "impact"]].to_numpy().tolist() == [["a", 3, 1.3], ["b", 1, 1.1]]
     assert found["families"].tolist() == ["a+b", "a+b"]
 

@@ -1,11 +1,10 @@
+import json
 import math
 import subprocess
 import sys
-from collections import Counter
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -26,13 +25,13 @@ SHIPPED = Path(__file__).parents[3] / "data/suites/matrices.yaml"
 #: Some causes, of each kind.
 SOME = ("extra-work", "leak", "polling", "leak at equal time", "kept-memory")
 COSTS = dict.fromkeys([*WORKLOADS, *DEFECTS], 1e-3)
+near = partial(pytest.approx, abs=0.001)
 
 
-PACED_CASE = {
+PACED = MatrixSuite.model_validate(MATRIX | {"cases": [{
     "name": "paced", "group": "cpu", "workload": "json", "second": "heap", "share": 0.25,
     "transactions": 50, "pace": "polling", "load": 0.5, "length": 2.0,
-}  # fmt: skip
-PACED = MatrixSuite.model_validate(MATRIX | {"cases": [PACED_CASE]})
+}]})  # fmt: skip
 
 
 @pytest.fixture
@@ -53,89 +52,84 @@ def opened(path, begun, able=None):
     return Journal.open_or_create(path, begun, collect.MeasuredRun, collect.Cost, able)
 
 
-def everything_measured(suite, path):
-    journal = opened(path, suite.model_dump(mode="json"))
-    session, planned = Session(journal, Seen(), "runs"), plan_runs(suite, SOME, INVALID_KINDS)
-    collect.measure(session, suite, planned, run=made, cost=lambda name, known: COSTS[name])
-    return journal
+def planned_table(suite, causes, kinds):
+    planned = plan_runs(suite, causes, kinds)
+    return pd.DataFrame(planned).assign(
+        pair_id=[run.pair_id for run in planned], run_id=[run.run_id for run in planned]
+    )
 
 
 def test_shipped_suite_plans_8000_runs_in_six_sessions():
     shipped = load_suite(SHIPPED)
-    cases = shipped.test_cases
-    assert set(Counter(case.group for case in cases.values()).values()) == {16}
-    assert (len(cases), len({case.group for case in cases.values()})) == (416, 26)
-    assert {name for case in cases.values() for name in case.workload_shares} == set(WORKLOADS)
-    everything = plan_runs(shipped, shipped.causes, shipped.invalid_kinds)
-    assert len({planned.run_id for planned in everything}) == len(everything) == 8229
-    valid = [planned for planned in everything if not planned.invalid]
-    assert set(Counter((planned.pair_id, planned.side) for planned in valid).values()) == {3}
-    assert len(valid) / len(everything) == pytest.approx(0.91, abs=0.001)
+    groups = pd.Series({name: case.group for name, case in shipped.test_cases.items()})
+    assert groups.value_counts().tolist() == [16] * 26
+    shares = (case.workload_shares for case in shipped.test_cases.values())
+    assert {name for workloads in shares for name in workloads} == set(WORKLOADS)
+    plan = planned_table(shipped, shipped.causes, shipped.invalid_kinds)
+    assert plan["run_id"].nunique() == len(plan) == 8229
+    assert plan["invalid"].replace("", "valid").value_counts(normalize=True)["valid"] == near(0.91)
+    assert set(plan["invalid"]) == {*INVALID_KINDS, ""}
+    valid = plan[plan["invalid"] == ""]
+    assert valid.value_counts(["pair_id", "side"]).unique().tolist() == [3]
     # as in the seed, 3.5 % of all valid vectors are abnormal, baselines counted
-    assert np.mean([bool(planned.cause) for planned in valid]) == pytest.approx(0.035, abs=0.001)
-    assert not any(planned.cause for planned in everything if planned.side == "baseline")
-    assert {planned.cause for planned in valid} == {*shipped.causes, ""}
-    assert {planned.size for planned in valid if planned.cause} == set(shipped.sizes)
-    assert {planned.invalid for planned in everything} == {*INVALID_KINDS, ""}
+    spoiled = valid[valid["cause"] != ""]
+    assert len(spoiled) / len(valid) == near(0.035)
+    assert set(plan.loc[plan["cause"] != "", "side"]) == {"target"}
+    assert (set(spoiled["cause"]), set(spoiled["size"])) == (set(shipped.causes), set(shipped.sizes))
+    assert {shipped.test_cases[name].pace for name in spoiled["case"][spoiled["cause"] == QUOTA]} == {
+        "closed"
+    }
     # every group has something to find, no test case more than one
-    spoiled = {planned.pair_id: planned.case for planned in valid if planned.cause}
-    assert {cases[case].group for case in spoiled.values()} == {case.group for case in cases.values()}
-    assert max(Counter(spoiled.values()).values()) == 1
-    assert not any(planned.cause == QUOTA and cases[planned.case].pace != "closed" for planned in everything)
+    found = spoiled.drop_duplicates("pair_id")["case"]
+    assert found.is_unique
+    assert set(groups[found]) == set(groups)
     # the sides of a pair are half the sessions apart
-    order = [planned.session for planned in everything]
-    assert order == sorted(order)
-    assert all(1300 < count < 1450 for count in Counter(order).values())
-    session = {(planned.pair_id, planned.side): planned.session for planned in everything}
-    assert {session[pair, "baseline"] - session[pair, "target"] for pair, _ in session} == {-3, 3}
+    assert plan["session"].is_monotonic_increasing
+    assert plan["session"].value_counts().between(1301, 1449).all()
+    sessions = plan.groupby(["pair_id", "side"])["session"].first().unstack()
+    assert set(sessions["baseline"] - sessions["target"]) == {-3, 3}
 
 
 def test_one_session_runs_each_pair_together_in_random_order(suite):
-    everything = plan_runs(suite, CAUSES, INVALID_KINDS)
-    assert everything == plan_runs(suite, CAUSES, INVALID_KINDS)
-    assert len({planned.run_id for planned in everything}) == len(everything)
-    pairs = [planned.pair_id for planned in everything]
-    changes = sum(first != second for first, second in pairwise(pairs))
-    assert changes == len(set(pairs)) - 1 == 19
-    sides = [planned.side for planned in everything]
-    assert 0.3 < np.mean([first != second for first, second in pairwise(sides)]) < 0.8
-    assert len({planned.pair_id for planned in everything if planned.cause}) == 4
+    plan = planned_table(suite, CAUSES, INVALID_KINDS)
+    pd.testing.assert_frame_equal(plan, planned_table(suite, CAUSES, INVALID_KINDS))
+    changes = plan[["pair_id", "side"]].ne(plan[["pair_id", "side"]].shift()).iloc[1:]
+    assert changes["pair_id"].sum() == plan["pair_id"].nunique() - 1 == 19
+    assert 0.3 < changes["side"].mean() < 0.8
+    assert plan.loc[plan["cause"] != "", "pair_id"].nunique() == 4
     assert not any(planned.invalid for planned in plan_runs(suite, CAUSES, ()))
     assert not any(planned.cause for planned in plan_runs(PACED, [QUOTA], ()))
 
 
 def test_defects_cost_the_planned_share_of_time(suite):
-    def ordered(*planned, costs=COSTS, **more):
-        return build_order(suite, PlannedRun("sort", 1, *planned, **more), costs)
+    def ordered(cause="", size=0.0, number=1, costs=COSTS, invalid=""):
+        return build_order(suite, PlannedRun("sort", 1, "target", number, cause, size, invalid), costs)
 
-    def work(cause, size):
-        return ordered("target", 1, cause, size).work
-
-    plain = ordered("baseline", 1)
+    plain = ordered()
     units = plain.work.units["sort"]
     assert units * plain.work.transactions * COSTS["sort"] == pytest.approx(suite.seconds)
     assert (plain.work.amount, plain.work.period, plain.quota) == (0, 0, 1)
-    assert work("extra-work", 0.2).units["sort"] == pytest.approx(1.2 * units)
-    leak, equal = work("leak", 0.4), work("leak at equal time", 0.4)
+    assert ordered("extra-work", 0.2).work.units["sort"] == pytest.approx(1.2 * units)
+    leak, equal = ordered("leak", 0.4).work, ordered("leak at equal time", 0.4).work
     assert leak.amount * leak.transactions * COSTS["leak"] == pytest.approx(0.4 * suite.seconds)
     assert (leak.units, equal.amount) == (plain.work.units, leak.amount)
     assert equal.units["sort"] == pytest.approx(0.6 * units)
-    assert ordered("target", 1, "quota", 0.25).quota == pytest.approx(0.8)
-    kept = work("kept-memory", 0.4)
+    assert ordered("quota", 0.25).quota == pytest.approx(0.8)
+    kept = ordered("kept-memory", 0.4).work
     assert (kept.defect, kept.defect_size, kept.units) == ("kept-memory", 0.4, plain.work.units)
     # there is one unit at least, however dear
-    dear = ordered("target", 1, "extra-processes", 0.2, costs=COSTS | {"extra-processes": 9.0}).work
+    dear = ordered("extra-processes", 0.2, costs=COSTS | {"extra-processes": 9.0}).work
     assert dear.amount * dear.transactions == pytest.approx(1)
     for number in range(9):
-        wrong, killed = (ordered("target", number, invalid=kind) for kind in ("wrong-count", "killed"))
+        wrong, killed = (ordered(number=number, invalid=kind) for kind in ("wrong-count", "killed"))
         assert wrong.work.transactions != plain.work.transactions
         assert 0.1 < killed.moment / suite.seconds < 0.75
 
 
 def test_paced_workloads_leave_idle_time_for_a_defect():
     plain, leak = (
-        build_order(PACED, PlannedRun("paced", 1, *planned), COSTS).work
-        for planned in (("baseline", 1), ("target", 1, "leak", 0.4))
+        build_order(PACED, PlannedRun("paced", 1, "target", 1, *defect), COSTS).work
+        for defect in ((), ("leak", 0.4))
     )
     assert (plain.polling, leak.period) == (True, plain.period)
     assert plain.period * plain.transactions == pytest.approx(2 * PACED.seconds)
@@ -159,16 +153,16 @@ def test_trial_runs_correct_unit_costs_for_counting_overhead(suite):
 def test_every_workload_and_defect_can_be_set_up_and_repeated(tmp_path):
     script = (
         "from data.matrices.programs import DEFECTS, WORKLOADS, calibrate_unit\n"
-        "import os\n"
-        "for name in (*WORKLOADS, *DEFECTS): print(name, calibrate_unit(name, 1e-4), flush=True)\n"
+        "import json, os\n"
+        "seconds = {name: calibrate_unit(name, 1e-4) for name in (*WORKLOADS, *DEFECTS)}\n"
+        "print(json.dumps(seconds), flush=True)\n"
         "os._exit(0)"
     )
     environment = {**matrix_rates.ENVIRONMENT, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-S", "-c", script]
-    printed = subprocess.check_output(command, env=environment, text=True, timeout=60)
-    seconds = dict(line.split() for line in printed.splitlines())
+    printed = subprocess.check_output([sys.executable, "-S", "-c", script], env=environment, timeout=60)
+    seconds = json.loads(printed)
     assert seconds.keys() == {*WORKLOADS, *DEFECTS}
-    assert all(0 < float(value) < 1 for value in seconds.values())
+    assert all(0 < value < 1 for value in seconds.values())
 
 
 def test_only_runs_missing_in_the_journal_are_measured(suite, tmp_path):
@@ -190,13 +184,15 @@ def test_only_runs_missing_in_the_journal_are_measured(suite, tmp_path):
     with Session(opened(path, begun), seen, "runs") as session:
         collect.measure(session, suite, planned, run=stopped, cost=cost)
     assert (session.finished, seen.notes) == (False, ["kept 7 runs; start again to resume"])
-    again = opened(path, begun)
-    assert [entry.planned for entry in again.entries] == planned[:7]
-    assert again.entries == session.journal.entries
-    assert again.entries[0].metrics["perf.lost"] is None
     needed = {planned.cause.split(" at equal")[0] for planned in planned} & set(DEFECTS)
     assert sorted(calibrated) == sorted({collect.HOST, *(case["name"] for case in CASES), *needed})
-    assert [entry.planned for entry in everything_measured(suite, path).entries] == planned
+    again = opened(path, begun)
+    assert again.entries == session.journal.entries
+    assert [entry.planned for entry in again.entries] == planned[:7]
+    assert again.entries[0].metrics["perf.lost"] is None
+    # without calibrating anew
+    collect.measure(Session(again, seen, "runs"), suite, planned, run=made, cost=None)
+    assert [entry.planned for entry in again.entries] == planned
 
 
 @pytest.mark.parametrize(
@@ -218,12 +214,14 @@ def test_resuming_requires_the_same_causes_and_events(suite, tmp_path, what, cha
 
 
 def test_tables_separate_causes_and_drop_constant_metrics(suite, tmp_path):
-    found = collect.build_tables(suite, everything_measured(suite, tmp_path / "journal.jsonl").entries, "m")
-    runs = found.runs.set_index("run_id")
+    journal = opened(tmp_path / "journal.jsonl", suite.model_dump(mode="json"))
+    session, planned = Session(journal, Seen(), "runs"), plan_runs(suite, SOME, INVALID_KINDS)
+    collect.measure(session, suite, planned, run=made, cost=lambda name, _: COSTS[name])
+    found = collect.build_tables(suite, journal.entries, "m")
+    runs, known = (table.set_index("run_id") for table in (found.runs, found.causes))
     assert found.raw_metrics == ["faults", "rare"]
     assert runs["rare"].isin([0.0, 1.0]).all()
     assert not {"cause", "cause_size", "invalid_kind"} & set(runs.columns)
-    known = found.causes.set_index("run_id")
     invalid = known.index[known["invalid_kind"] != ""]
     assert runs["valid"].sum() == len(runs) - len(invalid) == 120
     assert runs.loc[invalid, "abnormal"].isna().all()
@@ -263,8 +261,7 @@ def test_rates_are_per_second_per_transaction_or_absolute():
 
 @pytest.mark.parametrize(("end", "count", "peak"), [(11.01, 160.0, 120 / 1.01), (11.6, 126.0, 60.0)])
 def test_a_much_shorter_last_interval_makes_no_peak(end, count, peak):
-    counts = {9.0: 0.0, 10.0: 40.0, 11.0: 90.0, end: count}
-    busy = {"user": 0.0, "system": 0.0}
+    busy, counts = {"user": 0.0, "system": 0.0}, {9.0: 0.0, 10.0: 40.0, 11.0: 90.0, end: count}
     looks = [Snapshot(at, {"stat.ctxt": number}, busy, {}, {}, {}) for at, number in counts.items()]
     assert raw_metrics(looks, {}, 1)["stat.ctxt.peak"] == pytest.approx(peak)
 
@@ -287,12 +284,9 @@ def test_every_collected_metric_has_a_unit(unit, names):
 
 
 def test_kernel_counters_are_monotonic_with_stable_names():
-    before = kernel_counts.machine_counts(0)
-    Path("/proc/self/stat").read_bytes()
-    after = kernel_counts.machine_counts(0)
+    before, after = kernel_counts.machine_counts(0), kernel_counts.machine_counts(0)
     assert len(before) > 150
-    growing = [name for name in before if not name.endswith((".idle", ".iowait"))]
-    assert all(after[name] >= before[name] for name in growing)
+    assert all(after[name] >= before[name] for name in before if not name.endswith((".idle", ".iowait")))
     names = "stat.ctxt cpu.user vmstat.pgfault irq.LOC softirq.cpu.SCHED net.lo_rx_bytes"
     assert {*names.split()} <= set(before)
     assert not any(name.removeprefix("irq.").removeprefix("cpu.").isdecimal() for name in before)
@@ -316,9 +310,9 @@ def test_all_summary_metrics_match_their_formulas():
     raw = {f"{place}.{kind}": value for place in ("cpu", "stat") for kind, value in kinds.items()}
     raw |= {"process.busy": 6.0, "process.read_calls": 2.0, "process.write_calls": 3.0, "disk.reads": 1.0}
     run = pd.DataFrame([raw | {validity.ELAPSED: 2.0, validity.TRANSACTIONS: 50.0}])
-    found = validity.with_summary_metrics(run).iloc[0]
+    found = validity.with_summary_metrics(run).iloc[0].filter(regex="^summary_")
     expected = {"throughput": 25, "cpu": 100 * 15 / 36, "cpu_others": 100 * 9 / 36, "io_calls": 5}
-    assert {name: found[f"summary_{name}"] for name in expected} == pytest.approx(expected)
+    assert found[[f"summary_{name}" for name in expected]].tolist() == pytest.approx([*expected.values()])
     assert math.isnan(found["summary_disk_requests"])
-    assert set(validity.UNITS) == {name for name in found.index if name.startswith("summary_")}
+    assert set(validity.UNITS) == set(found.index)
     assert 15 <= len(validity.UNITS) <= 18

@@ -11,12 +11,9 @@ from tests.matrix_pairs import METRICS, MOVED, pairs
 MOST = forms.MOST_PER_CENT
 
 
-def rows_of(form, baseline, target, **further):
-    """Return the rows that a form makes of a pair with these counts of one metric."""
-    rows = [run("sort 1", "baseline", n, faults=v, **further) for n, v in enumerate(baseline)]
-    rows += [run("sort 1", "target", n, faults=v, abnormal=True) for n, v in enumerate(target)]
-    tables = MatrixTables.from_rows(rows)
-    return form(tables, training_statistics(tables, ["faults"]))
+def odd_target(tables, name="g0 c0 v1"):
+    """Tell for each run whether it is of the target of this pair."""
+    return (tables.runs["pair_id"] == name) & (tables.runs["side"] == "target")
 
 
 @pytest.mark.parametrize(
@@ -29,7 +26,10 @@ def rows_of(form, baseline, target, **further):
     ],
 )
 def test_forms_of_a_pair_fill_gaps(form, baseline, target, expected):
-    rows = rows_of(form, baseline, target, abnormal=None)
+    runs = [run("sort 1", "baseline", n, faults=v, abnormal=None) for n, v in enumerate(baseline)]
+    runs += [run("sort 1", "target", n, faults=v, abnormal=True) for n, v in enumerate(target)]
+    tables = MatrixTables.from_rows(runs)
+    rows = form(tables, training_statistics(tables, ["faults"]))
     assert rows.x.tolist() == expected
     assert rows.y.tolist() == [0] * (len(expected) - len(target)) + [1] * len(target)
     if form is forms.concatenate_runs:
@@ -70,9 +70,8 @@ def test_a_first_rare_event_is_no_huge_difference():
     tables = pairs(cases=3)
     runs = tables.runs
     runs["m4"] = 0.0
-    odd = (runs["pair_id"] == "g0 c0 v1") & (runs["side"] == "target")
     learned = training_statistics(tables, tables.raw_metrics)
-    runs.loc[odd, "m4"] = 1.0
+    runs.loc[odd_target(tables), "m4"] = 1.0
     rows = contrast_pairs(tables.with_runs(runs), learned)
     found = np.sinh(rows.x[:, rows.columns.index("m4")])
     assert 2 < found.max() < 4
@@ -95,31 +94,22 @@ def test_a_projection_keeps_the_directions_of_most_variance():
 def test_joined_rows_are_contrasts_and_medians_of_both_sides():
     tables = pairs(cases=3)
     runs = tables.runs
-    runs.loc[(runs["pair_id"] == "g0 c0 v1") & (runs["side"] == "target"), "m2"] = np.nan
-    tables = tables.with_runs(runs)
+    runs.loc[odd_target(tables), "m2"] = np.nan
+    # a pair without values of a side is left out
+    runs.loc[odd_target(tables, "g1 c1 v2"), tables.raw_metrics] = np.nan
     learned = training_statistics(tables, tables.raw_metrics)
     rows, contrasts = forms.join_forms(tables, learned), contrast_pairs(tables, learned)
+    names, metrics = rows.about["pair_id"].tolist(), list(learned.metrics)
+    assert {*runs["pair_id"]} - {*names} == {"g1 c1 v2"}
+    assert len(rows.x) == len(rows.y) == len(names) == runs["pair_id"].nunique() - 1
     parts = forms.split_forms(rows.x)
     np.testing.assert_array_equal(parts[0], contrasts.x)
     assert rows.columns[: parts[0].shape[1]] == contrasts.columns
-    metrics, names = len(learned.metrics), rows.about["pair_id"].tolist()
-    medians = runs.groupby(["pair_id", "side"])[list(learned.metrics)].median().unstack("side")
-    for number, side in enumerate(("baseline", "target")):
-        expected = medians.xs(side, axis="columns", level="side").loc[names]
-        expected = expected.fillna(dict(zip(learned.metrics, learned.middles, strict=True)))
-        part = parts[1][:, number * metrics : (number + 1) * metrics]
-        np.testing.assert_allclose(part, expected[list(learned.metrics)].to_numpy())
     baseline, target, difference = np.split(parts[1], 3, axis=1)
+    medians = runs.groupby(["side", "pair_id"])[metrics].median()
+    medians = medians.fillna(dict(zip(metrics, learned.middles, strict=True)))
+    np.testing.assert_allclose(baseline, medians.loc["baseline"].loc[names])
+    np.testing.assert_allclose(target, medians.loc["target"].loc[names])
     is_gap = np.zeros(difference.shape, bool)
-    is_gap[names.index("g0 c0 v1"), learned.metrics.index("m2")] = True
+    is_gap[names.index("g0 c0 v1"), metrics.index("m2")] = True
     np.testing.assert_allclose(difference, np.where(is_gap, 0, target - baseline))
-
-
-def test_a_pair_without_values_of_a_side_is_left_out_of_joined_rows():
-    tables = pairs(cases=3)
-    runs = tables.runs
-    empty = (runs["pair_id"] == "g0 c0 v1") & (runs["side"] == "target")
-    runs.loc[empty, tables.raw_metrics] = np.nan
-    rows = forms.join_forms(tables.with_runs(runs), training_statistics(tables, tables.raw_metrics))
-    assert "g0 c0 v1" not in set(rows.about["pair_id"])
-    assert len(rows.x) == len(rows.y) == len(rows.about) == len(set(runs["pair_id"])) - 1

@@ -1,13 +1,12 @@
 import json
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from lxml import etree
 
-from data.matrices.tables import MatrixTables
+from data.matrices.tables import SIDES, MatrixTables
 from serving.matrices.command import as_xml
 from serving.matrices.request import answer_matrices, answer_matrices_batch, tables_of
 from serving.matrices.schemas import MatricesAnswer, MatricesRequest
@@ -97,21 +96,15 @@ def test_training_tolerates_an_absurdly_large_number():
 @pytest.mark.parametrize(
     ("column", "runs", "reason"),
     [
-        (None, "target", "has no run of the target"),
-        (
-            "machine",
-            "target",
-            "baseline and target differ in version, machine; expected one field to compare",
-        ),
+        ("side", "baseline", "has no run of the baseline"),
+        ("machine", "target", "baseline and target differ in version, machine; expected one field to comp"),
         ("version", "target 2", 'the target mixes version "target 0" and "other"; expected one'),
     ],
 )
 def test_an_incomparable_pair_is_invalid_without_affecting_others(trained, unseen, column, runs, reason):
     chosen = unseen.runs["run_id"].str.startswith(f"g0 c0 v0 {runs}")
-    if column:
-        asked = with_runs(unseen, **{column: unseen.runs[column].mask(chosen, "other")})
-    else:
-        asked = unseen.select_runs(~chosen.to_numpy(bool))
+    other = "target" if column == "side" else "other"
+    asked = with_runs(unseen, **{column: unseen.runs[column].mask(chosen, other)})
     verdict, *others = judge_tables(trained, asked).verdicts
     assert (verdict.pair_id, verdict.verdict) == ("g0 c0 v0", "invalid")
     assert verdict.reason.startswith(reason)
@@ -126,17 +119,15 @@ def test_a_pair_without_comparable_metrics_has_a_reason(trained, unseen):
     assert (verdict.verdict, verdict.reason) == ("invalid", NO_ANSWER)
 
 
-def test_the_group_of_the_target_decides_for_mixed_pairs(trained, unseen):
+def test_mixed_groups_and_other_units_of_a_pair_are_told(trained, unseen):
     groups = unseen.runs["group"].mask(rows_of(unseen, "g0 c0 v0", "baseline"), "g1")
-    verdict = judge_tables(trained, with_runs(unseen, group=groups, version="v")).verdicts[0]
-    assert (verdict.group, verdict.group_used) == ("g0", "g0")
-
-
-def test_a_metric_in_another_unit_is_noted(trained, unseen):
     values = unseen.runs["m9"].mask(rows_of(unseen, "g0 c0 v1"), 2.0)
     values = values.mask(rows_of(unseen, "g0 c0 v1", "target"), 2000.0)
-    verdict = judge_tables(trained, with_runs(unseen, m9=values)).verdicts[1]
-    assert verdict.notes == ("m9 is 1000 times its baseline; is it in another unit?",)
+    asked = with_runs(unseen, group=groups, version="v", m9=values)
+    mixed, other_unit, *_ = judge_tables(trained, asked).verdicts
+    # the target decides
+    assert (mixed.group, mixed.group_used) == ("g0", "g0")
+    assert other_unit.notes == ("m9 is 1000 times its baseline; is it in another unit?",)
 
 
 def test_tables_without_any_run_are_refused(trained, unseen):
@@ -146,7 +137,8 @@ def test_tables_without_any_run_are_refused(trained, unseen):
 
 @pytest.mark.parametrize("model", CATALOGUE)
 def test_a_stored_engine_answers_as_before(model, unseen, tmp_path):
-    trained = trained_on(pairs(versions=3, invalid=0.1), model, trials=0)
+    # one group has an engine of its own, the other has not
+    trained = trained_on(pairs(groups=1, versions=3, invalid=0.1), model, trials=0)
     trained.write(tmp_path)
     read = TrainedEngine.read(tmp_path)
     assert replace(read.card, params={}) == replace(trained.card, params={})
@@ -154,13 +146,14 @@ def test_a_stored_engine_answers_as_before(model, unseen, tmp_path):
     assert judge_tables(read, unseen) == judge_tables(trained, unseen)
 
 
-def answered_in_a_batch_and_alone(trained, *contents):
-    """Return the answers to requests of one batch, which has a broken one too, after those to each alone."""
+def expect_equal_answers_in_a_batch(trained, *contents):
+    """Return the answers to requests, which are equal alone and in a batch with a broken one."""
     served = Served(trained, ModelRef("regression-matrix", "1", "models:/regression-matrix/1"))
     bodies = [json.dumps(content).encode() for content in contents]
     *answers, bad = answer_matrices_batch([*bodies, b"{"], served)
     assert "the body is not JSON" in str(bad)
-    return [answer_matrices(body, served).content for body in bodies], [one.content for one in answers]
+    assert [one.content for one in answers] == [answer_matrices(body, served).content for body in bodies]
+    return [one.content for one in answers]
 
 
 def request_for(tables, *names):
@@ -168,16 +161,14 @@ def request_for(tables, *names):
 
 
 def test_requests_of_a_batch_get_the_answers_of_each_alone(trained, unseen):
-    body = partial(request_for, unseen)
-    first, second, other = map(body, ("g0 c0 v0", "g1 c0 v1", "g1 c0 v0"))
+    names = ("g0 c0 v0",), ("g1 c0 v1",), ("g1 c0 v0",), ("g0 c0 v1",), ("g0 c0 v1", "g0 c0 v0")
+    first, second, other, few, one_sided = (request_for(unseen, *of_one) for of_one in names)
     other["pairs"][0]["group"] = "unknown to the model"
-    few, one_sided = body("g0 c0 v1"), body("g0 c0 v1", "g0 c0 v0")
-    for side in ("baseline", "target"):
+    for side in SIDES:
         few["pairs"][0][side]["metrics"] = {"m0": few["pairs"][0][side]["metrics"]["m0"]}
     one_sided["pairs"][0]["target"]["metrics"] = {"m0": []}
-    alone, together = answered_in_a_batch_and_alone(trained, first, second, first, other, few, one_sided)
-    assert together == alone
-    assert len({*alone}) == 5
+    found = expect_equal_answers_in_a_batch(trained, first, second, first, other, few, one_sided)
+    assert len({*found}) == 5
 
 
 @pytest.mark.parametrize(("values", "place"), [([], 0), ([1.0], 1), ([1.0] * 4, -1)])
@@ -194,7 +185,7 @@ def test_a_metric_of_another_length_than_most_is_named(unseen, place, values):
 def test_rules_on_all_runs_see_those_of_one_request_alone(trained, unseen):
     def body(name="g0 c0 v0", **columns):
         sent = request_for(unseen, name)
-        for side in ("baseline", "target"):
+        for side in SIDES:
             sent["pairs"][0][side]["metrics"] |= columns
         return sent
 
@@ -203,15 +194,16 @@ def test_rules_on_all_runs_see_those_of_one_request_alone(trained, unseen):
     bodies += [body("g0 c0 v1", summary_transactions=values) for values in counts]
     # negative values are common in the last request, and rare in all
     bodies += [body(summary_work=values) for values in (*[[1.0, 2.0, 3.0]] * 9, [-1.0, 2.0, 3.0])]
-    alone, together = answered_in_a_batch_and_alone(trained, *bodies)
-    assert together == alone
-    assert [b'"run_id"' in one for one in alone] == [one is bodies[2] for one in bodies]
+    found = expect_equal_answers_in_a_batch(trained, *bodies)
+    assert [b'"run_id"' in one for one in found] == [one is bodies[2] for one in bodies]
 
 
 def test_xml_has_the_risk_guarantee_without_unknown_values():
     (example,) = MatricesAnswer.model_json_schema()["examples"]
     promised = {"share": 0.1, "confidence": 0.9, "kept": True, "measured": None}
-    answer = MatricesAnswer.model_validate(example | {"risk_guarantee": promised})
-    (element,) = etree.fromstring(as_xml(answer)).iter("risk_guarantee")
-    assert dict(element.attrib) == {"share": "0.1", "confidence": "0.9", "kept": "true"}
-    assert not [*etree.fromstring(as_xml(MatricesAnswer.model_validate(example))).iter("risk_guarantee")]
+    found = [
+        element.attrib
+        for content in (example | {"risk_guarantee": promised}, example)
+        for element in etree.fromstring(as_xml(MatricesAnswer.model_validate(content))).iter("risk_guarantee")
+    ]
+    assert found == [{"share": "0.1", "confidence": "0.9", "kept": "true"}]

@@ -13,43 +13,37 @@ from tests.matrix_pairs import MOVED, pairs
 SPACE = "\N{NO-BREAK SPACE}"
 
 
-def curves(figure, lines, grouping="none"):
-    """Make curves.parquet of {model: {x: balanced accuracy}}."""
-    rows = [
-        (figure, model, grouping, x, y, 0.01) for model, points in lines.items() for x, y in points.items()
-    ]
-    names = ["figure", "model", "grouping", "x", "balanced_accuracy", "spread"]
-    return pd.DataFrame(rows, columns=names)
-
-
-COSTS = {"logistic": {1: 0.55, 10: 0.72, 50: 0.6}, "tan": {1: 0.8, 10: 0.81, 50: 0.7}}
-DIMENSIONS = {"tree": {5: 0.7, 25: 0.895, 200: 0.9}, "tan": {5: 0.6, 25: 0.6, 200: 0.6}}
-LARGEST = "200 dimensions (0.90)"
 EQUAL = "if a miss costs as much as a false alarm"
 GAIN = "Largest gain in balanced accuracy"
+KEPT = "from 0.60 if all normal vectors are kept to 0.85 at a ratio of 5 normal to 1 abnormal vector"
 
 
-@pytest.mark.parametrize(
-    ("figure", "lines", "title"),
-    [
-        (4, COSTS, f"{GAIN} (logistic): from 0.55 {EQUAL} to 0.72 if a miss costs 10 times as much"),
-        (4, {"tan": {1: 0.8, 10: 0.805}}, f"No line rises by more than 0.01 above its value {EQUAL}"),
-        (6, DIMENSIONS, f"tree is best with {LARGEST}, not significantly better than with 25 (0.90)"),
-    ],
-)
-def test_titles_of_curves_name_a_model_with_significant_gain(figure, lines, title):
-    assert charts.curve_chart(curves(figure, lines), figure, 5).title == title
-    assert charts.curve_chart(curves(5, lines), figure, 5) is None
+#: Titles of the figures of curves; the balanced accuracies of a model and its grouping by x.
+CURVES = {
+    (4, f"{GAIN} (logistic): from 0.55 {EQUAL} to 0.72 if a miss costs 10 times as much"): {
+        "logistic none": {1: 0.55, 10: 0.72, 50: 0.6}, "tan none": {1: 0.8, 10: 0.81, 50: 0.7},
+    },
+    (4, f"No line rises by more than 0.01 above its value {EQUAL}"): {"tan none": {1: 0.8, 10: 0.805}},
+    (5, f"{GAIN} (logistic, a model per group): {KEPT}"): {
+        "logistic none": {28: 0.5, 5: 0.6, 1: 0.7}, "logistic given": {28: 0.6, 5: 0.85, 1: 0.8},
+    },
+    (6, "tree is best with 200 dimensions (0.90), not significantly better than with 25 (0.90)"): {
+        "tree none": {5: 0.7, 25: 0.895, 200: 0.9}, "tan none": {5: 0.6, 25: 0.6, 200: 0.6},
+    },
+}  # fmt: skip
 
 
-def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
-    both = [
-        curves(5, {"logistic": {28: 0.5, 5: 0.6, 1: 0.7}}),
-        curves(5, {"logistic": {28: 0.6, 5: 0.85, 1: 0.8}}, "given"),
+@pytest.mark.parametrize(("figure", "title"), CURVES)
+def test_titles_of_curves_name_a_model_with_significant_gain(figure, title):
+    rows = [
+        (figure, *name.split(), x, accuracy, 0.01)
+        for name, points in CURVES[figure, title].items()
+        for x, accuracy in points.items()
     ]
-    kept = "from 0.60 if all normal vectors are kept to 0.85 at a ratio of 5 normal to 1 abnormal vector"
-    title = f"{GAIN} (logistic, a model per group): {kept}"
-    assert charts.curve_chart(pd.concat(both), 5, 5).title == title
+    columns = ["figure", "model", "grouping", "x", "balanced_accuracy", "spread"]
+    curves = pd.DataFrame(rows, columns=columns)
+    assert charts.curve_chart(curves, figure, 5).title == title
+    assert charts.curve_chart(curves.assign(figure=3), figure, 5) is None
 
 
 def steps(*accuracies, spread=0.01):
@@ -62,15 +56,15 @@ def steps(*accuracies, spread=0.01):
     ]
 
 
-REMEDIES, NO_STEP = "without remedies", "no single step is a significant gain"
+NO_STEP = "no single step is a significant gain"
 
 
 @pytest.mark.parametrize(
     ("part", "rows", "titles"),
     [
-        ("added", steps(0.5, 0.7, 0.75), (f"rises from 0.50 {REMEDIES} to 0.75", 'step (+0.20) is "raw"')),
-        ("added", steps(0.7, 0.74, 0.66, spread=0.2), (f"is 0.70 {REMEDIES} and 0.66 with all", NO_STEP)),
-        ("added", steps(0.8, 0.6), (f"falls from 0.80 {REMEDIES} to 0.60 with all", NO_STEP)),
+        ("added", steps(0.5, 0.7, 0.75), ("rises from 0.50 without remedies", 'step (+0.20) is "raw"')),
+        ("added", steps(0.7, 0.74, 0.66, spread=0.2), ("is 0.70 without remedies and 0.66 with", NO_STEP)),
+        ("added", steps(0.8, 0.6), ("falls from 0.80 without remedies to 0.60 with all", NO_STEP)),
         ("left-out", steps(0.9, 0.6, 0.9), ("is 0.90 with all remedies", 'comes from omitting "raw"')),
         ("left-out", steps(0.9, 0.895), ("is 0.90 with all", "remedy makes no significant difference")),
     ],
@@ -128,18 +122,14 @@ def test_cause_chart_names_the_least_detected_cause():
     assert charts.causes_chart(verdicts.assign(cause="")) is None
 
 
-def verdicts(*rows, threshold=0.5):
-    """Make held-out verdicts of (probability, status, group, cause, size) at one threshold."""
+def worst_mistakes(rows, largest):
+    """Find mistakes in (probability, status, group, cause, size) of pairs; the metric b differs most."""
     names = ["probability", "status", "group", "cause", "cause_size"]
-    frame = pd.DataFrame(rows, columns=names).assign(threshold=threshold)
-    called = np.where(frame["probability"] >= threshold, "fail", "pass")
-    return frame.assign(pair_id=[f"p{row}" for row in range(len(frame))], verdict=called)
-
-
-def sizes(*largest):
-    """Make differences of two metrics, of which the second is the largest."""
-    rows = [f"p{row}" for row in range(len(largest))]
-    return pd.DataFrame({"a": 0.5, "b": largest}, index=rows).astype("float64")
+    verdicts = pd.DataFrame(rows, columns=names, index=[f"p{row}" for row in range(len(rows))])
+    called = np.where(verdicts["probability"] >= 0.5, "fail", "pass")
+    differences = pd.DataFrame({"a": 0.5, "b": largest}, index=verdicts.index, dtype="float64")
+    verdicts = verdicts.assign(pair_id=verdicts.index, threshold=0.5, verdict=called)
+    return WorstMistakes.from_verdicts(verdicts, differences)
 
 
 MISS, ALARM = (0.1, "fail", "g", "quota", 0.2), (0.9, "pass", "g", "", np.nan)
@@ -148,11 +138,10 @@ RIGHT = [(0.9, "fail", "g", "quota", 0.1), (0.1, "pass", "g", "", np.nan)]
 
 def test_at_most_twenty_mistakes_are_listed_by_confidence():
     rows = [(0.5 + 0.01 * number, "pass", "g", "", np.nan) for number in range(1, 26)]
-    mistakes = WorstMistakes.from_verdicts(verdicts(*rows, *RIGHT), sizes(*[4.0] * 27))
-    assert mistakes.rows["pair_id"].tolist() == [f"p{number}" for number in range(24, 4, -1)]
-    assert WorstMistakes.from_verdicts(verdicts(*RIGHT), sizes(9.0, 3.0)).rows.empty
-    first = mistakes.rows.iloc[0]
-    assert (first["n_beyond"], first["metric"], first["largest"]) == (1, "b", 4.0)
+    mistakes = worst_mistakes([*rows, *RIGHT], 4.0).rows
+    assert mistakes["pair_id"].tolist() == [f"p{number}" for number in range(24, 4, -1)]
+    assert mistakes.iloc[0][["n_beyond", "metric", "largest"]].tolist() == [1, "b", 4.0]
+    assert worst_mistakes(RIGHT, [9.0, 3.0]).rows.empty
 
 
 @pytest.mark.parametrize(
@@ -161,7 +150,7 @@ def test_at_most_twenty_mistakes_are_listed_by_confidence():
 )
 def test_pairs_like_the_median_of_the_other_label_are_marked(mistake, largest, is_marked):
     # the medians are 3 of normal pairs and 9 of abnormal ones, without the mistake's own label
-    mistakes = WorstMistakes.from_verdicts(verdicts(mistake, *RIGHT), sizes(largest, 9.0, 3.0))
+    mistakes = worst_mistakes([mistake, *RIGHT], [largest, 9.0, 3.0])
     assert mistakes.rows["is_undecidable"].tolist() == [is_marked]
     assert ("p0 *" in mistakes_chart(mistakes).svg) == is_marked
 
@@ -169,13 +158,12 @@ def test_pairs_like_the_median_of_the_other_label_are_marked(mistake, largest, i
 def test_causes_of_mistakes_need_a_significant_excess():
     alarms = [(0.9, "pass", "busy", "", np.nan)] * 6
     right = [(0.1, "pass", f"g{number % 5}", "", np.nan) for number in range(50)]
-    held_out = verdicts(*alarms, *right, *RIGHT)
-    found = WorstMistakes.from_verdicts(held_out, sizes(*[1.0] * 58)).causes
+    found = worst_mistakes([*alarms, *right, *RIGHT], 1.0).causes
     assert found.startswith("Significantly more frequent among these 6 pairs than among all 58 (")
     assert found.endswith(f': workload group "busy" (6 of 6; 10.3{SPACE}% of all).')
-    spread = held_out.assign(group=[f"g{number % 5}" for number in range(58)])
-    none = WorstMistakes.from_verdicts(spread, sizes(*[1.0] * 58)).causes
-    assert none.startswith("No workload group, no cause and no cause size is significantly more frequent")
+    spread = [(*row[:2], f"g{number % 5}", *row[3:]) for number, row in enumerate([*alarms, *right, *RIGHT])]
+    none = "No workload group, no cause and no cause size is significantly more frequent"
+    assert worst_mistakes(spread, 1.0).causes.startswith(none)
 
 
 def test_noise_of_a_pair_comes_from_other_folds():
