@@ -255,6 +255,13 @@ def test_a_wrong_campaign_gives_a_one_line_error(tmp_path, change, message):
     assert refusal(spec_corun.read_tables, tmp_path / "c").startswith(f"{tmp_path}/c/{message}")
 
 
+def test_a_directory_without_a_public_set_is_refused(tmp_path):
+    assert refusal(pitot.read_tables, tmp_path) == f"{tmp_path}/data.npz: no such file"
+    assert refusal(spec_corun.read_tables, tmp_path).startswith(
+        f"{tmp_path}: holds no campaign of spec-corun"
+    )
+
+
 @pytest.mark.parametrize(("name", "least"), [("pitot", 20_000), ("spec-corun", 100)])
 def test_the_public_sets_can_be_learned_from(shared_data, name, least):
     tables = corun_formats.read(name, [shared_data / name]).tables
