@@ -31,6 +31,8 @@ from tests.system.corun import inputs
 from training.corun.placement import Room, best_placement, pairwise_cost, random_totals, worst_placement
 from training.corun.stored import OnlineCard
 
+SPACE = "\N{NO-BREAK SPACE}"
+
 
 def samples(ends, **counts):
     return IntervalCounts.from_table(pd.DataFrame({"t_seconds": ends, **counts}))
@@ -297,6 +299,24 @@ def test_impacts_of_many_co_runners_are_positive_and_add_slowdowns(corunners):
     np.testing.assert_array_equal(add_slowdowns(faster), faster.min(axis=0))
 
 
+def held_out(tasks, corunners, errors):
+    """Return held-out predictions of measured impacts 1, with relative errors, and one measurement each."""
+    rows = pd.DataFrame({"task": tasks, "corunners": corunners, "machine": "m", "measured": 1.0})
+    predicted = 1 + np.asarray(errors, float)
+    return rows.assign(predicted=predicted, low=0.5, high=2.0), rows.assign(impact=1.0)
+
+
+def test_the_twenty_largest_errors_come_in_descending_order():
+    errors = np.arange(30, 0, -1) / 100 * np.tile([-1, 1], 15)
+    names = [f"t{number:02}" for number in range(30)]
+    worst = WorstCoruns.from_predictions(*held_out(names[::-1], "x", errors[::-1]))
+    assert [case.task for case in worst.cases] == names[:20]
+    assert [case.error for case in worst.cases] == pytest.approx(errors[:20])
+    told = f"11.0{SPACE}% to 30.0{SPACE}%. The model predicts 10 of these impacts too high"
+    assert (told in worst.chart.title, worst.measured_once) == (True, 20)
+    assert WorstCoruns.from_predictions(*held_out([], [], [])) is None
+
+
 @pytest.mark.parametrize(
     ("impacts", "predicted", "undecidable"),
     [
@@ -308,11 +328,19 @@ def test_impacts_of_many_co_runners_are_positive_and_add_slowdowns(corunners):
     ],
 )
 def test_errors_within_the_variation_of_measurements_are_undecidable(impacts, predicted, undecidable):
-    about = {"task": "a", "corunners": "b", "machine": "m"}
-    predictions = pd.DataFrame([about | {"measured": 1.0, "predicted": predicted, "low": 0.5, "high": 2.0}])
-    runs = pd.DataFrame(about | {"impact": impact} for impact in impacts)
+    predictions, runs = held_out(["a"], ["b"], [predicted - 1])
+    runs = pd.concat([runs.assign(impact=impact) for impact in impacts])
     worst = WorstCoruns.from_predictions(predictions, runs)
     assert [case.undecidable for case in worst.cases] == [undecidable]
     assert worst.measured_once == (len(impacts) == 1)
     assert ("a with b (not decidable)" in worst.chart.svg) == undecidable
-    assert WorstCoruns.from_predictions(predictions[:0], runs) is None
+
+
+def test_causes_of_large_errors_need_a_significant_excess():
+    tasks, others = np.repeat([*"abcdefghij"], 20), np.tile([f"{name}+z" for name in "uvwxy"], 40)
+    for errors, told in (
+        (tasks == "c", f': task "c" (20 of 20; 10.0{SPACE}% of all).'),
+        (np.char.startswith(others, "w"), f': co-runner "w" (20 of 20; 20.0{SPACE}% of all).'),
+        (np.arange(200) % 9 == 0, "No task and no co-runner is significantly more frequent"),
+    ):
+        assert told in WorstCoruns.from_predictions(*held_out(tasks, others, 0.5 * errors)).causes

@@ -11,6 +11,7 @@ import pytest
 
 from data.corun.tables import CorunTables
 from data.errors import InputError
+from data.parallel import Compute
 from features.corun.featurize import training_instances
 from features.corun.rates import Placed, Solo, corun_matrix, corun_vectors
 from serving.corun.model import Static
@@ -23,7 +24,8 @@ from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, PressureRegressor
 from training.corun.estimators.smooth import sides_of
 from training.corun.online import SampledRuns, accuracy_by_seconds, fit_online_models
-from training.corun.splits import DESIGNS, possible_splits
+from training.corun.splits import DESIGNS, DesignPart, possible_splits
+from training.corun.stages import ModelOfPart, accuracy_without_events
 from training.corun.stored import ImpactCard, TrainedImpact
 
 TASKS = [f"t{n:02d}" for n in range(12)]
@@ -293,6 +295,22 @@ def test_compiled_arrays_of_another_model_are_not_read(made, tmp_path):
     with ZipFile(tmp_path / "model.skops", "a") as archive:
         archive.comment = b"trained again"
     assert not isinstance(TrainedImpact.read_quick(tmp_path).model, QuickContention)
+
+
+def test_removed_events_are_dropped_on_both_sides(table):
+    sides = {"own_rate": "own_context-switches", "others_rate": "others_context-switches"}
+    changed = table.rename(columns=sides).assign(own_seconds=np.arange(len(table)) % 7.0)
+    columns = (*sides.values(), "own_seconds")
+    recipe = ImpactRecipe("linear", {"alpha": 1e-6, "preparation": "n-d"}, columns, 0.03, 1)
+    places = np.arange(0, len(table), 2), np.arange(1, len(table), 2)
+    train, test = (changed.iloc[side] for side in places)
+    said = recipe.fit(train).predict(test)
+    unseen = pd.DataFrame({"measured": test["impact"], "predicted": said})
+    fold = ModelOfPart(recipe, train, test, DesignPart("random", 0, *places))
+    found = accuracy_without_events([fold], unseen, Compute()).set_index("without")
+    assert found.loc["", "mape"] == pytest.approx(np.abs(said / test["impact"] - 1).mean())
+    assert found.loc["context-switches", "mape"] > found.loc["", "mape"]
+    assert found.index[found["measured"]].tolist() == ["", "context-switches"]
 
 
 @pytest.mark.parametrize("row", [7, 42])

@@ -127,12 +127,24 @@ def test_series_that_no_machine_ran_whole_are_noted():
 
 
 def worst_predictions(values, predicted, folds=None, applications="app", entry="ensemble"):
-    """Return the worst predictions for one machine per value; each has its own fold by default."""
+    """Return the worst predictions for one machine per value; each CPU model has its own fold by default."""
+    machines = [f"m{number:02}" for number in range(len(values))]
     rows = pd.DataFrame({
-        "application": applications, "entry": entry, "machine": "m", "cpu_model": "c",
-        "fold": folds or range(len(values)), "value": values, "predicted": predicted,
+        "application": applications, "entry": entry, "machine": machines, "cpu_model": machines,
+        "fold": range(len(values)) if folds is None else folds, "value": values, "predicted": predicted,
     })  # fmt: skip
-    return WorstPredictions.from_predictions(rows, pd.Series("seconds", index=np.unique(rows["application"])))
+    metrics = pd.Series("seconds", index=np.unique(rows["application"]))
+    return WorstPredictions.from_predictions(rows, metrics)
+
+
+def test_the_twenty_largest_error_factors_come_in_descending_order():
+    factors = 1 + np.arange(1, 31) / 10
+    # too high and too low by the same factor count equally
+    worst = worst_predictions(np.full(30, 5.0), 5 * factors ** np.tile([1, -1], 15))
+    assert [case.machine for case in worst.cases] == [f"m{number:02}" for number in range(29, 9, -1)]
+    assert [case.error_factor for case in worst.cases[:2]] == pytest.approx([4.0, 3.9])
+    assert "factors of 2.1 to 4. 10 of these predictions are too high, 10 too low" in worst.chart.title
+    assert worst_predictions([1.0], [2.0], entry="forest") is None
 
 
 @pytest.mark.parametrize(
@@ -151,7 +163,6 @@ def test_only_errors_towards_the_training_range_are_undecidable(measured, predic
     worst = worst_predictions(values, [predicted, measured, 2.0, 4.0], folds=[0, 0, 1, 2])
     assert worst.cases[0].excess == pytest.approx(excess)
     assert ("1 app *" in worst.chart.svg) == (excess > 0)
-    assert worst_predictions([1.0], [2.0], entry="forest") is None
 
 
 def test_a_range_of_other_applications_does_not_count():
@@ -159,3 +170,12 @@ def test_a_range_of_other_applications_does_not_count():
     assert (worst.cases[0].smallest, worst.cases[0].largest) == (2.0, 2.0)
     # nothing is known of an application without other folds
     assert [case.excess for case in worst.cases if case.application == "b"] == [0.0]
+
+
+def test_causes_of_large_factors_need_a_significant_excess():
+    applications, values = np.repeat([*"abcdefghij"], 20), np.ones(200)
+    for is_wrong, told in (
+        (applications == "c", f'corrected for 410 tests): application "c" (20 of 20; 10.0{SPACE}% of all).'),
+        (np.arange(200) % 10 == 0, "No application, no machine and no CPU model is significantly more"),
+    ):
+        assert told in worst_predictions(values, 1 + is_wrong, applications=applications).causes

@@ -14,12 +14,12 @@ from tests.data.refusals import refusal
 from tests.matrix_pairs import METRICS, MOVED, pairs
 from tests.system.matrices import inputs
 from training.evaluation.metrics import summarise_entry
-from training.matrices import evaluation, fitting, stages
+from training.matrices import evaluation, fitting, schemes, stages
 from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Alarms
 from training.matrices.engine.shape import pair_causes, split_by_causes
 from training.matrices.engine.stored import TrainedEngine
-from training.matrices.fitting import EngineFit, MatrixExamples, deal_to_folds
+from training.matrices.fitting import CellAnswers, EngineFit, MatrixExamples, Mistakes, deal_to_folds
 from training.matrices.promote import promote_stage, rank_models
 from training.matrices.schemes import FULL, NAIVE, Cell
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
@@ -105,6 +105,24 @@ def test_a_reference_method_gets_its_best_threshold():
         cuts = [one.threshold, *one.score]
         accuracies = [balanced_accuracy_score(abnormal, one.score >= cut) for cut in cuts]
         assert accuracies[0] == max(accuracies)
+
+
+def test_pooled_counts_are_shown_beside_those_of_the_thesis():
+    abnormal = pd.Series({"a": True, "b": False, "c": True, "d": False})
+    told = pd.DataFrame({"pair_id": ["a", "b"], "judged": [True, True]})
+    more = pd.DataFrame({"pair_id": ["c", "d"], "judged": [True, False]})
+    targets = Mistakes(5, 2, 1, 1)
+    found = [
+        CellAnswers(0, told, Mistakes(10, 2, 4, 1), targets, 0.1),
+        CellAnswers(1, more, Mistakes(10, 2, 0, 0), targets, 0.1),
+    ]
+    assert fitting.results_row(found, abnormal, schemes.Printed(5, 7, 0.9)) == {
+        "folds": 2, "vectors": 20, "abnormal": 4, "balanced_accuracy": 1 - (1 / 4 + 4 / 16) / 2,
+        "spread": 0.25, "false_positive": 4, "false_negative": 1, "pair_balanced_accuracy": 0.75,
+        "target_balanced_accuracy": 1 - (2 / 4 + 2 / 6) / 2, "target_spread": 0, "target_false_positive": 2,
+        "target_false_negative": 2, "pair_spread": 0.25, "pair_false_positive": 1, "pair_false_negative": 0,
+        "seed_false_negative": 5, "seed_false_positive": 7, "seed_balanced_accuracy": 0.9,
+    }  # fmt: skip
 
 
 def test_the_ablation_takes_over_answers_of_its_first_folds():
