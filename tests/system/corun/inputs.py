@@ -117,6 +117,7 @@ def project(root: Path, given):
 
 
 def staged():
+    """Run the stages up to train in the working directory."""
     from data.corun.validity import ingest_stage, validate_stage
     from features.corun.featurize import featurize_stage
     from training.corun.stages import evaluate_stage, train_stage, tune_stage
