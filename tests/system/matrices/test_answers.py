@@ -48,43 +48,70 @@ def in_both(app, model, tmp_path):
 
 @pytest.fixture
 def source(tmp_path):
+    """A directory of tables to be judged."""
     asked().write(tmp_path / "asked")
     return tmp_path / "asked"
 
 
-def test_a_file_of_any_form_is_judged_like_the_tables(model, source, tmp_path):
-    paths = [source, source / "matrices.parquet", tmp_path / "columns.json", tmp_path / "rows.json"]
-    for path in paths[2:]:
-        path.write_text(json.dumps(request(rows=path.stem == "rows")))
-    answers = [json.loads(judge(path, "--model", model, "--json").stdout)["verdicts"] for path in paths]
-    usual, *others = [
-        {one["pair_id"]: (one["verdict"], one["probability"]) for one in told} for told in answers
-    ]
-    assert usual
-    for found in others:
+def verdicts(done):
+    assert (done.returncode, done.stderr) == (0, "")
+    return {one["pair_id"]: one for one in json.loads(done.stdout)["verdicts"]}
+
+
+@pytest.mark.parametrize("form", ["parquet", "columns", "rows"])
+def test_a_file_of_any_form_is_judged_like_the_tables(form, model, source, tmp_path):
+    usual = verdicts(judge(source, "--model", model, "--json"))
+    path = source / "matrices.parquet"
+    if form != "parquet":
+        path = tmp_path / "request.json"
+        path.write_text(json.dumps(request(rows=form == "rows")))
+    found = verdicts(judge(path, "--model", model, "--json"))
+    assert list(found) == list(usual)
+    for pair, one in found.items():
         # a request has no summary metrics, which the validity tree looks at too
-        assert found == {pair: (verdict, pytest.approx(share)) for pair, (verdict, share) in usual.items()}
+        assert (one["verdict"], one["probability"]) == (
+            usual[pair]["verdict"],
+            pytest.approx(usual[pair]["probability"]),
+        )
 
 
-def test_unknown_metrics_and_groups_and_left_out_runs_are_named(model, source):
+def test_an_abnormal_pair_exits_with_1_only_on_request(model, source, tmp_path):
+    answer = tmp_path / "answer.json"
+    done = judge(source, "--model", model, "--fail-on-regression", "--json", "-o", answer)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(json.loads(answer.read_text())["verdicts"]) == 4
+    assert judge(source, "--model", model).returncode == 0
+
+
+def test_metrics_and_groups_unknown_to_the_model_are_noted(model, source):
+    path = source / "matrices.parquet"
+    runs = pd.read_parquet(path).rename(columns={"m11": "m11_renamed"})
+    runs.loc[runs["group"] == "g1", "group"] = "new"
+    runs.to_parquet(path)
+    done = judge(source, "--model", model, "--json")
+    answer = json.loads(done.stdout)
+    assert 'metric "m11_renamed" is unknown to the model; it is not used' in answer["notes"]
+    assert any(note.startswith('group "new" is unknown to the model') for note in answer["notes"])
+    found = {one["pair_id"]: one for one in answer["verdicts"]}
+    assert found["g1 c0 v0"]["group_used"] == "fallback"
+    assert found[ABNORMAL]["verdict"] == "fail"
+    assert "new (fallback)" in judge(source, "--model", model).stdout
+
+
+def test_a_missing_model_or_champion_is_named(source, tmp_path, monkeypatch):
+    refused(judge(source, "--model", tmp_path), "model.skops")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
+    refused(judge(source), 'no champion of "regression-matrix"')
+
+
+def test_junit_holds_notes_and_left_out_runs(model, source):
     path = source / "matrices.parquet"
     runs = pd.read_parquet(path).rename(columns={"m11": "other"})
-    runs.loc[runs["group"] == "g1", "group"] = "new"
     runs.loc[4, "m5"] = -3.0
     runs.to_parquet(path)
-    judged = partial(judge, source, "--model", model)
-    answer = json.loads(judged("--json").stdout)
-    assert 'metric "other" is unknown to the model; it is not used' in answer["notes"]
-    assert any(note.startswith('group "new" is unknown to the model') for note in answer["notes"])
-    groups = {one["pair_id"]: one["group_used"] for one in answer["verdicts"]}
-    assert (groups["g1 c0 v0"], groups[ABNORMAL]) == ("fallback", "g0")
-    # an abnormal pair fails the command only on request
-    text = judged()
-    assert (text.returncode, "new (fallback)" in text.stdout) == (0, True)
-    junit = judged("--format", "junit", "--fail-on-regression")
-    suites = etree.fromstring(junit.stdout.encode())
-    assert junit.returncode == 1
-    assert all('metric "other" is unknown' in suite.findtext("system-out") for suite in suites)
+    suites = etree.fromstring(judge(source, "--model", model, "--format", "junit").stdout.encode())
+    for suite in suites:
+        assert 'metric "other" is unknown to the model' in suite.findtext("system-out")
     told = {case.get("name"): case.findtext("system-out") for case in suites.iter("testcase")}
     assert told[ABNORMAL] == f'left out: run "{runs["run_id"][4]}": m5=-3 must be 0 or more'
     assert told[NORMAL] is None
@@ -97,7 +124,9 @@ def test_a_run_that_occurs_twice_is_refused_or_skipped(model, source):
     told = f'run "{ABNORMAL} baseline 0": occurs twice'
     refused(judge(source, "--model", model), f"{source} {told}")
     done = judge(source, "--model", model, "--json", "--keep-going")
-    assert (done.returncode, told in done.stderr, len(json.loads(done.stdout)["verdicts"])) == (0, True, 4)
+    assert (done.returncode, told in done.stderr) == (0, True)
+    found = {one["pair_id"]: one["verdict"] for one in json.loads(done.stdout)["verdicts"]}
+    assert (found["g1 c0 v0"], len(found)) == ("fail", 4)
 
 
 def test_tables_with_none_of_the_known_metrics_are_refused(model, source):
@@ -105,6 +134,14 @@ def test_tables_with_none_of_the_known_metrics_are_refused(model, source):
     pd.read_parquet(path).rename(columns=lambda name: re.sub(r"^m(\d+)$", r"other \1", name)).to_parquet(path)
     told = '12 of the 12 raw metrics of the model are missing, such as "m0"'
     refused(judge(source, "--model", model), f"{source} runs: {told}")
+
+
+def test_the_server_answers_as_the_command_line_does(in_both, app):
+    assert len(in_both(request())["verdicts"]) == 4
+    listed = ask(app, ("GET", "/v1/models"), started=True)[0].json()["models"]
+    (own,) = (one for one in listed if one["serves"] == "regression-matrix")
+    assert (own["estimator"], own["groups"]) == ("logistic contrasted", ["g0", "g1"])
+    assert own["features"][:2] == ["m0", "m1"]
 
 
 def spoilt(**changes):
@@ -120,17 +157,21 @@ def target(**changes):
 
 
 #: What every family's requests refuse is in the tests of the server.
-BOTH = "either metrics (columns) or runs (rows)"
-FIRST, WIDE = request()["pairs"][0], {f"x{number}": 1.0 for number in range(10_000)}
 REFUSED = {
     "too many pairs": ({"pairs": request()["pairs"] * 300}, 422, "pairs has more than 1000 entries"),
-    "rows and columns": (target(runs=[{"m0": 1.0}]), 422, BOTH),
-    "neither": (spoilt(target={"version": "2"}), 422, BOTH),
+    "rows and columns": (target(runs=[{"m0": 1.0}]), 422, "either metrics (columns) or runs (rows)"),
+    "neither": (spoilt(target={"version": "2"}), 422, "either metrics (columns) or runs (rows)"),
+    "no group": (spoilt(group=""), 422, "pairs[0].group is empty"),
     "too many metrics": (
-        spoilt(target={"runs": [WIDE | {"y": 1.0}]}), 422, "runs[0] has more than 10000 entries",
+        spoilt(target={"runs": [{f"x{number}": 1.0 for number in range(10_001)}]}),
+        422, "runs[0] has more than 10000 entries",
     ),
     "too much": (
-        {"pairs": [FIRST | {"baseline": {"runs": [{"x0": 1.0}] * 1000}, "target": {"runs": [WIDE]}}]},
+        {"pairs": [{
+            "pair_id": "x", "workload": "w", "group": "g",
+            "baseline": {"runs": [{"m0": 1.0}] * 1000},
+            "target": {"runs": [{f"x{number}": 1.0 for number in range(9_999)}], "version": "2"},
+        }]},
         413, "have 1001 runs of 10000 metrics; expected 10000000 numbers at most",
     ),
 }  # fmt: skip
@@ -141,7 +182,7 @@ def test_bad_requests_are_answered_with_problem_details(app, content, status, to
     problem(post(app, content), status, told)
 
 
-SHORT = FIRST["target"]["metrics"] | {"m3": [1.0]}
+SHORT = request()["pairs"][0]["target"]["metrics"] | {"m3": [1.0]}
 UNJUDGED = {
     "has no run at all; expected those of both sides": (
         spoilt(baseline={"runs": []}, target={"metrics": {"m0": []}}), [0, 0],
@@ -188,6 +229,14 @@ def test_units_of_no_metric_are_noted_in_both_interfaces(in_both, app, units, un
     assert [note for note in in_both(request() | {"units": units})["notes"] if "unit" in note] == told
     unjudged = post(app, {"pairs": target(metrics=SHORT)["pairs"][:1], "units": units}).json()
     assert unjudged["notes"] == told
+
+
+def test_a_huge_number_makes_its_run_invalid_in_both_interfaces(in_both):
+    whole = request()
+    whole["pairs"][0]["target"]["metrics"]["m5"][0] = 1e308
+    one = in_both(whole)["verdicts"][0]
+    assert [run["reason"] for run in one["invalid_runs"]] == ["m5=1e+308 must be 1e+100 at most in size"]
+    assert (one["verdict"], one["target_runs"]) == ("fail", 2)
 
 
 def test_a_repeated_pair_is_refused_in_files_only(app, model, tmp_path):

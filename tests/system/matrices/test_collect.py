@@ -44,6 +44,8 @@ def bench():
 
 @pytest.fixture
 def sort(bench):
+    """Make one run of a small workload."""
+
     def made(**how):
         spoiled = {name: how.pop(name) for name in tuple(how) if name in Work._fields}
         work = Work({"sort-words": how.pop("words", 60.0)}, 40)
