@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import mutual_info_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from training.estimators import similarity_logistic
 from training.estimators.preparation import Labelled
-from training.estimators.similarity_logistic import SimilarityLogistic
+from training.estimators.similarity_logistic import Curvature, Pairs, SimilarityLogistic, em_iteration
 from training.estimators.tan import TAN, class_cuts, encode_levels, frequency_cuts
 
 
@@ -91,6 +93,16 @@ def test_tree_and_probabilities_match_the_definition_of_tan(classes):
     asked = chained(40, 7, classes, seed=1)[0]
     expected = probabilities_by_hand(model, x, y, asked, 0.5)
     np.testing.assert_allclose(model.predict_proba(asked), expected, rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_the_tree_equals_those_of_pyagrum_and_pgmpy():
+    pytest.importorskip("pyagrum", reason="pyagrum is in the dependency group benchmarks")
+    pytest.importorskip("pgmpy", reason="pgmpy is in the dependency group benchmarks")
+    from benchmarks.tan import draw_problem, run_perfjudge, run_pgmpy, run_pyagrum
+
+    given = draw_problem(400, 12)
+    assert run_perfjudge(given).edges == run_pyagrum(given).edges == run_pgmpy(given, 5).edges
 
 
 def test_costs_shift_only_the_prior_log_odds():
@@ -263,3 +275,23 @@ def test_extremely_distant_pairs_have_a_finite_probability():
 def test_too_few_iterations_give_a_convergence_warning():
     with pytest.warns(ConvergenceWarning, match=r"^SimilarityLogistic: not converged after max_iter=1 iter"):
         SimilarityLogistic(max_iter=1, tol=1e-12).fit(*SETS["more features than pairs"])
+
+
+def test_one_em_iteration_equals_that_of_the_thesis(monkeypatch):
+    monkeypatch.setattr(similarity_logistic, "PRECISE", 1e-12)
+    x, y = drawn(400, np.array([1.5, -1.0, 0.5]))
+    rows = np.vstack(np.hsplit(x, 2))
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    weights = np.array([0.8, 0.1, -0.2, 0.3])
+    p, q = np.split(1 / (1 + np.exp(-(rows @ weights[:3] + weights[3]))), 2)
+    both, neither, first, second = p * q, (1 - p) * (1 - q), p * (1 - q), (1 - p) * q
+    baseline = np.where(y == 1, first / (first + second), both / (both + neither))
+    target = np.where(y == 1, second / (first + second), both / (both + neither))
+    hidden, labels = np.concatenate([baseline, target]), np.repeat([1, 0], len(rows))
+    expected = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(
+        np.vstack([rows, rows]), labels, sample_weight=np.concatenate([hidden, 1 - hidden])
+    )
+    pairs = Pairs.from_sides(*np.split(rows, 2), y == 1, np.ones(len(y)), 1.0)
+    scores = pairs.rows @ weights
+    found, _ = em_iteration(pairs, weights, scores, Curvature(pairs, scores))
+    np.testing.assert_allclose(found, [*expected.coef_[0], *expected.intercept_], atol=1e-3)

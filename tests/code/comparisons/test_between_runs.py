@@ -361,6 +361,14 @@ def test_a_slow_operation_is_found_without_blaming_others(circumstances, slower)
     assert found[:, 1:].mean() <= 0.01
 
 
+def test_more_runs_and_history_lower_the_detectable_change():
+    detectable = [
+        np.median([np.median(compared(replace(USUAL, runs=r, history=h), s).detectable) for s in range(9)])
+        for r, h in ((1, 0), (1, 3), (1, 10), (3, 10))
+    ]
+    assert detectable == sorted(detectable, reverse=True)
+
+
 @settings(max_examples=30)
 @given(st.integers(0, 7), st.sampled_from([0.1, 0.5, 0.9, 1.1, 1.5, 3.0, 10.0]), st.integers(0, 1000))
 def test_one_outlying_earlier_run_hides_no_slow_operation(at, factor, seed):

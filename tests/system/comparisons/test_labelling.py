@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -450,7 +451,7 @@ def test_pages_with_any_operation_names_fit_every_width(served, opened):
         assert opened.title.endswith("perfjudge")
 
 
-def test_pages_are_readable_without_scripts(served, opened):
+def test_pages_are_readable_without_scripts_and_missing_ones_explained(served, opened):
     report = served.report(VERSIONS[3])
     opened.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
@@ -464,3 +465,5 @@ def test_pages_are_readable_without_scripts(served, opened):
         assert opened.find_elements(By.CSS_SELECTOR, "article svg[role=img]")
     finally:
         opened.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    for path in ("x", "../../etc/passwd", f"{Path(report).name}/%2Fetc%2Fpasswd", "next/x"):
+        assert httpx.get(f"{served.url}/comparisons/{path}").status_code == 404
