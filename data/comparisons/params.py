@@ -39,7 +39,7 @@ class Measure(Section):
     """
 
     metric: str | None = None
-    better: Literal["lower", "higher"] | None = None
+    better: Literal["higher", "lower"] | None = None
 
 
 class IngestComparisons(Ingest):
