@@ -64,13 +64,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     options = config.option
     if options.perfjudge is not None and not options.collectonly and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(BenchmarkJudge(), "perfjudge-judge")
+        config.pluginmanager.register(BenchmarkJudge(options.perfjudge), "perfjudge-judge")
 
 
 class BenchmarkJudge:
-    """Judges the results that pytest-benchmark has written."""
+    """Judges the results that pytest-benchmark has written, against the runs that were in `base` before."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.earlier = _runs_in(base)
         self.has_results = False
         self.report = ""
 
@@ -101,7 +103,15 @@ class BenchmarkJudge:
         program = shutil.which("perfjudge", path=places)
         if program is None:
             return 2, "the command perfjudge is not installed; see `uv tool install`\n"
-        sides = [str(path) for path in (config.option.perfjudge, config.option.benchmark_json)]
+        # the session may have saved its results beside its base
+        bases = [self.base] if _runs_in(self.base) == self.earlier else self.earlier
+        sides = [part for path in bases for part in ("--base", str(path))]
         command = [program, "compare", "--fail-on-regression", *sides]
+        command += ["--target", str(config.option.benchmark_json)]
         done = subprocess.run(command, check=False, capture_output=True, encoding="utf-8")
         return done.returncode, done.stdout + done.stderr
+
+
+def _runs_in(base: Path) -> list[Path]:
+    paths = sorted(base.iterdir()) if base.is_dir() else [base]
+    return [path for path in paths if not path.name.startswith(".")]

@@ -12,6 +12,34 @@ from data.comparisons.labels.label_store import LabelStore, NewLabel
 from data.comparisons.tables import ComparisonTables
 from serving.cli import run_command
 
+#: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
+FIGURE = """<?xml version="1.0"?>
+<comparison_results base_uuid="11111111-1111-4111-8111-111111111111"
+    report_uuid="22222222-2222-4222-8222-222222222222" target_uuid="33333333-3333-4333-8333-333333333333">
+  <comparison_result benchmark_name="NASParallel" operation_name="bt_C_x">
+    <result median_diff="1" threads_no="4">
+      <base_result first_q="7409.2" max="7507.0" mean="7451.7"
+          median="7456.5" min="7406.4" stdev="39.2" third_q="7479.3"/>
+      <target_result first_q="7503.0" max="7597.5" mean="7513.1"
+          median="7522.2" min="7404.8" stdev="62.7" third_q="7537.8"/>
+    </result>
+    <result median_diff="0" threads_no="8">
+      <base_result first_q="14330.8" max="14740.1" mean="14476.6"
+          median="14469.1" min="14325.9" stdev="151.7" third_q="14517.2"/>
+      <target_result first_q="14494.4" max="14619.3" mean="14481.1"
+          median="14521.6" min="14233.7" stdev="130.5" third_q="14536.5"/>
+    </result>
+  </comparison_result>
+  <comparison_result benchmark_name="NASParallel" operation_name="mg_C_x">
+    <result median_diff="-10" threads_no="8">
+      <base_result first_q="14330.8" max="14740.1" mean="14476.6"
+          median="14469.1" min="14325.9" stdev="151.7" third_q="14517.2"/>
+      <target_result first_q="12897.7" max="13266.1" mean="13028.9"
+          median="13022.2" min="12893.3" stdev="136.5" third_q="13065.5"/>
+    </result>
+  </comparison_result>
+</comparison_results>
+"""
 REPORT = "22222222-2222-4222-8222-222222222222/NASParallel"
 BT, MG = f"{REPORT}/bt_C_x", f"{REPORT}/mg_C_x"
 CSV = f"""comparison_id,status,annotator,labelled_at,why
@@ -22,12 +50,12 @@ CSV = f"""comparison_id,status,annotator,labelled_at,why
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch, figure):
+def here(tmp_path, monkeypatch):
     """A directory with the XML of figure 6.1 and labels beside it, which commands keep in a file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(os.environ, "PERFJUDGE_LABELS", "sqlite:///kept.db")
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/report.xml").write_text(figure)
+    (tmp_path / "mine/report.xml").write_text(FIGURE)
     (tmp_path / "mine/labels.csv").write_text(CSV)
     return tmp_path
 
