@@ -39,6 +39,7 @@ class BenchmarkTool:
     patterns: Sequence[str]  # of names of files
     mention: str = ""  # what one of these files contains; empty: the file alone suffices
     project: Sequence[str] = ()  # files that mark the project's directory; empty: the root of the repository
+    outermost: bool = False  # of several such directories, whether the outermost one counts, not the nearest
     prepare: str = ""  # command that installs what the measurement needs; empty: nothing
     measure: str  # command that writes `results`
     results: str  # file or directory
@@ -61,10 +62,8 @@ class BenchmarkTool:
         return None
 
     def _job(self, root: Path, file: Path, results: str) -> ToolJob:
-        # of several directories, the outermost one
-        marked = (
-            path for path in reversed(file.parents) if any((root / path / m).is_file() for m in self.project)
-        )
+        parents = reversed(file.parents) if self.outermost else file.parents
+        marked = (path for path in parents if any((root / path / name).is_file() for name in self.project))
         project = next(marked, Path())
         inside = file.relative_to(project)
 
