@@ -182,7 +182,9 @@ class MatrixTables(Tables):
         causes = self.causes
         # looking up runs among no causes takes as long as among many
         if len(causes):
-            causes = causes[causes["run_id"].isin(runs["run_id"])].reset_index(drop=True)
+            # of an Arrow column, isin would convert every run's name to an Arrow scalar
+            mine = causes["run_id"].astype(object).isin(runs["run_id"].astype(object))
+            causes = causes[mine].reset_index(drop=True)
         return MatrixTables(runs, causes, self.metrics)
 
     def without_flaws(self, problems: Problems) -> MatrixTables:

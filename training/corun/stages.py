@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -294,29 +295,42 @@ def permutation_importance(fold: ModelOfPart, seed: int) -> pd.DataFrame:
     return table.sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
 
 
-def accuracy_without_events(
-    folds: Sequence[ModelOfPart], predictions: pd.DataFrame, compute: Compute
-) -> pd.DataFrame:
-    """Return the accuracy over all folds if one event that the co-run paper calls essential is left out.
+def explain_champion(
+    folds: Sequence[ModelOfPart], predictions: pd.DataFrame, seed: int, compute: Compute
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return `permutation_importance` in the first fold, and the accuracy of all folds without one event.
 
-    For each event, the model of each fold is refitted without the event's features. `predictions` has
-    ``measured, predicted`` with all features. Columns: ``without`` (an event of `ESSENTIAL`; empty, in the
-    first row: none), ``measured`` (whether the models take features of that event), ``within_tolerance,
-    mape`` (NaN if not measured).
+    The events are those that the co-run paper calls essential; for each, the model of each fold is refitted
+    without the event's features. `predictions` has ``measured, predicted`` with all features. Columns of the
+    second table: ``without`` (an event of `ESSENTIAL`; empty, in the first row: none), ``measured`` (whether
+    the models take features of that event), ``within_tolerance, mape`` (NaN if not measured).
     """
-    errors = np.abs(predictions["predicted"] / predictions["measured"] - 1).to_numpy(np.float64)
     share, columns = folds[0].recipe.share, folds[0].recipe.columns
-    rows: list[dict[str, Any]] = [{"without": "", "measured": True, **accuracy_scores(errors, share)}]
-    for event in ESSENTIAL:
-        gone = {f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST)}
-        columns_left = tuple(name for name in columns if name not in gone)
-        row: dict[str, Any] = {"without": event, "measured": len(columns_left) < len(columns)}
-        if row["measured"]:
-            without = [replace(fold, recipe=replace(fold.recipe, columns=columns_left)) for fold in folds]
-            of_folds = side_by_side(ModelOfPart.relative_errors, without, compute, f"corun without {event}")
-            row |= accuracy_scores(np.concatenate(of_folds), share)
-        rows.append(row)
-    return pd.DataFrame(rows, columns=["without", "measured", "within_tolerance", "mape"])
+    gone = {event: {f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST)} for event in ESSENTIAL}
+    left = {event: tuple(name for name in columns if name not in names) for event, names in gone.items()}
+    measured = [event for event, names in left.items() if len(names) < len(columns)]
+    without = [
+        replace(fold, recipe=replace(fold.recipe, columns=left[event]))
+        for event in measured
+        for fold in folds
+    ]
+    tasks: list[Callable[[], Any]] = [partial(permutation_importance, folds[0], seed)]
+    tasks += [fold.relative_errors for fold in without]
+    importance, *errors = side_by_side(_run_task, tasks, compute, "explain corun")
+    with_all = np.abs(predictions["predicted"] / predictions["measured"] - 1).to_numpy(np.float64)
+    of_events = np.concatenate([with_all, *errors]).reshape(1 + len(measured), -1)
+    scores = {
+        event: accuracy_scores(row, share) for event, row in zip(("", *measured), of_events, strict=True)
+    }
+    rows = [
+        {"without": event, "measured": event in scores} | scores.get(event, {}) for event in ("", *ESSENTIAL)
+    ]
+    removed = pd.DataFrame(rows, columns=["without", "measured", "within_tolerance", "mape"])
+    return importance, removed
+
+
+def _run_task(task: Callable[[], Any]) -> Any:
+    return task()
 
 
 def residual_plot_data(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
@@ -414,9 +428,10 @@ def evaluate_stage() -> None:
     selected = [cell for cell in cells if (cell.part.design, cell.recipe.model) == (main, champion)]
     rates = table.frame[[*CORUN, *table.rate_features]]
     vectors = rows[CORUN].merge(rates, on=CORUN, how="left", validate="many_to_one")
+    importance, removed = explain_champion(selected, rows, params.seed, params.compute)
     explained = {
-        "importance": permutation_importance(selected[0], params.seed),
-        "removed": accuracy_without_events(selected, rows, params.compute),
+        "importance": importance,
+        "removed": removed,
         "residuals": residual_plot_data(rows, vectors[list(table.rate_features)].to_numpy(np.float64)),
     }
     write_tables(PATHS.evaluated, explained)

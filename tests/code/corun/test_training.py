@@ -25,7 +25,7 @@ from training.corun.estimators.pressure import PAIR_SEPARATOR, Named, PressureRe
 from training.corun.estimators.smooth import sides_of
 from training.corun.online import SampledRuns, accuracy_by_seconds, fit_online_models
 from training.corun.splits import DESIGNS, DesignPart, possible_splits
-from training.corun.stages import ModelOfPart, accuracy_without_events
+from training.corun.stages import ModelOfPart, explain_champion
 from training.corun.stored import ImpactCard, TrainedImpact
 
 TASKS = [f"t{n:02d}" for n in range(12)]
@@ -307,7 +307,8 @@ def test_removed_events_are_dropped_on_both_sides(table):
     said = recipe.fit(train).predict(test)
     unseen = pd.DataFrame({"measured": test["impact"], "predicted": said})
     fold = ModelOfPart(recipe, train, test, DesignPart("random", 0, *places))
-    found = accuracy_without_events([fold], unseen, Compute()).set_index("without")
+    _, removed = explain_champion([fold], unseen, 1, Compute())
+    found = removed.set_index("without")
     assert found.loc["", "mape"] == pytest.approx(np.abs(said / test["impact"] - 1).mean())
     assert found.loc["context-switches", "mape"] > found.loc["", "mape"]
     assert found.index[found["measured"]].tolist() == ["", "context-switches"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -125,7 +126,10 @@ class EngineRecipe:
         `engine`, if given, was fitted with these settings to these tables, or to more, of `groups`. Raises
         InputError if a name is unknown, or the remaining runs are all normal or all abnormal.
         """
-        engine = engine or Engine(self.cell, self.trials, self.seed, alarms=self.alarms).fit(tables)
+        # classifiers and trees grow outside Python's lock
+        with ThreadPoolExecutor(1) as beside:
+            tree = beside.submit(ValidityTree.fit, tables, self.seed) if self.validity else None
+            engine = engine or Engine(self.cell, self.trials, self.seed, alarms=self.alarms).fit(tables)
         metrics = tables.metrics.assign(signed=may_be_negative(tables))[list(METRIC_DTYPES)]
         metric_rows = metrics.astype(object).where(metrics.notna(), None).to_dict("records")
         risk_guarantee, guarantee = None, engine.search_result.alarms
@@ -146,4 +150,4 @@ class EngineRecipe:
             seed=self.seed,
             risk_guarantee=risk_guarantee,
         )
-        return TrainedEngine(engine, ValidityTree.fit(tables, self.seed) if self.validity else None, card)
+        return TrainedEngine(engine, None if tree is None else tree.result(), card)
