@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -23,11 +23,16 @@ _EXPECTED = "expected <baseline>, <targets> and, if wanted, <start>"
 
 @dataclass(frozen=True)
 class TimelineRule:
-    """A regular expression (RE2, linear time) that must match the whole value of a property."""
+    """A regular expression (RE2, linear time) that must match the whole value of a property.
+
+    `file` and `line` are its place for messages; rules that differ only in their place are equal.
+    """
 
     role: Role
     name: str
     pattern: str
+    file: str | None = field(default=None, compare=False)
+    line: int | None = field(default=None, compare=False)
 
     def matching_values(self, values: Iterable[str]) -> set[str]:
         """Return the values that match; those longer than `MAX_LENGTH` never do."""
@@ -120,7 +125,8 @@ def _read_rules(tree: WholeDocument, node: Element, role: Role, place: str) -> l
         pattern = tree.text_attribute(element, "value", role_place)
         if name.lower() in rules:
             raise tree.error_at(element, f"<{name}> appears twice; expected each property once", role_place)
-        rules[name.lower()] = rule = TimelineRule(role, name, pattern)
+        rule = TimelineRule(role, name, pattern, tree.document.name, tree.line_of(element))
+        rules[name.lower()] = rule
         rule_place = f"{role_place} <{name}>"
         if len(pattern) > MAX_LENGTH:
             problem = f"value has {len(pattern)} characters; expected {MAX_LENGTH} at most"

@@ -125,10 +125,11 @@ def _selected_operations(runs: Sequence[TimelineRun], rules: RuleSet) -> set[str
     wanted = [rule for rule in rules.rules if rule.name.lower() == OPERATION]
     for rule in wanted:
         names = rule.matching_values(names)
-    if not names:
-        patterns = " and ".join(f'"{rule.pattern}"' for rule in wanted)
-        problem = f"no operation matches {patterns}; found {_first_values(all_names)}"
-        raise InputError(problem, place=f'rules "{rules.title}" <Operation>')
+        if not names:
+            patterns = " and ".join(f'"{rule.pattern}"' for rule in wanted)
+            problem = f"no operation matches {patterns}; found {_first_values(all_names)}"
+            place = f'rules "{rules.title}" <Operation>'
+            raise InputError(problem, file=rule.file, line=rule.line, place=place)
     return names
 
 
@@ -168,8 +169,10 @@ def _no_match(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]
         values = {of_run[name] for of_run in properties if name in of_run}
         if not rule.matching_values(values):
             problem = f'no result matches "{rule.pattern}"; found {_first_values(values)}'
-            return InputError(problem, place=f'rules "{rules.title}" {role} <{rule.name}>')
-    return InputError("no result matches all of them", place=f'rules "{rules.title}" {role}')
+            place = f'rules "{rules.title}" {role} <{rule.name}>'
+            return InputError(problem, file=rule.file, line=rule.line, place=place)
+    first, place = rules.rules_of_role(role)[0], f'rules "{rules.title}" {role}'
+    return InputError("no result matches all of them", file=first.file, line=first.line, place=place)
 
 
 def place_and_time(runs: Sequence[TimelineRun]) -> tuple[str, str | None]:

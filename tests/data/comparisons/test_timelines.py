@@ -20,7 +20,7 @@ from tests.comparison_rows import result
 from tests.data.comparisons.documents import ELEMENTS
 from tests.data.refusals import refusal
 
-RULES = '<rules title="t"><baseline>{}</baseline><targets>{}</targets>{}</rules>'
+RULES = '<rules title="t">\n<baseline>{}</baseline>\n<targets>{}</targets>{}</rules>'
 KERNEL = '<Kernel value="{}"/>'
 
 
@@ -79,11 +79,19 @@ def test_every_machine_has_a_separate_timeline(root):
     assert found == {"m1": ("k-1", "k-2"), "m2": ("k-1",)}
 
 
+UNMATCHED = '<Kernel>: no result matches "k-9"; found k-1, k-2, k-3'
+
+
 @pytest.mark.parametrize(
     ("chosen", "told"),
     [
-        (("k-9", "k-9", "k-9"), 'rules "t" baseline <Kernel>: no result matches "k-9"; found k-1, k-2, k-3'),
-        (("k-1", "k-9", "k-9"), 'rules "t" target <Kernel>: no result matches "k-9"; found k-1, k-2, k-3'),
+        (("k-9", "k-9", "k-9"), f':2 rules "t" baseline {UNMATCHED}'),
+        (("k-1", "k-9", "k-9"), f':3 rules "t" target {UNMATCHED}'),
+        (("k-1", 'k-1"/><Hostname value="m2'), ':3 rules "t" target: no result matches all of them'),
+        (
+            ("k-1", 'k-1"/>\n<Operation value="cg'),
+            ':4 rules "t" <Operation>: no operation matches "cg"; found mg',
+        ),
         (("k-1", "k-1", "k-2"), "baseline and of a target that is a start"),
         (("k-1", "k-3"), "baseline and of a target"),
     ],
