@@ -249,11 +249,15 @@ def import_sources(
     rows by name, the number ``skipped``, and the directory, in a line or, `as_json`, an object. With
     `keep_going`, invalid data is skipped and reported on stderr. InputError for an unknown format, a
     missing source, a source whose tables would be replaced, an option that does not apply to the family,
-    and, without `keep_going`, at the first invalid data; then no empty directory is left.
+    and, without `keep_going`, at tables given twice and the first invalid data; then no empty directory is
+    left.
     """
     importing = _importing_family(kind, sources[0])
     refuse_other_options(options, importing, sources[0])
-    for source in sources:
+    for number, source in enumerate(sources):
+        is_repeated = source.resolve() in {earlier.resolve() for earlier in sources[:number]}
+        if kind == TABLES and is_repeated and not keep_going:
+            raise InputError("is given twice; expected each source of tables once", file=source)
         if _tables_at(source) & _tables_at(directory):
             problem = f"is the input {source}; expected another directory for the tables"
             raise InputError(problem, file=directory)

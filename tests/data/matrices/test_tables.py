@@ -327,6 +327,16 @@ def test_an_import_over_its_own_source_is_refused(tmp_path, kind, source):
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+def test_tables_given_twice_are_named_or_skipped_row_by_row(tmp_path, capsys):
+    small().write(tmp_path / "in")
+    (tmp_path / "link").symlink_to("in")
+    sources = [tmp_path / "in", tmp_path / "link"]
+    told = refusal(import_sources, "tables", sources, tmp_path / "out", **OPTIONS)
+    assert told == f"{tmp_path / 'link'}: is given twice; expected each source of tables once"
+    assert import_sources("tables", sources, tmp_path / "out", **OPTIONS | {"keep_going": True}) == 0
+    assert "12 runs, 2 raw_metrics, 2 summary_metrics, 12 skipped" in capsys.readouterr().out
+
+
 def test_descriptions_of_metrics_of_no_run_are_noted(tmp_path, capsys):
     known = small()
     known.write(tmp_path)
