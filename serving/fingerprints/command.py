@@ -148,7 +148,7 @@ def _read_applications(
     machines: Path, names: Sequence[str], learning: Learning
 ) -> list[RequestedApplication]:
     reading = read_machines(machines, keep_going=learning.keep_going)
-    print_skipped(reading.skipped)
+    problems = Problems(learning.keep_going, [*reading.skipped])
     for measured in reading.tables.applications.drop_duplicates("application").itertuples():
         for option in ("metric", "better") if measured.application in names else ():
             stored, requested = (getattr(of, option) for of in (measured, learning))
@@ -156,7 +156,10 @@ def _read_applications(
                 place = f'application "{measured.application}"'
                 raise InputError(f"--{option}={requested} contradicts {stored}", file=machines, place=place)
     stated = learning.metric, learning.better
-    tables_by_name = (with_application(reading.tables, name, *stated) for name in names)
+    try:
+        tables_by_name = [with_application(reading.tables, name, *stated, problems) for name in names]
+    finally:
+        print_skipped(problems.skipped)
     return [requested_application(tables, learning.section) for tables in tables_by_name]
 
 

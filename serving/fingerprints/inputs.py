@@ -75,13 +75,14 @@ def read_machines(path: Path, *, keep_going: bool = False) -> Reading[Fingerprin
 
 
 def with_application(
-    tables: FingerprintTables, application: str, metric: str | None, better: str | None
+    tables: FingerprintTables, application: str, metric: str | None, better: str | None, problems: Problems
 ) -> FingerprintTables:
     """Return `tables` with the values of a single application.
 
     `application` is a name in `tables`, or else the path of a CSV file of values, whose metric and direction
     may be given (None: see `read_application`); the file's stem becomes the name. InputError if it is
-    neither, the file is invalid, or a value is beyond the limits of predictions.
+    neither, the file is invalid, or a value is beyond the limits of predictions; with
+    ``problems.keep_going``, wrong rows are left out and added to `problems`.
     """
     application_names = sorted(tables.applications["application"].unique())
     if application in application_names:
@@ -90,7 +91,7 @@ def with_application(
         from data.fingerprints.formats import typed_csv
 
         path, beyond = Path(application), int(tables.machines["repetition"].max())
-        chosen = typed_csv.read_application(path, path.stem, metric, better, beyond)
+        chosen = typed_csv.read_application(path, path.stem, metric, better, beyond, problems=problems)
     else:
         problem = "is no file, and no application was measured with these fingerprints"
         if application_names:
@@ -99,11 +100,14 @@ def with_application(
         raise InputError(problem, place=f'"{application}"')
     values = chosen["value"]
     # others are left out as invalid
-    is_number = np.isfinite(values) & (values > 0)
-    for row in chosen[is_number & ~values.between(SMALLEST, LARGEST)].itertuples():
+    beyond_limits = np.isfinite(values) & (values > 0) & ~values.between(SMALLEST, LARGEST)
+    for row in chosen[beyond_limits].itertuples():
         place = f'application "{row.application}" machine "{row.machine}"'
-        raise InputError(f"value={row.value:g} is not from {SMALLEST:g} to {LARGEST:g}", place=place)
-    return FingerprintTables(tables.machines, chosen.reset_index(drop=True), tables.hosts)
+        problem = f"value={row.value:g} is not from {SMALLEST:g} to {LARGEST:g}"
+        problems.add(InputError(problem, place=place))
+    if beyond_limits.all():
+        raise InputError("has no usable value", place=f'application "{application}"')
+    return FingerprintTables(tables.machines, chosen[~beyond_limits].reset_index(drop=True), tables.hosts)
 
 
 def requested_application(tables: FingerprintTables, section: Fingerprints) -> RequestedApplication:

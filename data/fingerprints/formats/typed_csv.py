@@ -22,7 +22,7 @@ from data.fingerprints.tables import (
     direction_of_metric,
 )
 from data.tables.cells import not_whole, parse_numbers, read_cells, refuse_wrong_rows
-from data.tables.problems import nearest_name, unknown_message
+from data.tables.problems import Problems, nearest_name, unknown_message
 from data.tables.specs import with_dtypes
 
 #: ``cpu_model``, as ``cpu`` is a stressor; the others are named as in `HOST_DTYPES`.
@@ -162,7 +162,13 @@ UNITS = ("unit", "metric")
 
 
 def read_application(
-    path: Path, application: str, metric: str | None = None, better: str | None = None, beyond: int = 0
+    path: Path,
+    application: str,
+    metric: str | None = None,
+    better: str | None = None,
+    beyond: int = 0,
+    *,
+    problems: Problems | None = None,
 ) -> pd.DataFrame:
     """Return the measurements of one application in a CSV file, one row each, in the order of the file.
 
@@ -173,15 +179,29 @@ def read_application(
     the largest repetition of the fingerprints: then values belong to machines, not to single runs of
     fingerprints. InputError if the file is missing or not CSV, has no row, a missing or unknown column, a
     missing machine, a wrong or repeated repetition, several units, another unit than `metric`, one of unknown
-    direction without `better`, or a value that is not a number from 1e-30 to 1e30.
+    direction without `better`, or a value that is not a number from 1e-30 to 1e30. With
+    ``problems.keep_going``, wrong rows are left out and added to `problems`.
     """
     table = read_cells(path, COLUMNS, skipinitialspace=True)
     columns = (*COLUMNS, REPETITION, *UNITS)
     for column in table.columns:
         if column not in columns:
             raise InputError(f'the column "{column}" {unknown_message(column, columns)}', file=path, line=1)
-    if table.empty:
-        raise InputError("holds no measurement", file=path)
+    problems = problems or Problems()
+    while not table.empty:
+        try:
+            return _application_rows(table, path, application, metric, better, beyond=beyond)
+        except InputError as error:
+            if error.line is None:
+                raise
+            problems.add(error)
+            table = table.drop(index=error.line)
+    raise InputError("holds no measurement", file=path)
+
+
+def _application_rows(
+    table: pd.DataFrame, path: Path, application: str, metric: str | None, better: str | None, *, beyond: int
+) -> pd.DataFrame:
     table = table.assign(machine=table["machine"].str.strip())
     refuse_wrong_rows(table["machine"] == "", lambda _: "names no machine", path)
     values = parse_numbers(

@@ -388,6 +388,16 @@ def test_unusable_rows_of_values_are_refused_with_their_line(typed_in, text, tol
     assert told in refusal(read_application, typed_in(text), "mine")
 
 
+def test_unusable_rows_of_values_are_left_out_on_request(typed_in):
+    text = "machine,value,unit\na,fast,ms\nb,2,ms\n ,3,ms\nc,4,s\nd,5,ms\n"
+    path, problems = typed_in(text), Problems(keep_going=True)
+    table = read_application(path, "mine", problems=problems)
+    assert table[["machine", "value"]].to_numpy().tolist() == [["b", 2.0], ["d", 5.0]]
+    assert [(error.file, error.line) for error in problems.skipped] == [(path, 4), (path, 2), (path, 5)]
+    no_row = typed_in("machine,value\na,fast\n")
+    assert refusal(read_application, no_row, "mine", problems=problems).endswith("holds no measurement")
+
+
 DIRECTIONS = {
     "lower": ("seconds", "ms", "\N{MICRO SIGN}s", "nanoseconds", "min", "ns/op", "seconds per request"),
     "higher": (

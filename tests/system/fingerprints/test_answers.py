@@ -76,6 +76,11 @@ def test_values_whose_predictions_would_overflow_are_refused(tmp_path, value):
     path = written(tmp_path / "all.csv", table)
     told = f'application "cached" machine "m1": value={value:g} is not from 1e-30 to 1e+30'
     refused(irup("profile", path, "cached", "--predict", "--json"), f"perfjudge: {told}")
+    left_out = irup("profile", path, "cached", "--json", "--keep-going")
+    assert (left_out.returncode, left_out.stderr) == (0, f"skipped: {told}\nskipped 1 in all\n")
+    nothing = irup("profile", written(path, table.assign(cached=value)), "cached", "--keep-going")
+    assert nothing.returncode == 2
+    assert nothing.stderr.endswith('perfjudge: application "cached": has no usable value\n')
 
 
 @pytest.mark.browser
