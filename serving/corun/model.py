@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from data.corun.params import Corun
+from data.errors import InputError
 from features.corun.rates import Floats
 from serving.models import ModelRef, Served, Source
 from training.corun.estimators.pressure import Named
@@ -60,7 +62,7 @@ def load_static(uri: Address = None) -> Static:
     InputError if the model is missing or invalid. The trained model itself is read only when it first
     predicts, which raises the InputError for a damaged one.
     """
-    with locate_model(static_name, uri) as (directory, version):
+    with _naming_kind(static_name(), uri), locate_model(static_name, uri) as (directory, version):
         card, known_tasks = ImpactCard.read(directory), KnownTasks.read(directory)
         ref = IMPACTS.make_ref(directory, version, card)
     # read later by its version, so that card and model belong together
@@ -103,4 +105,19 @@ def known_online(uri: Address = None) -> Online | None:
     """
     if uri is None and served_version(f"models:/{online_name()}@{CHAMPION}") is None:
         return None
-    return load_online(uri)
+    with _naming_kind(online_name(), uri):
+        return load_online(uri)
+
+
+@contextmanager
+def _naming_kind(name: str, uri: Address) -> Iterator[None]:
+    """Replace an InputError of the block if the model at `uri` is of another kind than `name`."""
+    try:
+        yield
+    except InputError as exc:
+        from serving.http.models import kind_problem
+
+        problem = kind_problem(uri, name) if isinstance(uri, str) else None
+        if problem is None:
+            raise
+        raise InputError(problem, file=str(uri)) from exc

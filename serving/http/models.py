@@ -18,7 +18,14 @@ from data.families import FAMILIES
 from data.tables.files import write_json
 from serving.models import ModelRef
 from serving.plugins import Loader, Registered, all_endpoints, family_plugin
-from training.registry.champions import CHAMPION, Version, follows_alias, resolve_address, served_version
+from training.registry.champions import (
+    CHAMPION,
+    Address,
+    Version,
+    follows_alias,
+    resolve_address,
+    served_version,
+)
 
 LOG = logging.getLogger("perfjudge")
 #: Seconds until a version that could not be loaded is tried again: first, doubled up to the maximum.
@@ -205,7 +212,7 @@ class HotReloadingModel:
                 return AnsweringModel(version, self.loader.card(version), None)
             model = self.loader.load_and_test(version, self.params)
         except InputError as exc:
-            if problem := _kind_problem(version, self.loader):
+            if problem := kind_problem(version, self.loader.name()):
                 raise InputError(problem, file=version.uri) from exc
             raise
         if self.version_file is not None and version.version:
@@ -237,19 +244,19 @@ class HotReloadingModel:
             LOG.warning("%s: all is well again, %s answers", self.loader.name(), version.uri)
 
 
-def _kind_problem(version: Version, loader: Loader) -> str | None:
-    """Return that a version is of another kind of model than those of `loader`; None if no kind is known."""
+def kind_problem(address: Address, name: str) -> str | None:
+    """Return that a model is of another kind than those registered as `name`; None if no kind is known."""
     kinds = {
         f"{family} ({endpoint.loader.name()})": endpoint.loader
         for family in FAMILIES
         for endpoint in family_plugin(family).endpoints()
         if endpoint.loader
     }
-    expected = next((kind for kind, other in kinds.items() if other is loader), loader.name())
+    expected = next((kind for kind, other in kinds.items() if other.name() == name), name)
     for kind, other in kinds.items():
-        if other is not loader:
+        if other.name() != name:
             with suppress(InputError):
-                (other.card or other.load)(version)
+                (other.card or other.load)(address)
                 return f"is a model of {kind}; expected one of {expected}"
     return None
 

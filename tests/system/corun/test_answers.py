@@ -316,6 +316,30 @@ def test_an_unknown_task_is_refused_with_the_online_model_offered(static, tmp_pa
     refused(run_corun("online", "a.csv", "b.csv", "--model", static), "a.csv: cannot be read")
 
 
+KINDS = {
+    "matrices": "matrices (regression-matrix)",
+    "corun_static": "corun (corun-static)",
+    "corun_online": "corun (corun-online)",
+}
+
+
+@pytest.mark.parametrize(
+    ("given_for", "expected"),
+    [("matrices", "corun_static"), ("corun_online", "corun_static"), ("corun_static", "corun_online")],
+)
+def test_a_model_of_another_kind_is_refused_with_both_kinds(small_models, tmp_path, given_for, expected):
+    (tmp_path / "solo.csv").write_text(perf_csv("task-7"))
+    (tmp_path / "corun.csv").write_text(perf_csv("task-7", 1.4))
+    arguments = {
+        "corun_static": ("static", "--task", "a", "--with", "b"),
+        "corun_online": ("online", tmp_path / "solo.csv", tmp_path / "corun.csv"),
+    }[expected]
+    model = small_models[given_for]
+    told = f"perfjudge: {model}: is a model of {KINDS[given_for]}; expected one of {KINDS[expected]}\n"
+    done = run_corun(*arguments, "--model", model)
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 @pytest.fixture
 def answered(tmp_path, online):
     """Return a function that gives the answer about samples as text or decoded JSON."""
