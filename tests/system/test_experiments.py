@@ -184,6 +184,12 @@ def test_local_predictions_do_not_hide_missing_ones(told, project, clone, monkey
     assert all("0.25" in told("HEAD", "workspace", shown) for shown in ("text", "html"))
 
 
+def test_a_state_beside_itself_has_each_note_once(told, clone):
+    content = told("HEAD", "HEAD")
+    assert lost_files(content)
+    assert len(content["notes"]) == len({*content["notes"]})
+
+
 def test_a_remote_is_named_as_the_place_of_missing_files(told, clone, tmp_path):
     with (clone / ".dvc/config").open("a") as file:
         file.write(f"[core]\n    remote = kept\n['remote \"kept\"']\n    url = {tmp_path / 'kept'}\n")

@@ -281,7 +281,8 @@ def compare_states(before: ProjectState, after: ProjectState) -> ExperimentsDiff
     kept = (change for change in params if change.name.partition(".")[0] not in left_out)
     chosen = changed_values(before.chosen, after.chosen) if before.chosen and after.chosen else ()
     names, commits = (before.name, after.name), (before.commit, after.commit)
-    notes = tuple(_comparison_notes(before, after, families))
+    # a state that is compared with itself has its notes twice
+    notes = tuple(dict.fromkeys(_comparison_notes(before, after, families)))
     return ExperimentsDifference(*names, commits, (*kept, *chosen), families, notes, how)
 
 
