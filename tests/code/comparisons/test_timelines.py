@@ -325,6 +325,16 @@ def test_newest_versions_decide_the_state_before_a_change_is_lasting():
     assert found.change.since == 8
 
 
+@pytest.mark.parametrize(("drop", "found_among_many"), [(0.02, False), (0.03, True)])
+def test_a_change_among_many_unchanged_series_must_be_clearer(drop, found_among_many):
+    flat = 100 * np.exp(0.01 * np.random.default_rng(2).standard_normal(40))
+    changed = flat * np.where(np.arange(40) < 20, 1, 1 - drop)
+    (alone,), _ = find_lasting_changes(changed[None], np.ones(1))
+    (among_many, *others), _ = find_lasting_changes(np.stack([changed, *[flat] * 399]), np.ones(400))
+    assert [shift.kind for shift in alone] == ["drop"]
+    assert (bool(among_many), any(others)) == (found_among_many, False)
+
+
 def test_changes_of_one_kind_and_version_are_one_entry():
     draws = np.random.default_rng(5)
     course = np.where(np.arange(30) >= 15, 0.95, 1.0)
