@@ -239,6 +239,16 @@ def test_search_covers_report_contents_and_long_reports_are_paged(tmp_path, monk
     assert ['data-name="slow"' in part for part in parts] == [True, False, True, True, True]
 
 
+def test_search_finds_versions_in_names_only_where_shown(tmp_path):
+    tables = small()
+    for table in (tables.results, tables.comparisons):
+        table["operation"] = table["operation"].replace("slow", "slow of v1")
+    server = Server(tmp_path, tables).read()
+    finds = ("slow of", "of v1", "of v1&show=all")
+    pages = [server.get(f"/comparisons?find={find}").text for find in finds]
+    assert ["No report has" in page for page in pages] == [False, True, False]
+
+
 def test_pages_reveal_versions_verdicts_and_labels_after_the_choice_only(tmp_path):
     def shown(name, version, status, fails):
         tables = small()
