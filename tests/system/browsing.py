@@ -1,6 +1,7 @@
 """What is wrong with a page, as a real browser sees it."""
 
 import re
+from contextlib import contextmanager
 from pathlib import Path
 
 #: A telephone, a laptop, a wide screen.
@@ -55,6 +56,17 @@ def widen(browser, width):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", calm)
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+@contextmanager
+def on_paper(browser):
+    """Let the page that is open look as if it was printed on paper of the width of the screen."""
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def looked_at(browser, width):

@@ -23,7 +23,7 @@ from data.paths import FamilyPaths
 from features.fingerprints import matrix as featurized
 from serving.plugins import family_plugin
 from serving.report import main
-from tests.system.browsing import charts, faults, points, widen
+from tests.system.browsing import charts, faults, on_paper, points, widen
 from tests.system.fingerprints.inputs import fingerprints
 from training.fingerprints import stages as trained
 
@@ -292,3 +292,16 @@ def test_pointing_at_a_mark_shows_its_value(project, browser):
     assert re.search(r"median .* %, quartiles .* %", tip.text)
     ActionChains(browser).send_keys(Keys.ESCAPE).perform()
     assert not tip.is_displayed()
+
+
+@pytest.mark.browser
+def test_charts_for_wide_screens_are_printed_whatever_the_width(project, browser):
+    def displayed(kind):
+        return {one.is_displayed() for one in browser.find_elements("css selector", f".on-{kind} svg")}
+
+    widen(browser, 390)
+    browser.get(FamilyPaths("comparisons", project).page.as_uri())
+    browser.execute_script("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+    assert (displayed("wide"), displayed("narrow")) == ({False}, {True})
+    with on_paper(browser):
+        assert (displayed("wide"), displayed("narrow")) == ({True}, {False})

@@ -12,7 +12,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from serving.comparisons.timelines.assembled import Change
 from serving.comparisons.timelines.page import describe_now, index_page, list_report, timeline_page
-from tests.system.browsing import faults, requested, widen
+from tests.system.browsing import faults, on_paper, requested, widen
 from tests.timeline_reports import heat, named, renamed, simulated, versions
 
 pytestmark = pytest.mark.browser
@@ -270,6 +270,23 @@ def test_the_worst_of_the_filtered_charts_are_printed(browser, tmp_path):
     assert "unprinted" not in found(browser, f"#op-{worst}").get_attribute("class")
     found(browser, "#named").send_keys("ft_")
     assert printed_pages() < pages / 2
+
+
+def test_only_charts_that_are_printed_are_seen_on_paper(browser, tmp_path):
+    def seen_charts():
+        return [one for one in every(browser, "figure.operation") if one.is_displayed()]
+
+    opened(browser, written(simulated(30, 70, 2, heats=0), tmp_path))
+    assert len(seen_charts()) == 70
+    with on_paper(browser):
+        assert len(seen_charts()) == 60
+    # a chart beyond the first 60 is printed where the filter hides the others
+    left_out = found(browser, "figure.unprinted")
+    found(browser, "#named").send_keys(every(left_out, "h3")[0].text)
+    assert left_out in (on_screen := seen_charts())
+    with on_paper(browser):
+        assert seen_charts() == on_screen
+        assert every(left_out, "svg.timeline")
 
 
 def test_a_heat_map_supports_text_and_keyboard(browser, tmp_path):
