@@ -1,12 +1,15 @@
 """Risk guarantees hold on groups that they were not learned from; impossible ones are not given."""
 
+import sys
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from data.errors import InputError
+from data.stage import missing_package
 from training.evaluation.thresholds import (
     DecisionPolicy,
     DecisionThresholds,
@@ -61,6 +64,27 @@ def test_a_risk_guarantee_is_no_stricter_than_necessary():
     assert 0.05 < missed(known, one.cut) < 0.1
     assert one.measured < 0.1
     assert one.empirical_coverage >= 0.975
+
+
+@pytest.mark.parametrize("n_passed", [0, 1])
+def test_a_threshold_that_fails_risk_control_is_not_guaranteed(n_passed, monkeypatch):
+    known, candidates = cases(np.random.default_rng(0), 3000, 4, 0.2), []
+
+    def risk_control(list_predict_params, **_):
+        candidates[:] = list_predict_params
+        return Mock(valid_predict_params=list_predict_params[:n_passed])
+
+    monkeypatch.setattr("mapie.risk_control.BinaryClassificationController", risk_control)
+    assert guaranteed(known, 0.1).cut == (candidates[0] if n_passed else None)
+
+
+def test_no_rate_is_guaranteed_without_the_package_mapie(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mapie", None)
+    monkeypatch.delitem(sys.modules, "mapie.risk_control", raising=False)
+    with pytest.raises(ModuleNotFoundError) as error:
+        guaranteed(cases(np.random.default_rng(0), 3000, 4, 0.2), 0.1)
+    remedy = "the package mapie is not installed; install it with: pip install 'perfjudge[train]'"
+    assert missing_package(error.value) == remedy
 
 
 def test_few_fails_give_a_threshold_below_all_of_them():
