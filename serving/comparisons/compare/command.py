@@ -138,11 +138,11 @@ class RunReader:
         files = [*self._without_copies(run_files(paths))]
         if len(files) > 1:
             shared = {_content_key(path) for path in run_files(other_side)}
-            own = [path for path in files if _content_key(path) not in shared]
-            for path in files if own else ():
-                if path not in own:
+            repeated = [path for path in files if _content_key(path) in shared]
+            if len(repeated) < len(files):
+                files = [path for path in files if path not in repeated]
+                for path in repeated:
                     self.problems.add_note(f"{path} is a run of the target; it does not count as baseline")
-            files = own or files
         return tuple(
             ComparedRun.from_file(path, results_of_run(path, self.problems, self.measure, self.kind))
             for path in files
