@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from data.comparisons.pair import list_names
 from data.comparisons.sides import Floats
 from data.comparisons.timelines import heats
 from data.comparisons.timelines.selection import (
@@ -334,9 +335,14 @@ def _join_path(way: str, place: str) -> str:
 def _judging_notes(chosen: ChosenRuns, versions: MeasuredVersions, judges: TimelineJudge) -> Iterator[str]:
     if judges.note:
         yield judges.note
+    operations, medians = versions.operations, versions.five[..., 2]
+    is_later_above = (medians[:, chosen.baseline + 1 :] > 0).any(axis=1)
+    from_zero = (medians[:, chosen.baseline] == 0) & is_later_above
+    if names := [operation.operation for operation in operations if from_zero[operation.row_slice].any()]:
+        yield f"0 at the baseline, above 0 later, and not compared with it: {list_names(names)}"
     if judges.answering is None:
         return
-    operations, singles = versions.operations, versions.compares_single_versions
+    singles = versions.compares_single_versions
     windowed = sum(not singles[operation.row_slice].all() for operation in operations)
     if windowed:
         yield (

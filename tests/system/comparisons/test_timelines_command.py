@@ -18,7 +18,7 @@ from data.comparisons.timelines.selection import choose_runs
 from data.tables.problems import Problems
 from serving.cli import run_command
 from serving.comparisons.model import load_judge
-from serving.comparisons.timelines.assembled import assemble_report
+from serving.comparisons.timelines.assembled import TimelineJudge, assemble_report
 from serving.comparisons.timelines.generate import choose_judge
 from tests.code.comparisons.posted import trained_with_scores
 
@@ -86,6 +86,21 @@ def test_all_versions_pass_below_the_minimum_effect_size(root, model_directory, 
     choose_judge.cache_clear()
     assert not any((one.against_baseline == FAIL).any() for one in found.operations)
     assert all((one.probability[1:] == 0).all() for one in found.operations)
+
+
+def test_a_note_names_what_rises_from_zero(tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "rules.xml").write_text(RULES)
+    levels = {"time": [7, 7, 7], "none": [0, 0, 0], "leaks": [0, 0, 5], "fixed": [5, 0, 0]}
+    names = {"benchmark": "b", "machine": "m", "unit": "count", "better": "lower"}
+    for at in range(3):
+        results = [
+            {**names, "operation": name, "configurations": [{"samples": [values[at]] * 3}]}
+            for name, values in levels.items()
+        ]
+        (tmp_path / f"results/kernel-5.0.{at}.json").write_text(json.dumps({"results": results}))
+    found = report(tmp_path, TimelineJudge(None, ""))
+    assert found.notes[-1] == "0 at the baseline, above 0 later, and not compared with it: leaks"
 
 
 def test_a_server_gives_the_verdicts_of_its_model(root, judge, listening):
