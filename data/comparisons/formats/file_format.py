@@ -39,6 +39,8 @@ def format_of_file(path: Path) -> str:
         return _sniff_json(path)
     file = recognition.UnreadFile(path, text)
     tool = recognition.recognise_tool(file, TOOLS.values())
+    if tool is None and b"Performance counter stats for" in text:
+        raise InputError("is text of perf stat for people; expected that of perf stat -x, or -j", file=path)
     if tool is None:
         raise recognition.unknown_content(file, TOOLS.values(), "neither XML nor JSON, and text")
     return tool

@@ -109,6 +109,9 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
                 summary["mean"] = value
     for (unit, *names), (values, summary) in series.items():
         name = " ".join(filter(None, names))
+        if not values:
+            note = "perf stat -r leaves only means, which cannot be judged; use --append or -I"
+            source.problems.add_note(f"{source.path}: {note}")
         yield Measurement(name, values, _UNITS.get(unit, unit), better, summary=summary or None)
 
 

@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from data.comparisons.formats import recognise_format, results_of_run
-from tests.data.comparisons.formats.reading import expect_summaries, needs, ran, refusal, run, written
+from data.tables.problems import Problems
+from tests.data.comparisons.formats.reading import needs, ran, refusal, run, written
 
 WORK = ("stress-ng", "--quiet", "--cpu", "1", "--cpu-ops", "20") if shutil.which("stress-ng") else ("true",)
 
@@ -42,7 +43,15 @@ def test_repeated_runs_leave_a_mean_without_spread(form, tmp_path):
     out = tmp_path / "perf.out"
     ran("perf", "stat", form, "-r", "3", "-e", "page-faults", "-o", out, "true")
     # perf prints the standard error of the mean, but not the number of runs
-    expect_summaries(out, "perf-stat", "mean")
+    assert {*results_of_run(out, problems := Problems())["stat"]} == {"mean"}
+    advice = "perf stat -r leaves only means, which cannot be judged; use --append or -I"
+    assert f"{out}: {advice}" in problems.notes
+
+
+def test_text_for_people_is_refused_with_the_right_option(tmp_path):
+    path = written(tmp_path / "a.txt", "\n Performance counter stats for 'true':\n\n  49  page-faults\n")
+    wanted = "a.txt: is text of perf stat for people; expected that of perf stat -x, or -j"
+    assert refusal(path) == wanted
 
 
 def test_processors_are_separate_and_uncounted_events_skipped(tmp_path):
