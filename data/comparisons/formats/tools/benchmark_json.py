@@ -313,15 +313,19 @@ def read_hyperfine(source: SourceFiles) -> Iterator[Measurement]:
     Versions are those of the JSON format. Times of version 1 are in s; version 2 names units, and values are
     converted to the first of the command. A summary has those of min, q1, median, q3, max, mean and stdev
     that are present. Without these, the measurement has no values. Lower is better. The operation is the
-    command's name, else the command, with parameters in brackets. A note says how many runs failed; they are
-    included. InputError for an unreadable or invalid file, and for units that cannot be converted.
+    command's name, else the command, with parameters in brackets. Notes say how many runs failed, which are
+    included, and which operations have several entries, whose runs are pooled. InputError for an unreadable
+    or invalid file, and for units that cannot be converted.
     """
     for path in source.files:
-        content = read_json(path, _HyperfineFile)
+        content, names = read_json(path, _HyperfineFile), set[str]()
         metric = content.primary_metric
         for place, command in decode_each(content.results, _HyperfineCommand, path, "results"):
             parameters = command.parameters | ({"parameter": command.parameter} if command.parameter else {})
             name = name_with_parameters(command.name or command.command, parameters)
+            if name in names:
+                source.problems.add_note(f'{path}: "{name}" has several entries; their runs are pooled')
+            names.add(name)
             values, unit, summary = command.times or [], "s", command.present_numbers
             exit_codes = command.exit_codes
             if command.measurements:

@@ -82,3 +82,10 @@ def test_a_file_without_times_holds_summaries(tmp_path):
     path = written(tmp_path / "a.json", {"results": [one | {"mean": 2.0}]})
     found = expect_summaries(path, "hyperfine", "max", "mean", "median", "min")
     assert [*found] == [("hyperfine", "ls[parameter=7]", "unknown", 1, "s", "lower")]
+
+
+def test_a_note_names_a_command_with_several_entries(tmp_path):
+    entries = [{"command": name, "mean": 1.0, "times": [1.0, at]} for at, name in enumerate(["a", "b", "a"])]
+    path = written(tmp_path / "a.json", {"results": entries})
+    assert [*run(path, "hyperfine", notes := []).values()] == [[1, 0, 1, 2], [1, 1]]
+    assert notes == [f'{path}: "a" has several entries; their runs are pooled']
