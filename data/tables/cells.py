@@ -38,10 +38,14 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
     except pd.errors.ParserWarning as exc:
         # pandas warns of the first row only; at a later one, its error has the line
         raise InputError(
-            "has rows that are longer than its header", file=path, line=_first_line(path, options)
+            _separator_problem(path, options) or "has rows that are longer than its header",
+            file=path,
+            line=_first_line(path, options),
         ) from exc
     except (OSError, ValueError) as exc:
-        raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
+        raise InputError(
+            _separator_problem(path, options) or f"cannot be read as CSV ({exc})", file=path
+        ) from exc
     if options.get("header", 0) is not None:
         table = table.rename(columns=str.strip)
         if not table.columns.is_unique:
@@ -49,8 +53,24 @@ def read_cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.Da
             raise InputError(f'has the column "{name}" twice', file=path, line=1)
     for column in columns:
         if column not in table:
-            raise InputError(f'has no column "{column}"; found {", ".join(table.columns)}', file=path, line=1)
+            raise InputError(
+                _separator_problem(path, options)
+                or f'has no column "{column}"; found {", ".join(table.columns)}',
+                file=path,
+                line=1,
+            )
     return table.set_axis(_lines_of_rows(path, len(table), options), axis="index")
+
+
+def _separator_problem(path: Path, options: Mapping[str, Any]) -> str:
+    """Return the problem of a header with semicolons or tabs, but without the expected commas; "" if none."""
+    header = ""
+    with suppress(OSError), path.open(encoding="utf-8-sig", errors="replace") as file:
+        header = file.readline(10_000)
+    if options.get("sep", ",") != "," or "," in header:
+        return ""
+    name = "semicolons" if ";" in header else "tabs" if "\t" in header else ""
+    return f"has {name} between columns; expected commas" if name else ""
 
 
 def _first_line(path: Path, options: Mapping[str, Any]) -> int | None:

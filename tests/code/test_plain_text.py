@@ -207,3 +207,13 @@ def test_piped_tables_have_no_colours_in_ci(monkeypatch):
     table.add_column("name", style="red")
     table.add_row("sort")
     assert "\x1b" not in table_text(table)
+
+
+@pytest.mark.parametrize(("separator", "name"), [(";", "semicolons"), ("\t", "tabs")])
+@pytest.mark.parametrize("rows", ["m0;1\n", "m0;1,5\n", "m0;1,5\nm1;1,5,5\n"])
+def test_another_separator_than_the_comma_is_named(tmp_path, separator, name, rows):
+    path = tmp_path / "a.csv"
+    path.write_text(f"machine;cpu\n{rows}".replace(";", separator))
+    with pytest.raises(InputError, match=f"a.csv(:\\d)?: has {name} between columns; expected commas"):
+        read_cells(path, ["machine"])
+    assert len(read_cells(path, sep=separator)) == rows.count("m")
