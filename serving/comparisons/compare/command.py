@@ -276,7 +276,8 @@ class ConfirmationRuns:
         `number`: the number of this repetition, from 1.
         `tables`: the comparisons; measurements of other configurations are dropped.
         `doubted`: shape (n_comparisons,), true for comparisons that a command must measure.
-        A run with the content of an earlier one of its side is left out, with a note of `reader`.
+        A run with the content of an earlier one of its side is left out, with a note of `reader`. Notes and
+        errors name a new run by the first file of its side, such as ``new.json, again 1``.
         Raises InputError if a command fails, exceeds its time limit, or measures no operation in doubt.
         """
         end_in_good_order()
@@ -301,14 +302,20 @@ class ConfirmationRuns:
                     problem = f"is the same as {original.version}; it counts once"
                     reader.problems.add_note(f"confirming run {number} of the {side} {problem}")
                     continue
-                (run,) = reader.read_runs([output])
+                # the output is deleted
+                name, notes = Path(f"{measured[0].path}, again {number}"), reader.problems.notes
+                try:
+                    (run,) = reader.read_runs([output])
+                except InputError as exc:
+                    raise InputError(exc.problem, file=name, line=exc.line, place=exc.place) from exc
+                notes[:] = [note.replace(str(output), str(name)) for note in notes]
                 results = under_names_of(tables.results, select(run.results))
                 results = results.merge(tables.results[CONFIGURATION].drop_duplicates(), on=CONFIGURATION)
                 if not results["operation"].isin(names).any():
                     problem = f"measured none of the operations in doubt: {list_names(operations)}"
                     raise InputError(problem, place=_command_place(command))
                 version = f"{measured[0].version}, again {number}"
-                repetition = ComparedRun(output, version, results.assign(version=version), content)
+                repetition = ComparedRun(name, version, results.assign(version=version), content)
                 repeated[side] = (*measured, repetition)
         return replace(runs, **repeated)
 

@@ -240,6 +240,19 @@ def test_a_copy_of_an_earlier_run_confirms_nothing(compared, sides, tmp_path, co
     ]
 
 
+def test_confirming_runs_are_named_by_the_file_of_their_side(compared, refused, tmp_path):
+    for name, level in {"b": 100, "t": 50, "again": 51}.items():
+        rows = [f"sort,{level + repetition / 10}" for repetition in range(9)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["operation,value", *rows]))
+    (tmp_path / "wrong.csv").write_text("operation,value\nsort,fast\n")
+    confirming = ("b.csv", "t.csv", "--confirm", "1", "--", "cp")
+    notes = compared(*confirming, "again.csv", "{output}")[1]["notes"]
+    assumed = [note.partition(" does not say which")[0] for note in notes if "does not say which" in note]
+    assert assumed == ["b.csv", "t.csv", "t.csv, again 1"]
+    wrong = refused(*confirming, "wrong.csv", "{output}")
+    assert wrong == 'perfjudge: t.csv, again 1:2: value="fast" is not a finite number'
+
+
 CONFIRM = ("--confirm", "1", "--")
 UNCLOSED = ('"', "cp 'a", "cp a\\")
 
