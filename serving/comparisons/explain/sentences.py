@@ -270,7 +270,7 @@ def write_reason(
     """Return the reason of a verdict as one sentence of at most `MOST_WORDS` (15) words.
 
     `answer`: the verdict. `below`: the minimum effect size, as a share, if it decided; else None. Only used
-    for "pass".
+    for "pass". A larger change passed because the target is within the variation of earlier builds.
     `out_of_distribution`: mention, if there is room, that the comparison is unlike the training data.
 
     Examples
@@ -316,7 +316,11 @@ def _limit_of_passing(facts: DecisiveFacts, below: float | None) -> str | None:
         return f", below the minimum effect size of {percent(below)}"
     if size <= usual:
         return f", within the usual variation of {percent(usual)}"
-    return f", within the samples' scatter of {percent(facts.scatter)}" if size <= facts.scatter else None
+    if size <= facts.scatter:
+        return f", within the samples' scatter of {percent(facts.scatter)}"
+    # see `features.comparisons.history.within_runs`
+    words = f", at the level of earlier builds; {facts.variation.in_words(short=True)}"
+    return words if below is not None else None
 
 
 #: Most sentences for the verdict and against it, after the change and the usual variation.

@@ -137,6 +137,9 @@ def test_reasons_mention_minimum_effect_size_and_unlike_training_data():
     words = direction_words("ms", -1)
     small, same = (write_reason(SLOW._replace(change=change), words, "pass", 0.005) for change in (-0.002, 0))
     assert (small, same) == ("0.2 % slower, below the minimum effect size of 0.5 %", "unchanged")
+    # a larger change passes where earlier runs reach the target
+    reached = write_reason(SLOW, words, "pass", 0.005)
+    assert reached == "7.9 % slower, at the level of earlier builds; builds differ by 0.8 %"
     unlike = write_reason(SLOW, words, "fail", out_of_distribution=True)
     assert unlike == f"7.9 % slower; {BUILDS}; unlike the training data"
 
