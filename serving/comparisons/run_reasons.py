@@ -40,14 +40,15 @@ class RunReason(NamedTuple):
 
     def in_words(self, change: str, words: Direction) -> str:
         """Return the reason as a sentence of at most 15 words; `change`: that of the median, in words."""
-        whole = f"the run {describe_change(share_of_baseline(self.whole, self.sign), words)}"
+        shift = describe_change(share_of_baseline(self.whole, self.sign), words)
+        whole = f"the run {shift}"
         if not isnan(self.whole_limit):
             return f"{change}, {whole}; runs differ by {percent(self.whole_limit)}"
         ending, short_ending = _ENDINGS[self.answer]
         if abs(self.whole) > QUIET:
-            change, ending = f"{change}, {whole}", short_ending
             if self.answer == "unsure" and self.whole > 0:
-                return change
+                return f"{change}, but the other operations {shift}"
+            change, ending = f"{change}, {whole}", short_ending
         ending = ending.format(percent(self.difference), percent(self.detectable))
         return "; ".join(filter(None, (change, ending)))
 

@@ -48,6 +48,14 @@ def test_a_reason_by_runs_has_at_most_fifteen_words(answer, change, shares, unit
     assert len(sentence.split()) <= 15
 
 
+@pytest.mark.parametrize(("change", "words"), [(0.004, "0.4 % faster"), (-0.002, "0.2 % slower")])
+def test_doubt_in_a_faster_run_names_the_other_operations(change, words):
+    times = direction_words("ms", -1.0)
+    reason = RunReason("unsure", 0.001, 0.005, -np.log(0.99), nan, -1.0)
+    said = reason.in_words(describe_change(change, times), times)
+    assert said == f"{words}, but the other operations 1.0 % faster"
+
+
 @pytest.mark.parametrize(
     ("ratio", "sign", "share"), [(2.0, -1.0, -1.0), (0.5, -1.0, 0.5), (0.5, 1.0, -0.5), (2.0, 1.0, 1.0)]
 )
