@@ -17,7 +17,6 @@ from data.errors import InputError
 _NO_CONTENT = {"comparison_id", "later_to", "source", "siblings_worse"}
 CONTENT = [name for name in COMPARISON_DTYPES if name not in _NO_CONTENT]
 REPEATED = "repeats an earlier comparison"
-_NOTHING = "neither samples nor a five-number summary"
 
 
 def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
@@ -33,7 +32,7 @@ def invalid_reasons(sides: Sides) -> NDArray[np.object_]:
     reasons = np.full(sides.n_comparisons, "", object)
     if _are_all_usable(sides):
         return reasons
-    reasons[sides.per_comparison == 0] = f"has {_NOTHING}"
+    reasons[sides.per_comparison == 0] = "has no measurement"
     _note_one_sided(reasons, sides)
     _note_wrong(reasons, sides, _repeats_threads(sides), "configuration appears twice")
     for name, samples, five in sides.both_sides:
@@ -144,7 +143,7 @@ def _note_one_sided(reasons: NDArray[np.object_], sides: Sides) -> None:
             missing = sorted(threads[first:last][in_baseline[first:last] == flag].tolist())
             some = len(missing) < sides.per_comparison[comparison[first]]
             place = f"threads {', '.join(map(str, missing))}: " if some else ""
-            texts += [f"{place}the {name} has {_NOTHING}"] if missing else []
+            texts += [f"{place}the {name} has no measurement"] if missing else []
         reasons[comparison[first]] = "; ".join(texts)
 
 

@@ -123,7 +123,6 @@ def test_a_decompression_bomb_of_arrays_is_refused(tmp_path, monkeypatch):
         ({"features": list("abcde")}, "features: names 5, but the model takes 6"),
         ({"features": "abc"}, 'card.json: features="abc" is not a list'),
         ({"features": [1]}, "card.json: features[0]=1 is not a string"),
-        ({"features": ["a", "\ud800"]}, "card.json: features[1] holds half a surrogate pair"),
         ({"features": ["a", "z"]}, 'card.json: the file: reference has no "z"'),
         ({"threshold": None}, "card.json: threshold=null is not a number"),
         ({"threshold": 1e999}, "is not JSON (Infinity is not a finite number)"),

@@ -1,6 +1,5 @@
 """Damaged input and output that cannot be written: exit 0 or 2, and one line that says why."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -123,21 +122,6 @@ def test_a_card_without_a_metric_of_its_model_is_refused(engine, tmp_path):
     told = f'{card}: metrics: "{metric}" is missing; expected every metric that model.skops takes'
     judging = ("judge", SAMPLES / "matrices.json", "--model", tmp_path / "engine")
     assert status_and_error(*judging) == (2, f"perfjudge: {told}\n")
-
-
-METRIC = {"metric": "m0", "unit": None, "signed": False, "note": "\ud800"}
-
-
-@pytest.mark.parametrize(
-    ("change", "place"), [({"entry": "\ud800"}, "entry"), ({"metrics": [METRIC]}, "metrics[0].note")]
-)
-def test_half_a_surrogate_pair_in_a_card_is_refused(engine, tmp_path, change, place):
-    shutil.copytree(engine, tmp_path / "engine")
-    card = tmp_path / "engine" / CARD
-    card.write_text(json.dumps(json.loads(card.read_text()) | change))
-    judging = ("judge", SAMPLES / "matrices.json", "--model", tmp_path / "engine", "--json")
-    told = f"perfjudge: {card}: {place} holds half a surrogate pair\n"
-    assert status_and_error(*judging) == (2, told)
 
 
 def test_a_file_name_that_is_not_utf8_is_refused_where_tables_have_it(model_directory, tmp_path):

@@ -12,7 +12,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, FiniteFloat
+from pydantic import FiniteFloat
 
 from data.errors import InputError
 from data.families import FAMILIES
@@ -87,9 +87,6 @@ _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ImportError, 
 @dataclass(frozen=True)
 class StoredCard:
     """The metadata of a model; a family adds fields."""
-
-    # pydantic refuses lone surrogates only in texts whose length is restricted
-    __pydantic_config__ = ConfigDict(str_min_length=0)
 
     @classmethod
     def read(cls, directory: Path) -> Self:

@@ -332,5 +332,5 @@ def test_invalid_comparisons_are_described_by_what_makes_them_invalid(tmp_path):
     assert described.pop("c00")[0] == "median 10.0 % slower"
     assert described == {
         "c01": ("cannot be judged: threads 1: the baseline holds a value that is not above 0: 0",),
-        "c02": ("cannot be judged: has neither samples nor a five-number summary",),
+        "c02": ("cannot be judged: has no measurement",),
     }
