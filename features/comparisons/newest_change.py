@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
 from data.comparisons.sides import Floats
 from data.deferred import special
-from features.comparisons.lasting_changes import SHORTEST, SMALLEST, SeriesLevels, Shift, log_medians
+from features.comparisons.lasting_changes import (
+    PENALTY,
+    SHORTEST,
+    SMALLEST,
+    SeriesLevels,
+    Shift,
+    log_medians,
+)
+from features.comparisons.summaries import NOISE_FLOOR
 
 #: Confidence level of intervals.
 CONFIDENCE = 0.95
+#: Largest one-sided p-value of the change that ends the baseline's level.
+_LARGEST_P = 0.0005
 #: Numbers of versions by which the begin or the end of a creeping drop may differ.
 _MOVES = (-6, -4, -2, -1, 1, 2, 4, 6)
 
@@ -93,6 +104,48 @@ def newest_change(
         creeping=shown is not None and shown.last > shown.first,
         lasting=lasting,
     )
+
+
+def with_first_change(
+    medians: Floats, shifts: Sequence[Shift], sign: float, baseline: int
+) -> tuple[Shift, ...]:
+    """Return the lasting changes of one series, also one that ends the baseline's level too early for others.
+
+    `find_lasting_changes` needs `SHORTEST` (3) versions before a change: it overlooks one after the first or
+    the second version of a level, or finds it after the third. Here, it must have twice the evidence of other
+    lasting changes, a p-value of at most 0.001, a size of at least `SMALLEST` (0.5 %), and `SHORTEST`
+    versions after it. Arguments are those of `newest_change`; the result has the earliest change first.
+    """
+    logs = log_medians(medians)
+    start = max((shift.last for shift in shifts if shift.last <= baseline), default=0)
+    others = [*shifts]
+    # one that is found after the third version may be earlier
+    late = next((shift for shift in shifts if shift.last > baseline and shift.kind != "creep"), None)
+    if late is not None and np.isfinite(logs[start : late.first]).sum() == SHORTEST:
+        others.remove(late)
+    stop = min((shift.first for shift in others if shift.last > baseline), default=len(logs))
+    known = start + np.flatnonzero(np.isfinite(logs[start:stop]))
+    # one or two versions do not show their noise
+    changed, clearest = tuple(shifts), 2 * PENALTY
+    for few in range(max(1, int((known <= baseline).sum())), SHORTEST + 1 if baseline in known else 0):
+        before, after = logs[known[:few]], logs[known[few:]]
+        if len(after) < SHORTEST:
+            break
+        spread, size = max(float(after.std(ddof=1)), NOISE_FLOOR), float(after.mean() - before.mean())
+        squared = (size / spread) ** 2 / (1 / few + 1 / len(after))
+        share, freedom = sign * float(np.expm1(size)), len(after) - 1
+        if (
+            squared < clearest
+            or abs(share) < SMALLEST
+            or special.stdtr(freedom, -np.sqrt(squared)) > _LARGEST_P
+        ):
+            continue
+        at, clearest = int(known[few]), squared
+        first = Shift("gain" if share > 0 else "drop", at, at, share)
+        changed = (
+            tuple(sorted((*others, first), key=attrgetter("first"))) if few < SHORTEST else tuple(shifts)
+        )
+    return changed
 
 
 def _p_value(levels: SeriesLevels, before: int, after: int) -> float:

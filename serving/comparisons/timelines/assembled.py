@@ -25,11 +25,12 @@ from data.comparisons.timelines.selection import (
 from data.errors import InputError
 from data.tables.problems import Problems
 from features.comparisons.lasting_changes import WANTED, Shift, detectable_change, find_lasting_changes
-from features.comparisons.newest_change import NewestChange, newest_change
+from features.comparisons.newest_change import NewestChange, newest_change, with_first_change
 from serving.comparisons.timelines.judged import (
     AFTER,
     BEFORE,
     FAIL,
+    PASS,
     UNSURE,
     Answering,
     OperationMarks,
@@ -284,17 +285,27 @@ def assemble_report(
     versions = gather_measurements(chosen, problems)
     operations, baseline = versions.operations, chosen.baseline
     signs = np.array([operation.sign for operation in operations for _ in operation.threads])
-    moved, noise = find_lasting_changes(versions.five[..., 2], signs)
+    medians = versions.five[..., 2]
+    moved, noise = find_lasting_changes(medians, signs)
+    rows = zip(medians, moved, signs.tolist(), strict=True)
+    known = [with_first_change(*row, baseline) for row in rows]
     hidden = detectable_change(versions.five, versions.sample_counts.astype(np.float64), noise)
     marks = [OperationMarks.not_judged(len(chosen.versions)) for _ in operations]
     base_rates: list[str] = []
     if judges.answering is not None:
-        of_operations = [list(chain.from_iterable(moved[operation.row_slice])) for operation in operations]
+        of_operations = [list(chain.from_iterable(known[operation.row_slice])) for operation in operations]
         answering = partial(judges.answering, notes=base_rates)
         marks = judged_versions(versions, baseline, of_operations, hidden, answering, advance=advance)
     timeline_operations = []
     for operation, own_marks in zip(operations, marks, strict=True):
-        shifts, noises = moved[operation.row_slice], hidden[operation.row_slice]
+        noises = hidden[operation.row_slice]
+        newest = int(np.flatnonzero(np.isfinite(medians[operation.row_slice]).any(axis=0))[-1])
+        # one or two versions do not show the noise of the baseline's level, but verdicts do
+        is_passed = own_marks.against_baseline[newest] == PASS
+        shifts = [
+            own if is_passed and any(shift.kind == "drop" for shift in {*all_shifts} - {*own}) else all_shifts
+            for own, all_shifts in zip(moved[operation.row_slice], known[operation.row_slice], strict=True)
+        ]
         sizes = [max((abs(shift.share) for shift in row), default=0.0) for row in shifts]
         largest = sizes.index(max(sizes))
         state = operation_state(operation, versions, shifts, noises, marks=own_marks, baseline=baseline)

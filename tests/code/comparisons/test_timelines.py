@@ -19,7 +19,7 @@ from data.comparisons.timelines.selection import MeasuredOperation, MeasuredVers
 from data.errors import escape_invisible
 from features.comparisons import lasting_changes
 from features.comparisons.lasting_changes import SHORTEST, Courses, Shift, find_lasting_changes, step_near
-from features.comparisons.newest_change import newest_change
+from features.comparisons.newest_change import newest_change, with_first_change
 from serving.comparisons.timelines import judged, page
 from serving.comparisons.timelines.assembled import Change, group_changes, operation_state
 from serving.comparisons.timelines.judged import MARK, OperationMarks, VersionSides, VersionVerdict
@@ -281,6 +281,18 @@ def test_losses_before_the_baseline_or_made_up_do_not_count():
     found = newest_change(step(6, -0.1), [Shift("drop", 6, 6, -0.1)], 1.0, 10)
     assert abs(found.change) < 0.002
     assert (found.since, found.lasting) == (None, False)
+
+
+@given(st.integers(1, 4), st.integers(1, 16), st.floats(-0.5, 0.5), st.sampled_from([-1.0, 1.0]), st.data())
+def test_the_end_of_a_level_of_one_or_two_versions_is_found_where_clear(few, later, share, sign, data):
+    baseline = data.draw(st.integers(0, few - 1))
+    found = with_first_change(step(few, share, n=few + later), [], sign, baseline)
+    if few >= SHORTEST or later < SHORTEST or abs(share) < 0.001:
+        assert found == ()
+    elif abs(share) > 0.1:
+        ((kind, first, last, change),) = found
+        assert (kind, first, last) == ("gain" if sign * share > 0 else "drop", few, few)
+        assert change == pytest.approx(sign * share, abs=0.01)
 
 
 def test_too_few_versions_have_no_interval_or_no_change():

@@ -88,19 +88,38 @@ def test_all_versions_pass_below_the_minimum_effect_size(root, model_directory, 
     assert all((one.probability[1:] == 0).all() for one in found.operations)
 
 
-def test_a_note_names_what_rises_from_zero(tmp_path):
-    (tmp_path / "results").mkdir()
-    (tmp_path / "rules.xml").write_text(RULES)
-    levels = {"time": [7, 7, 7], "none": [0, 0, 0], "leaks": [0, 0, 5], "fixed": [5, 0, 0]}
-    names = {"benchmark": "b", "machine": "m", "unit": "count", "better": "lower"}
-    for at in range(3):
+def report_of_levels(root, judge, levels, noise=0.0):
+    """Return the report of operations with these levels, a version each; lower is better."""
+    (root / "results").mkdir()
+    (root / "rules.xml").write_text(RULES)
+    names, rng = (
+        {"benchmark": "b", "machine": "m", "unit": "count", "better": "lower"},
+        np.random.default_rng(1),
+    )
+    for at in range(len(next(iter(levels.values())))):
+        samples = {name: values[at] * (1 + noise * rng.standard_normal(5)) for name, values in levels.items()}
         results = [
-            {**names, "operation": name, "configurations": [{"samples": [values[at]] * 3}]}
-            for name, values in levels.items()
+            {**names, "operation": name, "configurations": [{"samples": values.tolist()}]}
+            for name, values in samples.items()
         ]
-        (tmp_path / f"results/kernel-5.0.{at}.json").write_text(json.dumps({"results": results}))
-    found = report(tmp_path, TimelineJudge(None, ""))
+        (root / f"results/kernel-5.0.{at}.json").write_text(json.dumps({"results": results}))
+    return report(root, judge)
+
+
+def test_a_note_names_what_rises_from_zero(tmp_path):
+    levels = {"time": [7, 7, 7], "none": [0, 0, 0], "leaks": [0, 0, 5], "fixed": [5, 0, 0]}
+    found = report_of_levels(tmp_path, TimelineJudge(None, ""), levels)
     assert found.notes[-1] == "0 at the baseline, above 0 later, and not compared with it: leaks"
+
+
+@pytest.mark.parametrize(("later", "at_baseline"), [(3, 1), (5, 1), (20, 1), (20, 2)])
+def test_a_baseline_that_all_later_versions_differ_from_keeps_its_level(later, at_baseline, judge, tmp_path):
+    states = {"worse 2": 2.0, "worse 1.18": 1.18, "unchanged": 1.0, "better": 0.8}
+    levels = {name: [100.0] * at_baseline + [100.0 * by] * later for name, by in states.items()}
+    for one in report_of_levels(tmp_path, judge, levels, noise=0.005).operations:
+        assert one.state.status == one.operation.split()[0]
+        assert one.state.change.change == pytest.approx(1 - states[one.operation], abs=0.02)
+        assert one.state.change.since == (None if one.operation == "unchanged" else at_baseline)
 
 
 def test_a_server_gives_the_verdicts_of_its_model(root, judge, listening):
