@@ -140,10 +140,13 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     value, runs = known.level_shift(target)
     noisy = np.maximum(noise - _NOISY * np.median(noise), 0.0)
     evidence: VariationEvidence = "runs"
+    # of so few operations, too many may have changed to show more
+    is_few, most = levels.n_operations < _MANY, 2 * (_AT_MOST * assumed) ** 2
     if freedom.any():
         error2 = np.maximum(variance * runs * inflation, np.minimum(noise, variance * runs + noisy))
         standardised = levels.per_operation(value / np.sqrt(np.maximum(error2, TINY)))
-        factor, freedom = _build_variation(standardised, freedom, known)
+        limit = max(most / max(float(np.median(error2)), TINY), 1.0) if is_few else np.inf
+        factor, freedom = _build_variation(standardised, freedom, known, limit)
         freedom = np.minimum(freedom, known.tail)
         error2, variance = error2 * factor, variance * factor
     else:
@@ -151,9 +154,7 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
         relative = _relative_variances(noise)
         common = robust_scale(levels.per_operation(value / np.sqrt(relative))) ** 2
         common = max(common, float(np.median(noise)), TINY)
-        is_few = levels.n_operations < _MANY
-        if is_few and common > (most := 2 * (_AT_MOST * assumed) ** 2):
-            # so many of so few operations may have changed
+        if is_few and common > most:
             common, freedom = most, np.full(len(value), _KNOWN)
         error2 = common * relative * inflation
         if not is_few:
@@ -234,9 +235,13 @@ def _relative_variances(noise: Floats) -> Floats:
     return 1 + _SHOWN * np.maximum(noise / usual - _NOISIER, 0) if usual else np.ones(len(noise))
 
 
-def _build_variation(standardised: Floats, freedom: Floats, known: EarlierRuns) -> tuple[float, Floats]:
-    """Return by which factor the variance of builds exceeds that of runs, and its degrees of freedom."""
+def _build_variation(
+    standardised: Floats, freedom: Floats, known: EarlierRuns, limit: float
+) -> tuple[float, Floats]:
+    """Return the factor, at most `limit`, from the variance of runs to that of builds; degrees of freedom."""
     squared = robust_scale(standardised, 1.0) ** 2
+    if squared > limit:
+        return limit, freedom
     of_shifts = 0.9 * (np.isfinite(standardised).sum() - 1)
     is_forecast = known.forecast is not None
     of_runs = float(np.median(freedom) if is_forecast else known.measured_freedom.sum())
@@ -287,6 +292,8 @@ def _remove_shared_shifts(levels: RunLevels, assumed: float) -> tuple[Floats, Fl
         # several runs of one side; those equal to the reference scatter by nothing
         scattered = scales[scales > 2 * _LEAST_SCALE]
         scales[:] = np.median(scattered) if len(scattered) else _LEAST_SCALE
+    if levels.n_operations < _MANY and not enough:
+        scales = np.minimum(scales, np.sqrt(2) * _AT_MOST * assumed)
     raw = np.zeros(len(runs))
     for at in np.flatnonzero(is_complete):
         raw[at] = _bisquare_location(runs[at], scales[at])

@@ -100,8 +100,9 @@ class Verdict(NamedTuple):
             return self.invalid_reason
         if self.run_reason is not None:
             words = self.explanations.direction(self.row)
-            change = "" if self.moved is None else describe_change(self.moved.change, words)
-            return self.run_reason.in_words(change, words)
+            share = np.nan if self.moved is None else self.moved.change
+            change = "" if self.moved is None else describe_change(share, words)
+            return self.run_reason.in_words(change, words, share)
         below = self.min_effect_size if self.decided_by == "min_effect_size" else None
         return self.explanations.reason(self.row, self.verdict, below, self.usual_difference)
 

@@ -24,6 +24,9 @@ _ENDINGS = {
     "fail": ("builds of this operation differ by {0}", "builds differ by {0}"),
     "unsure": ("reliable only from {1} on", "reliable from {1}"),
     "pass": ("within the usual variation of {0}", "usual variation {0}"),
+    # passes whose change is larger
+    "beyond": ("not significant where builds differ by {0}", "builds differ by {0}"),
+    "at level": ("at the level of earlier builds; builds differ by {0}", "at the level of earlier builds"),
     "better": ("", ""),
 }
 
@@ -37,14 +40,21 @@ class RunReason(NamedTuple):
     whole: float  # the whole run's shift; at most `QUIET` if no more was taken out, NaN if unknown
     whole_limit: float  # the usual shift of whole runs if that of this run decided, else NaN
     sign: float  # -1 if lower values are better, else 1
+    at_level: bool = False  # whether the target is within the usual difference of earlier builds
 
-    def in_words(self, change: str, words: Direction) -> str:
-        """Return the reason as a sentence of at most 15 words; `change`: that of the median, in words."""
+    def in_words(self, change: str, words: Direction, share: float = 0.0) -> str:
+        """Return the reason as a sentence of at most 15 words.
+
+        `change`: that of the median, in words; `share`: as a share of the baseline.
+        """
         shift = describe_change(share_of_baseline(self.whole, self.sign), words)
         whole = f"the run {shift}"
         if not isnan(self.whole_limit):
             return f"{change}, {whole}; runs differ by {percent(self.whole_limit)}"
-        ending, short_ending = _ENDINGS[self.answer]
+        is_larger = self.answer == "pass" and abs(share) > self.difference
+        ending, short_ending = _ENDINGS[
+            ("at level" if self.at_level else "beyond") if is_larger else self.answer
+        ]
         if abs(self.whole) > QUIET:
             if self.answer == "unsure" and self.whole > 0:
                 return f"{change}, but the other operations {shift}"
@@ -71,7 +81,12 @@ def run_reason(answer: str, shifts: RunShifts, row: int, worst: Ints, min_effect
     )
     if answer != "fail" and shifts.own.value[shown] > DOUBTED * shifts.own.usual_error[shown]:
         answer = "better"
-    return RunReason(answer, difference, max(detectable, min_effect_size), whole, limit, sign)
+    at_level = (
+        build is not None and build.has_history and abs(np.expm1(shifts.own.value[shown])) <= difference
+    )
+    return RunReason(
+        answer, difference, max(detectable, min_effect_size), whole, limit, sign, at_level=bool(at_level)
+    )
 
 
 def whole_run_notes(shifts: RunShifts, whole: dict[str, float]) -> Iterator[str]:

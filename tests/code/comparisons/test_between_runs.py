@@ -40,10 +40,12 @@ SEEDS = st.integers(0, 10_000)
     st.floats(-0.99, 10),
     st.tuples(SHARES, SHARES, st.just(nan) | st.floats(-3, 3), st.just(nan) | SHARES),
     st.sampled_from([("ms", -1.0), ("op/s", 1.0), ("MiB", -1.0), ("points", 1.0)]),
+    st.booleans(),
 )
-def test_a_reason_by_runs_has_at_most_fifteen_words(answer, change, shares, unit):
+def test_a_reason_by_runs_has_at_most_fifteen_words(answer, change, shares, unit, at_level):
     words = direction_words(*unit)
-    sentence = RunReason(answer, *shares, unit[1]).in_words(describe_change(change, words), words)
+    reason = RunReason(answer, *shares, unit[1], at_level=at_level)
+    sentence = reason.in_words(describe_change(change, words), words, change)
     assert sentence.startswith(describe_change(change, words))
     assert len(sentence.split()) <= 15
 
@@ -54,6 +56,20 @@ def test_doubt_in_a_faster_run_names_the_other_operations(change, words):
     reason = RunReason("unsure", 0.001, 0.005, -np.log(0.99), nan, -1.0)
     said = reason.in_words(describe_change(change, times), times)
     assert said == f"{words}, but the other operations 1.0 % faster"
+
+
+@pytest.mark.parametrize(
+    ("share", "at_level", "reason"),
+    [
+        (-0.03, False, "3.0 % slower; within the usual variation of 4.0 %"),
+        (-0.08, False, "8.0 % slower; not significant where builds differ by 4.0 %"),
+        (-0.08, True, "8.0 % slower; at the level of earlier builds; builds differ by 4.0 %"),
+    ],
+)
+def test_a_pass_names_only_limits_that_its_change_is_within(share, at_level, reason):
+    times = direction_words("ms", -1.0)
+    passed = RunReason("pass", 0.04, 0.1, 0.0, nan, -1.0, at_level)
+    assert passed.in_words(describe_change(share, times), times, share) == reason
 
 
 @pytest.mark.parametrize(
@@ -103,6 +119,19 @@ def said(judgement):
 def test_judge_and_compare_agree_on_few_operations(served, change, operations, earlier, seed):
     tables = paired_runs(*builds(operations, seed, change, change, earlier)).tables
     assert said(judge_runs(tables, served, ASSUMED).judgement) == said(judge_tables(tables, served))
+
+
+@given(st.integers(5, 11), st.sampled_from([0, 3, 10]), SEEDS)
+@settings(max_examples=12)
+def test_changes_of_half_of_few_operations_do_not_hide_each_other(served, number, earlier, seed):
+    before, _, history = builds(number, seed, earlier=earlier)
+    factors = dict(zip(levels_of(number), (1.3, 0.7, 1.25, 0.75, 1.35)[: number // 2], strict=False))
+    after = run({name: level * factors.get(name, 1.0) for name, level in levels_of(number).items()}, seed + 1)
+    verdicts = dict(
+        zip(levels_of(number), judged(served, before, [after], history).judgement.answers, strict=True)
+    )
+    slower = [verdicts[name] for name, factor in factors.items() if factor > 1]
+    assert slower == ["fail"] * len(slower)
 
 
 @given(st.lists(st.floats(-0.5, 1.0), min_size=2, max_size=3), st.floats(0.001, 0.1), SEEDS)
