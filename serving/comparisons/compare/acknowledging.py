@@ -247,7 +247,7 @@ class Acknowledgements:
         return None
 
     def entry_notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
-        """Yield a note on each entry that has expired, matches no operation, or applies to neither side."""
+        """Yield a note on each entry that matches no operation, does not apply, or has an unknown end."""
         for kind, entry in self._all_entries():
             name = f'{self.path}: {kind} "{entry.operation}" by {entry.by}'
             if not any(self._covers(entry, verdict.benchmark, verdict.operation) for verdict in verdicts):
@@ -255,6 +255,8 @@ class Acknowledgements:
             elif not isinstance(entry, Accepted):
                 if self._is_over(entry):
                     yield f"{name} has expired (until {entry.until})"
+                elif isinstance(entry.until, str) and not self._is_known(entry.until):
+                    yield f"{name} cannot expire: {entry.until} is no compared version, and unknown to git"
             elif not (self.baseline.contains_change(entry.since) or self.target.contains_change(entry.since)):
                 yield f"{name} does not apply: neither side is known to contain {entry.since}"
             elif self._may_be_older(entry.since):
@@ -284,6 +286,11 @@ class Acknowledgements:
         if isinstance(entry.until, date):
             return self.today > entry.until
         return entry.until is not None and self.target.contains_change(entry.until)
+
+    def _is_known(self, name: str) -> bool:
+        """Return whether `name` is a version of a side, or a commit or tag of git."""
+        is_version = self.baseline.is_at(name) or self.target.is_at(name)
+        return is_version or _is_commit(name, self.target.directory)
 
     def _may_be_older(self, change: str) -> bool:
         """Return whether `change` is older than the target, and the commit of the baseline is unknown."""

@@ -506,6 +506,18 @@ def test_an_accepted_change_excuses_only_its_own_step(repository, baseline, targ
     assert any("--base-commit" in note for note in notes) == (baseline is None and not is_excused)
 
 
+@pytest.mark.parametrize(
+    ("until", "is_known"),
+    [("v1", True), ("1.0", True), ("2999-12-31", True), ("1.10", False), ("0badc0ffee", False)],
+)
+def test_an_end_that_is_unknown_is_noted(repository, until, is_known):
+    known = says(entry("acknowledged", "until", until), repository.root)
+    slower = SimpleNamespace(benchmark="b", operation="a", verdict="fail", moved=None)
+    assert known.find_excuses([slower])[0] is not None
+    told = f'acknowledged "a" by x cannot expire: {until} is no compared version, and unknown to git'
+    assert [*known.entry_notes([slower])] == ([] if is_known else [f"{known.path}: {told}"])
+
+
 @pytest.mark.parametrize("name", ["main", "main~1", "1.2", "origin/work", "origin/work@{1}"])
 @pytest.mark.parametrize(("kind", "field"), ENTRIES)
 def test_a_branch_is_refused_unless_it_is_a_version(repository, name, kind, field):
