@@ -18,9 +18,11 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from data.comparisons.pair import list_names
 from data.errors import InputError
 from data.tables.documents import Section, TextLoader, validation_message
 from data.tables.files import yaml_content
+from serving.comparisons.explain.features import percent
 from serving.comparisons.judge import Verdict
 from training.registry.origins import git_output
 
@@ -247,7 +249,7 @@ class Acknowledgements:
         return None
 
     def entry_notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
-        """Yield a note on each entry that matches no operation, does not apply, or has an unknown end."""
+        """Yield notes on entries that match no operation, do not apply or end, or whose limit is exceeded."""
         for kind, entry in self._all_entries():
             name = f'{self.path}: {kind} "{entry.operation}" by {entry.by}'
             if not any(self._covers(entry, verdict.benchmark, verdict.operation) for verdict in verdicts):
@@ -255,12 +257,23 @@ class Acknowledgements:
             elif not isinstance(entry, Accepted):
                 if self._is_over(entry):
                     yield f"{name} has expired (until {entry.until})"
-                elif isinstance(entry.until, str) and not self._is_known(entry.until):
+                    continue
+                if isinstance(entry.until, str) and not self._is_known(entry.until):
                     yield f"{name} cannot expire: {entry.until} is no compared version, and unknown to git"
+                if isinstance(entry, Acknowledged) and (beyond := [*self._beyond_limit(entry, verdicts)]):
+                    yield f"{name} does not cover {list_names(beyond)}: at_most is {entry.at_most:g}"
             elif not (self.baseline.contains_change(entry.since) or self.target.contains_change(entry.since)):
                 yield f"{name} does not apply: neither side is known to contain {entry.since}"
             elif self._may_be_older(entry.since):
                 yield f"{name} does not apply: the baseline's commit is unknown; --base-commit names it"
+
+    def _beyond_limit(self, entry: Acknowledged, verdicts: Sequence[Verdict]) -> Iterator[str]:
+        """Yield operation and loss of each verdict that exceeds the `at_most` of `entry`, without excuse."""
+        for verdict in verdicts:
+            is_covered = self._covers(entry, verdict.benchmark, verdict.operation)
+            if is_covered and verdict.verdict in {"fail", "unsure"} and self._find_excuse(verdict) is None:
+                loss = "from 0" if verdict.moved is None else percent(-verdict.moved.change)
+                yield f"{verdict.operation} ({loss})"
 
     def stale_operations(self, operations: Sequence[tuple[str, str]], run: Revision) -> set[tuple[str, str]]:
         """Return the `operations` whose results in `run`, an earlier run, predate an accepted change.

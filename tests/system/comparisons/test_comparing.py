@@ -356,6 +356,20 @@ def test_a_change_of_exactly_the_acknowledged_size_is_acknowledged(tmp_path_fact
     assert (excused(limit), excused(1.001 * limit)) == (True, False)
 
 
+def test_losses_beyond_the_acknowledged_size_are_noted(tmp_path):
+    known = says(FILE.partition("- {operation: gone")[0], tmp_path)
+    verdicts = [
+        SimpleNamespace(benchmark="b", operation=name, verdict=verdict, moved=SimpleNamespace(change=change))
+        for name, verdict, change in [
+            ("a1", "fail", -0.136), ("a2", "fail", -0.1), ("a3", "pass", -0.2), ("a4", "unsure", -0.11),
+            ("b", "fail", -0.5),
+        ]
+    ]  # fmt: skip
+    told = 'acknowledged "a*" by anna does not cover a1 (13.6 %), a4 (11.0 %), a5 (from 0): at_most is 10'
+    from_0 = SimpleNamespace(benchmark="b", operation="a5", verdict="fail", moved=None)
+    assert [*known.entry_notes([*verdicts, from_0])] == [f"{known.path}: {told}"]
+
+
 def test_a_run_of_the_target_is_no_run_of_the_baseline(compared, tmp_path):
     runs = tmp_path / "runs"
     runs.mkdir()
