@@ -258,26 +258,31 @@ def read_folder(
     """
     result_places, n_links = _places_below(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)
+    failed = list[InputError]()
+    # processes finish what they have begun: joblib reports tasks that are cut off in many lines
+    pending = (place for place in result_places if not failed)
     if jobs == 1 or len(result_places) < _FEW:
-        parts: Iterable[ReadRuns | None] = map(read_one, result_places)
+        parts: Iterable[ReadRuns | None] = map(read_one, pending)
     else:
         from joblib import Parallel, delayed
 
         parallel = Parallel(n_jobs=jobs, batch_size=_TOGETHER, return_as="generator", max_nbytes=None)
-        parts = parallel(delayed(read_one)(place) for place in result_places)
+        parts = parallel(delayed(read_one)(place) for place in pending)
     runs, skipped = list[TimelineRun](), list[InputError]()
     all_notes, ignored = list[str](), list[str]()
-    for count, (place, part) in enumerate(zip(result_places, parts, strict=True), 1):
+    for count, (part, place) in enumerate(zip(parts, result_places, strict=False), 1):
         if part is None:
             ignored.append(place.source)
         elif part.skipped and not keep_going:
-            raise part.skipped[0]
+            failed += part.skipped
         else:
             runs += part.runs
             skipped += part.skipped
             all_notes += part.notes
         if advance is not None:
             advance(count, len(result_places))
+    if failed:
+        raise failed[0]
     if not runs and not skipped:
         raise InputError("holds no result of a run (result XML, JSON or results.parquet)", file=root)
     notes = [f"{n_links} symbolic links are passed over"] if n_links else []

@@ -57,6 +57,14 @@ def timelines(root, baseline=".*", targets=".*", start=None):
     return choose_runs(read(root).runs, one)
 
 
+def test_an_error_while_processes_read_is_the_only_output(root, caplog, recwarn):
+    folder = root(
+        **{f"v{number:02}": "<broken" if number in {1, 9} else run("k-1", 1) for number in range(60)}
+    )
+    assert refusal(read, folder, jobs=2).startswith(f"{folder}/v01.xml:1: is not well-formed XML")
+    assert (caplog.records, recwarn.list) == ([], [])
+
+
 def test_the_newest_matching_version_is_the_baseline(root):
     files = {f"v{minor}": run(f"k-4.{minor}", 1, 2, 3) for minor in (2, 9, 10, 11)}
     (one,) = timelines(root(**files), r"k-4\.\d", r"k-4\..*", r"k-4\.1.")
