@@ -20,6 +20,7 @@ from data.comparisons.formats.tools.measurement import (
     read_lines,
 )
 from data.comparisons.formats.tools.recognition import Keys, tool_format
+from data.comparisons.pair import list_names
 from data.comparisons.units import is_rate
 from data.errors import InputError
 
@@ -117,6 +118,8 @@ def read_perf_stat(source: SourceFiles) -> Iterator[Measurement]:
 
 RESULT = re.compile(r"^(Benchmark\S*)\s+(\d+)\s+(\S+ \S+.*)$")
 _PROCESSORS = re.compile(r"-([1-9]\d{0,5})$")
+#: The end of a unit such as ``B/op`` or ``p99-ns``; others, such as ``-s`` and ``-min``, are ambiguous.
+_COST = re.compile(r"/op$|-[num\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]s$")
 #: A line such as ``Unit ns/op better=lower``, which packages may print.
 _DIRECTION = re.compile(r"^Unit (\S+) .*\bbetter=(lower|higher)")
 
@@ -127,11 +130,12 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
 
     That is GOMAXPROCS, the number after the last ``-`` of a name, else 1. Numbers above 999,999 belong to the
     name. ``pkg:`` names the benchmark of the lines after it, ``Unit NAME ... better=higher`` the direction of
-    a unit in them. For other units, higher is better for rates (see `is_rate`), lower if they end in ``/op``;
-    else the user's choice is used, or higher is assumed, with a note. An operation's name has its unit at the
-    end, except ``ns/op``, and does not have ``Benchmark`` at the beginning. Other lines are ignored;
-    InputError if a number is invalid or a file cannot be read.
+    a unit in them. For other units, higher is better for rates (see `is_rate`), lower if they end in ``/op``
+    or ``-ns``, ``-us``, ``-ms``; else the user's choice is used, or higher is assumed, with a note. An
+    operation's name has its unit at the end, except ``ns/op``, and does not have ``Benchmark`` at the
+    beginning. Other lines are ignored; InputError if a number is invalid or a file cannot be read.
     """
+    assumed = dict[str, str]()
     for path in source.files:
         package, directions = "", dict[str, str]()
         for line, text in read_lines(path):
@@ -146,10 +150,14 @@ def read_go_bench(source: SourceFiles) -> Iterator[Measurement]:
                 threads = int(processors[1]) if processors else 1
                 for number, unit in zip(fields[::2], fields[1::2], strict=False):
                     value = parse_number(number, path, line, unit)
-                    usual = "higher" if is_rate(unit) else "lower" if unit.endswith("/op") else None
-                    better = source.better_direction(directions.get(unit) or usual)
+                    usual = "higher" if is_rate(unit) else "lower" if _COST.search(unit) else None
+                    better = directions.get(unit) or usual or source.measure.better
+                    if better is None:
+                        assumed[unit] = better = "higher"
                     operation = name if unit == "ns/op" else f"{name} {unit}"
                     yield Measurement(operation, (value,), unit, better, package, threads=threads)
+    if assumed:
+        source.problems.assume_higher(source.path, f"for {list_names([*assumed])}; --better says otherwise")
 
 
 BEGIN = re.compile(r"^sysbench \d+\.\d+")

@@ -38,6 +38,16 @@ def test_rates_are_better_if_higher_whatever_the_user_says(unit, tmp_path):
     assert results_of_run(path, measure=Measure(better="lower"))["better"].tolist() == ["higher"]
 
 
+def test_a_note_names_the_units_whose_direction_is_assumed(tmp_path):
+    metrics = "5 ns/op 99.5 p99-ns 2 p50-ms 3 max-\N{MICRO SIGN}s 7 hits 1 req-s 4 first-min"
+    path, notes = written(tmp_path / "a.txt", f"BenchmarkA 10 {metrics}\n" * 2), []
+    better = {unit: better for *_, unit, better in run(path, "go-bench", notes)}
+    assumed = dict.fromkeys(("hits", "req-s", "first-min"), "higher")
+    assert better == dict.fromkeys(better, "lower") | assumed
+    told = "does not say which values are better; higher is assumed"
+    assert notes == [f"{path} {told} (for hits, req-s, first-min; --better says otherwise)"]
+
+
 @pytest.mark.parametrize(("number", "threads"), [("8", 8), ("999999", 999_999), ("1000000", 1), ("0", 1)])
 def test_a_number_that_cannot_be_one_of_processors_belongs_to_the_name(tmp_path, number, threads):
     path = written(tmp_path / "a.txt", f"BenchmarkSort-{number} 10 5 ns/op\n")
