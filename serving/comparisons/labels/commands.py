@@ -83,6 +83,9 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
     known = [] if filled.empty else filled["comparison_id"].tolist()
     chosen = candidates.first_candidates(number + len(known))
     chosen = chosen[~chosen["comparison_id"].isin(known)].head(number)
+    if output is None and chosen.empty and not as_json:
+        write_output("No comparison needs a label.\n", None)
+        return 0
     if output is None:
         return _print_table(chosen, as_json=as_json)
     now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -224,6 +224,15 @@ def test_reasons_name_the_order_that_was_used(source, capsys, labels, reason):
     assert {row["reason"] for row in json.loads(capsys.readouterr().out)} == {reason}
 
 
+def test_labels_next_says_that_no_comparison_needs_a_label(source, capsys):
+    given = "".join(f"id-{name},pass,anna,\n" for name in "abcd")
+    (source / "labels.csv").write_text("comparison_id,status,annotator,labelled_at\n" + given)
+    assert labels_command("next") == 0
+    assert capsys.readouterr().out == "No comparison needs a label.\n"
+    assert labels_command("next", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
 def test_labels_next_refuses_a_champion_that_cannot_be_read(source, tmp_path, monkeypatch, capsys):
     broken = Version("regression-comparison", "1", {}, str(tmp_path / "model"))
     (tmp_path / "model").mkdir()
