@@ -259,7 +259,7 @@ class Acknowledgements:
                     yield f"{name} has expired (until {entry.until})"
                     continue
                 if isinstance(entry.until, str) and not self._is_known(entry.until):
-                    yield f"{name} cannot expire: {entry.until} is no compared version, and unknown to git"
+                    yield f"{name} has not expired: {entry.until} is no compared version, and unknown to git"
                 if isinstance(entry, Acknowledged) and (beyond := [*self._beyond_limit(entry, verdicts)]):
                     yield f"{name} does not cover {list_names(beyond)}: at_most is {entry.at_most:g}"
             elif not (self.baseline.contains_change(entry.since) or self.target.contains_change(entry.since)):

@@ -528,7 +528,7 @@ def test_an_end_that_is_unknown_is_noted(repository, until, is_known):
     known = says(entry("acknowledged", "until", until), repository.root)
     slower = SimpleNamespace(benchmark="b", operation="a", verdict="fail", moved=None)
     assert known.find_excuses([slower])[0] is not None
-    told = f'acknowledged "a" by x cannot expire: {until} is no compared version, and unknown to git'
+    told = f'acknowledged "a" by x has not expired: {until} is no compared version, and unknown to git'
     assert [*known.entry_notes([slower])] == ([] if is_known else [f"{known.path}: {told}"])
 
 
