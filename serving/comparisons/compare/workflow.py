@@ -18,6 +18,7 @@ from data.errors import InputError
 from data.tables.files import write_text
 from serving.comparisons.compare.acknowledging import DEFAULT
 from serving.reports.rendering import render
+from training.registry.origins import git_output
 
 #: The workflow file, relative to the repository.
 WORKFLOW = Path(".github/workflows/perfjudge.yml")
@@ -95,6 +96,12 @@ def _as_yaml(text: str) -> str:
     return scalar.removesuffix("...\n").rstrip("\n")
 
 
+def _default_branch(root: Path) -> str:
+    # a clone knows the default branch of its origin
+    remote = git_output(root, "symbolic-ref", "refs/remotes/origin/HEAD").removeprefix("refs/remotes/origin/")
+    return remote or git_output(root, "symbolic-ref", "--short", "HEAD") or "main"
+
+
 def _read_start(path: Path) -> str:
     with path.open("rb") as file:
         return file.read(_SEARCHED).decode(errors="replace")
@@ -121,7 +128,8 @@ def write_workflow(root: Path) -> Sequence[tuple[str, Path]]:
     # the action of this version, or of the branch if this is no release
     release = re.fullmatch(r"\d+(\.\d+)*", version("perfjudge"))
     action = "main" if release is None else f"v{release[0]}"
-    write_text(workflow, render("compare/workflow.yml", tools=found, action=action))
+    branch = _as_yaml(_default_branch(root))
+    write_text(workflow, render("compare/workflow.yml", tools=found, action=action, branch=branch))
     written = [(tool.name, WORKFLOW) for tool in found]
     if not acknowledged.exists():
         write_text(acknowledged, render("compare/acknowledged.yml"))

@@ -1,6 +1,7 @@
 """The workflow that `compare --init` writes for the benchmarks of a repository."""
 
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,23 @@ def test_a_project_below_the_root_is_measured_there(tmp_path, name, files, direc
         shell, option, script = shlex.split(again)
         assert (shell, option, script.startswith(f"cd {shlex.quote(directory)} && ")) == ("sh", "-c", True)
     assert (name == "jmh") == any("benchmarks/target/benchmarks.jar" in str(step) for step in measuring)
+
+
+def test_pushes_to_the_default_branch_run_the_workflow(tmp_path):
+    def written_branches():
+        write_workflow(tmp_path)
+        content = yaml.safe_load((tmp_path / WORKFLOW).read_text())
+        (tmp_path / WORKFLOW).unlink()
+        return content[True]["push"]["branches"]  # "on" is a truth value in YAML 1.1
+
+    add_file(tmp_path, "go")
+    assert written_branches() == ["main"]
+    subprocess.run(["git", "init", "-q", "-b", "no"], cwd=tmp_path, check=True)
+    assert written_branches() == ["no"]
+    remote = "refs/remotes/origin/"
+    known = ["git", "symbolic-ref", f"{remote}HEAD", f"{remote}develop/2,#3"]
+    subprocess.run(known, cwd=tmp_path, check=True)
+    assert written_branches() == ["develop/2,#3"]
 
 
 @pytest.mark.parametrize("name", ["build.gradle", "benchmarks/build.gradle.kts"])
