@@ -33,7 +33,7 @@ class BenchmarkTool:
     """A benchmark tool, how it is found in a repository, and how it measures.
 
     In commands and `results`, ``{file}`` is the found file and ``{directory}`` its directory, relative to the
-    project's directory, in which the commands run.
+    project's directory, in which the commands run. ``{requirements}`` are arguments of pip.
     """
 
     name: str
@@ -70,6 +70,7 @@ class BenchmarkTool:
 
         def filled(command: str) -> str:
             command = command.replace("{file}", shlex.quote(str(inside)))
+            command = command.replace("{requirements}", _requirements(root / project, inside.parent))
             return command.replace("{directory}", shlex.quote(str(inside.parent)))
 
         repeat = filled(self.repeat)
@@ -94,6 +95,16 @@ class ToolJob(NamedTuple):
 def _as_yaml(text: str) -> str:
     scalar = yaml.safe_dump(text, width=2**31 - 1, allow_unicode=True)
     return scalar.removesuffix("...\n").rstrip("\n")
+
+
+def _requirements(project: Path, inside: Path) -> str:
+    """Return arguments of pip: the package of `project`, else requirements files there and in `inside`."""
+    # a pyproject.toml may have settings of tools only, and pip installs nothing by a setup.cfg alone
+    path, packaged = project / "pyproject.toml", r"(?m)^\[(project|build-system)\]"
+    if (project / "setup.py").is_file() or (path.is_file() and re.search(packaged, _read_start(path))):
+        return " ."
+    paths = sorted(path for place in {project, project / inside} for path in place.glob("requirements*.txt"))
+    return "".join(f" -r {shlex.quote(str(path.relative_to(project)))}" for path in paths)
 
 
 def _default_branch(root: Path) -> str:

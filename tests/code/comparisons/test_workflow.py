@@ -120,6 +120,30 @@ def test_a_project_below_the_root_is_measured_there(tmp_path, name, files, direc
     assert (name == "jmh") == any("benchmarks/target/benchmarks.jar" in str(step) for step in measuring)
 
 
+@pytest.mark.parametrize(
+    ("contents", "installed"),
+    [
+        ({"setup.py": "", "requirements.txt": ""}, " ."),
+        ({"pyproject.toml": "[project]\n"}, " ."),
+        ({"pyproject.toml": "[tool.ruff]\n", "requirements.txt": ""}, " -r requirements.txt"),
+        ({"setup.cfg": "[flake8]\n", "requirements dev.txt": ""}, " -r 'requirements dev.txt'"),
+        (
+            {"requirements.txt": "", "bench/requirements-bench.txt": ""},
+            " -r bench/requirements-bench.txt -r requirements.txt",
+        ),
+        ({"tox.ini": ""}, ""),
+    ],
+)
+def test_without_a_package_the_requirements_are_installed(tmp_path, contents, installed):
+    for file, content in contents.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(content)
+    with (tmp_path / file).open("a") as last:
+        last.write("# pytest-benchmark\n")
+    write_workflow(tmp_path)
+    assert steps_of(tmp_path)[0][0] == f"pip install pytest-benchmark{installed}"
+
+
 def test_pushes_to_the_default_branch_run_the_workflow(tmp_path):
     def written_branches():
         write_workflow(tmp_path)
