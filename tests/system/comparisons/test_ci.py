@@ -33,6 +33,12 @@ CHANGELOG = """# Changelog
 
 
 @pytest.fixture(scope="module")
+def action_steps():
+    """All steps of the action."""
+    return yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+
+
+@pytest.fixture(scope="module")
 def steps():
     """The shell steps of the action by their names."""
     action = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -130,6 +136,15 @@ def test_the_action_finds_its_comment_under_any_name(steps, tmp_path):
     runner.program("gh", script)
     assert runner.run(steps["Comment"]).returncode == 0
     assert "issues/comments/1 " in (tmp_path / "log.txt").read_text()
+
+
+def test_the_action_saves_no_history_that_it_did_not_restore(action_steps):
+    (restore,) = (step for step in action_steps if "cache/restore" in step.get("uses", ""))
+    (keep,) = (step for step in action_steps if step.get("id") == "keep")
+    (save,) = (step for step in action_steps if "cache/save" in step.get("uses", ""))
+    assert f"steps.{restore['id']}.outcome == 'success'" in keep["if"]
+    assert "steps.keep.outcome == 'success'" in save["if"]
+    assert action_steps.index(restore) < action_steps.index(keep) < action_steps.index(save)
 
 
 @pytest.mark.parametrize(
