@@ -147,6 +147,18 @@ def test_the_action_saves_no_history_that_it_did_not_restore(action_steps):
     assert action_steps.index(restore) < action_steps.index(keep) < action_steps.index(save)
 
 
+def test_the_action_forgets_the_results_of_another_use_in_its_job(steps, tmp_path):
+    runner = Runner(tmp_path)
+    (tmp_path / "CHANGELOG.md").write_text("## 0.1.0 - 2026-12-01\n")
+    (tmp_path / ".perfjudge/runs").mkdir(parents=True)
+    (tmp_path / ".perfjudge/comment.md").touch()
+    (tmp_path / "tools/bin").mkdir(parents=True)
+    runner.program("uv", "exit 0")
+    shutil.copy(shutil.which("true"), tmp_path / "tools/bin/perfjudge")
+    assert runner.run(steps["Install"]).returncode == 0
+    assert not [*(tmp_path / ".perfjudge").iterdir()]
+
+
 @pytest.mark.parametrize(
     ("target", "kept"), [("out/results", ""), ("./results", ""), ("a.b/results.json", ".json")]
 )
