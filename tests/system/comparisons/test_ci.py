@@ -159,6 +159,20 @@ def test_the_action_forgets_the_results_of_another_use_in_its_job(steps, tmp_pat
     assert not [*(tmp_path / ".perfjudge").iterdir()]
 
 
+def test_the_action_keeps_40_runs_with_the_programs_of_macos(steps, tmp_path):
+    runner = Runner(tmp_path)
+    # BSD programs know neither negative counts nor \? in expressions
+    for name, refused in (("head", "-n -"), ("sed", r"\?")):
+        runner.program(name, f"[[ $* != *'{refused}'* ]] && exec {shutil.which(name)} \"$@\"")
+    (tmp_path / "results.json").touch()
+    for number in range(1, 43):
+        assert runner.run(steps["Keep results"], NUMBER=str(number)).returncode == 0
+    kept = {int(path.name.split("-")[1]) for path in (tmp_path / ".perfjudge/runs").iterdir()}
+    assert kept == {*range(3, 43)}
+    (tmp_path / "CHANGELOG.md").write_text("## [0.1.0] - 2026-12-01\n")
+    assert "/v0.1.0/perfjudge-0.1.0-py3-none-any.whl" in runner.run(steps["Install"]).stdout
+
+
 @pytest.mark.parametrize(
     ("target", "kept"), [("out/results", ""), ("./results", ""), ("a.b/results.json", ".json")]
 )
