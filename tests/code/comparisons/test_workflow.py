@@ -144,6 +144,13 @@ def test_without_a_package_the_requirements_are_installed(tmp_path, contents, in
     assert steps_of(tmp_path)[0][0] == f"pip install pytest-benchmark{installed}"
 
 
+def test_the_workflow_answers_pull_requests_and_merge_queues(tmp_path):
+    add_file(tmp_path, "go")
+    write_workflow(tmp_path)
+    # "on" is a truth value in YAML 1.1
+    assert {"pull_request", "merge_group"} < yaml.safe_load((tmp_path / WORKFLOW).read_text())[True].keys()
+
+
 def test_pushes_to_the_default_branch_run_the_workflow(tmp_path):
     def written_branches():
         write_workflow(tmp_path)
