@@ -181,6 +181,21 @@ def test_a_gradle_project_runs_the_task_of_its_plugin(tmp_path, name):
     assert ("./gradlew jmh" in content, "mvn" in content) == (True, False)
 
 
+def test_the_results_of_a_gradle_module_are_found(tmp_path):
+    (tmp_path / "a module").mkdir()
+    (tmp_path / "a module/build.gradle").write_text('plugins { id "me.champeau.jmh" version "0.7.3" }\n')
+    wrapper = tmp_path / "gradlew"
+    folder = "a module/build/results/jmh"
+    wrapper.write_text(f'#!/bin/sh\nmkdir -p "{folder}" && echo 1 > "{folder}/results.json"\n')
+    wrapper.chmod(0o755)
+    write_workflow(tmp_path)
+    runs, judging = steps_of(tmp_path)
+    for command in (runs[-1], judging["with"]["confirm"].replace("{output}", "again.json")):
+        subprocess.run(["bash", "-ec", command], cwd=tmp_path, check=True)
+    assert (tmp_path / judging["with"]["target"]).read_text() == "1\n"
+    assert (tmp_path / "again.json").read_text() == "1\n"
+
+
 def test_environments_are_not_searched_and_existing_files_are_kept(tmp_path):
     add_file(tmp_path / ".venv", "pytest-benchmark")
     with pytest.raises(InputError, match="no benchmarks of a known tool"):
