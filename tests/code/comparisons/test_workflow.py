@@ -1,5 +1,6 @@
 """The workflow that `compare --init` writes for the benchmarks of a repository."""
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -179,6 +180,32 @@ def test_a_gradle_project_runs_the_task_of_its_plugin(tmp_path, name):
     write_workflow(tmp_path)
     content = (tmp_path / WORKFLOW).read_text()
     assert ("./gradlew jmh" in content, "mvn" in content) == (True, False)
+
+
+def test_a_failing_go_benchmark_is_shown_and_fails_the_job(tmp_path):
+    add_file(tmp_path, "go")
+    write_workflow(tmp_path)
+    program = tmp_path / "go"
+    program.write_text("#!/bin/sh\necho panic: no data\nexit 1\n")
+    program.chmod(0o755)
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    measured = subprocess.run(
+        ["bash", "-e", "-c", steps_of(tmp_path)[0][-1]],
+        cwd=tmp_path, env=variables, stdout=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert (measured.returncode, measured.stdout) == (1, "panic: no data\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("jmh", " -foe true "),  # else a benchmark that fails is left out, with status 0
+    ],
+)
+def test_the_job_measures_all_benchmarks_or_fails(tmp_path, name, part):
+    add_file(tmp_path, name)
+    write_workflow(tmp_path)
+    assert any(part in run for run in steps_of(tmp_path)[0])
 
 
 def test_the_results_of_a_gradle_module_are_found(tmp_path):
