@@ -201,6 +201,7 @@ def test_a_failing_go_benchmark_is_shown_and_fails_the_job(tmp_path):
     [
         ("jmh", " -foe true "),  # else a benchmark that fails is left out, with status 0
         ("criterion", "cargo bench --workspace"),  # else a root that is a package measures only itself
+        ("hyperfine", "sudo apt-get update && "),  # else a list of packages may name versions that are gone
     ],
 )
 def test_the_job_measures_all_benchmarks_or_fails(tmp_path, name, part):
