@@ -173,6 +173,16 @@ def test_the_action_keeps_40_runs_with_the_programs_of_macos(steps, tmp_path):
     assert "/v0.1.0/perfjudge-0.1.0-py3-none-any.whl" in runner.run(steps["Install"]).stdout
 
 
+def test_the_action_keeps_no_plots_of_criterion(steps, tmp_path):
+    for name in ("new/sample.json", "report/index.html", "report/pdf.svg"):
+        (tmp_path / "criterion/a" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "criterion/a" / name).touch()
+    assert Runner(tmp_path).run(steps["Keep results"], TARGET="criterion").returncode == 0
+    kept = [path for path in (tmp_path / ".perfjudge/runs").rglob("*") if path.is_file()]
+    assert [path.name for path in kept] == ["sample.json"]
+    assert (tmp_path / "criterion/a/report/index.html").exists()
+
+
 @pytest.mark.parametrize(
     ("target", "kept"), [("out/results", ""), ("./results", ""), ("a.b/results.json", ".json")]
 )
