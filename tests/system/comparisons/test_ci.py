@@ -183,6 +183,28 @@ def test_the_action_keeps_no_plots_of_criterion(steps, tmp_path):
     assert (tmp_path / "criterion/a/report/index.html").exists()
 
 
+def test_a_change_is_accepted_whose_commit_has_no_kept_results(steps, tmp_path, model_directory):
+    def git(*words):
+        identity = ["-c", "user.name=anna", "-c", "user.email=anna@example.org"]
+        command = ["git", "-C", str(tmp_path), *identity, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    commits = []
+    for name in ("before", "slower", "after"):
+        git("commit", "-q", "--allow-empty", "-m", name)
+        commits.append(git("rev-parse", "HEAD"))
+    before, slower, after = commits
+    entry = f"accepted: [{{operation: a, since: {slower}, by: anna, reason: sorts stably}}]"
+    (tmp_path / ".perfjudge.yaml").write_text(entry)
+    runner = Runner(tmp_path, model_directory)
+    run_file(tmp_path / "results.json")
+    runner.run(steps["Keep results"], NUMBER="8", GITHUB_SHA=before)
+    run_file(tmp_path / "results.json", {"a": 1.5}, seed=1)
+    compared = runner.run(steps["Compare"], COMMIT=after, BASE_COMMIT=slower, GITHUB_SHA=after)
+    assert (compared.returncode, "sorts stably" in compared.stdout) == (0, True), compared.stdout
+
+
 @pytest.mark.parametrize(
     ("target", "kept"), [("out/results", ""), ("./results", ""), ("a.b/results.json", ".json")]
 )
