@@ -205,6 +205,20 @@ def test_a_change_is_accepted_whose_commit_has_no_kept_results(steps, tmp_path, 
     assert (compared.returncode, "sorts stably" in compared.stdout) == (0, True), compared.stdout
 
 
+def test_the_gitlab_job_shares_and_keeps_40_runs(tmp_path, snippets):
+    job = yaml.safe_load(snippets[".gitlab-ci.yml"])["benchmarks"]
+    assert job["cache"]["unprotect"] is True
+    (tmp_path / ".perfjudge/runs").mkdir(parents=True)
+    (tmp_path / "results.json").touch()
+    main = {"CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main", "CI_COMMIT_SHA": "ab" * 20}
+    after = {"run": "\n".join(job["after_script"])}
+    runner = Runner(tmp_path)
+    for number in range(1, 43):
+        assert runner.run(after, CI_PIPELINE_IID=str(number), **main).returncode == 0
+    kept = {int(path.name.split("-")[1]) for path in (tmp_path / ".perfjudge/runs").iterdir()}
+    assert kept == {*range(3, 43)}
+
+
 @pytest.mark.parametrize(
     ("target", "kept"), [("out/results", ""), ("./results", ""), ("a.b/results.json", ".json")]
 )
