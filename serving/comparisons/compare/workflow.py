@@ -127,8 +127,12 @@ def write_workflow(root: Path) -> Sequence[tuple[str, Path]]:
 
     The workflow has a job per tool that `root` uses, each with a pair; paths are relative to `root`. A
     missing file of acknowledgements is written, with the last pair; an existing one is kept, without a pair.
-    Raises InputError if no tool is found, or the workflow exists; then nothing is written.
+    Raises InputError if `root` is a subdirectory of a repository, no tool is found, or the workflow exists;
+    then nothing is written.
     """
+    top = git_output(root, "rev-parse", "--show-toplevel")
+    if top and not root.samefile(top):
+        raise InputError(f"is below the root of its repository; run the command in {top}", file=root)
     found = [used for tool in TOOLS if (used := tool.as_used_in(root)) is not None]
     if not found:
         names = ", ".join(tool.name for tool in TOOLS)

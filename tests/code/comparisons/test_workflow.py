@@ -225,6 +225,15 @@ def test_the_results_of_a_gradle_module_are_found(tmp_path):
     assert (tmp_path / "again.json").read_text() == "1\n"
 
 
+def test_a_subdirectory_of_a_repository_gets_no_workflow(tmp_path):
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    add_file(tmp_path, "go")
+    with pytest.raises(InputError, match="below the root of its repository; run the command in /"):
+        write_workflow(tmp_path / "sort")
+    assert not [*tmp_path.rglob(WORKFLOW.name)]
+    assert write_workflow(tmp_path)
+
+
 def test_environments_are_not_searched_and_existing_files_are_kept(tmp_path):
     add_file(tmp_path / ".venv", "pytest-benchmark")
     with pytest.raises(InputError, match="no benchmarks of a known tool"):
