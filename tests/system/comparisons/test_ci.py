@@ -173,6 +173,15 @@ def test_the_action_keeps_40_runs_with_the_programs_of_macos(steps, tmp_path):
     assert "/v0.1.0/perfjudge-0.1.0-py3-none-any.whl" in runner.run(steps["Install"]).stdout
 
 
+def test_the_newest_results_are_last_after_the_workflow_is_renamed(steps, tmp_path):
+    runner = Runner(tmp_path)
+    (tmp_path / "results.json").touch()
+    for number, commit in (("9", "ab"), ("57", "cd"), ("1", "ef"), ("2", "01")):
+        assert runner.run(steps["Keep results"], NUMBER=number, GITHUB_SHA=commit).returncode == 0
+    kept = sorted(path.name for path in (tmp_path / ".perfjudge/runs").iterdir())
+    assert kept == ["run-57-gcd.json", "run-58-gef.json", "run-59-g01.json", "run-9-gab.json"]
+
+
 def test_the_action_keeps_no_plots_of_criterion(steps, tmp_path):
     for name in ("new/sample.json", "report/index.html", "report/pdf.svg"):
         (tmp_path / "criterion/a" / name).parent.mkdir(parents=True, exist_ok=True)
