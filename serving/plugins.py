@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -254,3 +255,31 @@ def endpoint_of_model(name: str) -> Endpoint:
     if name not in endpoints:
         raise InputError(f'model "{name}" {unknown_message(name, endpoints)}')
     return endpoints[name]
+
+
+def kind_problem(address: Any, name: str) -> str | None:
+    """Return that a model is of another kind than those registered as `name`; None if no kind is known."""
+    kinds = {
+        f"{family} ({endpoint.loader.name()})": endpoint.loader
+        for family in FAMILIES
+        for endpoint in family_plugin(family).endpoints()
+        if endpoint.loader
+    }
+    expected = next((kind for kind, other in kinds.items() if other.name() == name), name)
+    for kind, other in kinds.items():
+        if other.name() != name:
+            with suppress(InputError):
+                (other.card or other.load)(address)
+                return f"is a model of {kind}; expected one of {expected}"
+    return None
+
+
+@contextmanager
+def naming_kind(address: Any, name: str) -> Iterator[None]:
+    """Replace an InputError of the block if the model at `address` is not registered as `name`."""
+    try:
+        yield
+    except InputError as exc:
+        if isinstance(address, str) and (problem := kind_problem(address, name)):
+            raise InputError(problem, file=address) from exc
+        raise

@@ -13,6 +13,8 @@ from serving.options import Directory, Model, Output, Seed
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from serving.corun.model import Online
+
 Answer = TypeVar("Answer", bound="BaseModel")
 #: Default seed of random placements.
 SEED = 20261121
@@ -103,13 +105,12 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     from data.corun.synonyms import IntervalCounts
     from data.corun.tables import SAMPLE_DTYPES
     from data.measure.perf_stat import read_intervals
-    from serving.corun.model import known_online
     from serving.corun.online_answer import predict_online
     from serving.corun.text import online_text
 
     tables = [read_intervals(path, SAMPLE_DTYPES) for path in (solo, together)]
     alone, corun = map(IntervalCounts.from_table, tables)
-    online, names = known_online(model), (str(solo), str(together))
+    online, names = _known_online(model), (str(solo), str(together))
     prediction = predict_online(alone, corun, machine, online, names, whole=solo_is_whole)
     return _write_answer(prediction, online_text, output, as_json=as_json, inputs=(solo, together))
 
@@ -137,12 +138,11 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     Ctrl-C also ends a COMMAND, but not a task given by its process id.
     """
     from serving.answering import write_output
-    from serving.corun.model import known_online
     from serving.corun.online_watch import watch_to_end
     from serving.corun.text import online_text
 
     json_file = _writes_json(output, as_json=as_json, inputs=[solo])
-    online = known_online(model)
+    online = _known_online(model)
     last = watch_to_end(target, solo, interval, machine=machine, online=online, as_json=as_json)
     if output is not None or not as_json:
         write_output(f"{last.model_dump_json(indent=1)}\n" if json_file else online_text(last), output)
@@ -232,3 +232,11 @@ def _writes_json(output: Path | None, *, as_json: bool, inputs: Sequence[Path]) 
     from serving.answering import form_of
 
     return form_of(None, output, ("text", "json"), as_json=as_json, inputs=inputs) == "json"
+
+
+def _known_online(model: str | None) -> Online | None:
+    from serving.corun.model import known_online, online_name
+    from serving.plugins import naming_kind
+
+    with naming_kind(model, online_name()):
+        return known_online(model)

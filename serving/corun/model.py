@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from data.corun.params import Corun
-from data.errors import InputError
 from features.corun.rates import Floats
 from serving.models import ModelRef, Served, Source
 from training.corun.estimators.pressure import Named
@@ -62,7 +60,7 @@ def load_static(uri: Address = None) -> Static:
     InputError if the model is missing or invalid. The trained model itself is read only when it first
     predicts, which raises the InputError for a damaged one.
     """
-    with _naming_kind(static_name(), uri), locate_model(static_name, uri) as (directory, version):
+    with locate_model(static_name, uri) as (directory, version):
         card, known_tasks = ImpactCard.read(directory), KnownTasks.read(directory)
         ref = IMPACTS.make_ref(directory, version, card)
     # read later by its version, so that card and model belong together
@@ -105,19 +103,4 @@ def known_online(uri: Address = None) -> Online | None:
     """
     if uri is None and served_version(f"models:/{online_name()}@{CHAMPION}") is None:
         return None
-    with _naming_kind(online_name(), uri):
-        return load_online(uri)
-
-
-@contextmanager
-def _naming_kind(name: str, uri: Address) -> Iterator[None]:
-    """Replace an InputError of the block if the model at `uri` is of another kind than `name`."""
-    try:
-        yield
-    except InputError as exc:
-        from serving.http.models import kind_problem
-
-        problem = kind_problem(uri, name) if isinstance(uri, str) else None
-        if problem is None:
-            raise
-        raise InputError(problem, file=str(uri)) from exc
+    return load_online(uri)

@@ -15,8 +15,9 @@ from data.tables.documents import MAX_COUNT
 from data.tables.problems import Problems, shorten_names
 from data.tables.specs import Rule
 from features.corun.rates import Floats, Solo
-from serving.corun.model import Static, load_static
+from serving.corun.model import Static, load_static, static_name
 from serving.corun.schemas import LONGEST, SHORTEST
+from serving.plugins import naming_kind
 from training.corun.stored import KnownTasks
 from training.registry.champions import Address
 
@@ -38,7 +39,8 @@ def load_with_solo_runs(uri: Address, directory: Path | None) -> Static:
     first row of solo runs or machines that `CorunTables.without_flaws` would remove or `SoloRun` would
     refuse.
     """
-    static = load_static(uri)
+    with naming_kind(uri, static_name()):
+        static = load_static(uri)
     if directory is None:
         return static
     others = CorunTables.read(directory)

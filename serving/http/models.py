@@ -14,18 +14,10 @@ from time import monotonic
 from typing import Any
 
 from data.errors import InputError
-from data.families import FAMILIES
 from data.tables.files import write_json
 from serving.models import ModelRef
-from serving.plugins import Loader, Registered, all_endpoints, family_plugin
-from training.registry.champions import (
-    CHAMPION,
-    Address,
-    Version,
-    follows_alias,
-    resolve_address,
-    served_version,
-)
+from serving.plugins import Loader, Registered, all_endpoints, kind_problem
+from training.registry.champions import CHAMPION, Version, follows_alias, resolve_address, served_version
 
 LOG = logging.getLogger("perfjudge")
 #: Seconds until a version that could not be loaded is tried again: first, doubled up to the maximum.
@@ -242,23 +234,6 @@ class HotReloadingModel:
         if self._failure is not None:
             self._failure = None
             LOG.warning("%s: all is well again, %s answers", self.loader.name(), version.uri)
-
-
-def kind_problem(address: Address, name: str) -> str | None:
-    """Return that a model is of another kind than those registered as `name`; None if no kind is known."""
-    kinds = {
-        f"{family} ({endpoint.loader.name()})": endpoint.loader
-        for family in FAMILIES
-        for endpoint in family_plugin(family).endpoints()
-        if endpoint.loader
-    }
-    expected = next((kind for kind, other in kinds.items() if other.name() == name), name)
-    for kind, other in kinds.items():
-        if other.name() != name:
-            with suppress(InputError):
-                (other.card or other.load)(address)
-                return f"is a model of {kind}; expected one of {expected}"
-    return None
 
 
 def all_models(options: Mapping[str, Any], shared: str | None = None) -> dict[str, HotReloadingModel]:
