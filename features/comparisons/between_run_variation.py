@@ -292,8 +292,6 @@ def _remove_shared_shifts(levels: RunLevels, assumed: float) -> tuple[Floats, Fl
         # several runs of one side; those equal to the reference scatter by nothing
         scattered = scales[scales > 2 * _LEAST_SCALE]
         scales[:] = np.median(scattered) if len(scattered) else _LEAST_SCALE
-    if levels.n_operations < _MANY and not enough:
-        scales = np.minimum(scales, np.sqrt(2) * _AT_MOST * assumed)
     raw = np.zeros(len(runs))
     for at in np.flatnonzero(is_complete):
         raw[at] = _bisquare_location(runs[at], scales[at])
