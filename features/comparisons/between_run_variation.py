@@ -140,7 +140,7 @@ def build_shifts(levels: RunLevels, assumed: float = ASSUMED) -> BuildShifts:
     value, runs = known.level_shift(target)
     noisy = np.maximum(noise - _NOISY * np.median(noise), 0.0)
     evidence: VariationEvidence = "runs"
-    # of so few operations, too many may have changed to show more
+    # most of few operations may have changed, so that they do not show the variation of builds
     is_few, most = levels.n_operations < _MANY, 2 * (_AT_MOST * assumed) ** 2
     if freedom.any():
         error2 = np.maximum(variance * runs * inflation, np.minimum(noise, variance * runs + noisy))

@@ -109,17 +109,17 @@ def newest_change(
 def with_first_change(
     medians: Floats, shifts: Sequence[Shift], sign: float, baseline: int
 ) -> tuple[Shift, ...]:
-    """Return the lasting changes of one series, also one that ends the baseline's level too early for others.
+    """Return the lasting changes of one series, and one after 1 or 2 versions of the baseline's level.
 
-    `find_lasting_changes` needs `SHORTEST` (3) versions before a change: it overlooks one after the first or
-    the second version of a level, or finds it after the third. Here, it must have twice the evidence of other
+    `find_lasting_changes` needs `SHORTEST` (3) versions before a change: an earlier one is overlooked, or
+    found after the third version of the level. Here, such a change must have twice the evidence of other
     lasting changes, a p-value of at most 0.001, a size of at least `SMALLEST` (0.5 %), and `SHORTEST`
     versions after it. Arguments are those of `newest_change`; the result has the earliest change first.
     """
     logs = log_medians(medians)
     start = max((shift.last for shift in shifts if shift.last <= baseline), default=0)
     others = [*shifts]
-    # one that is found after the third version may be earlier
+    # a change that was found after the third version may have come earlier
     late = next((shift for shift in shifts if shift.last > baseline and shift.kind != "creep"), None)
     if late is not None and np.isfinite(logs[start : late.first]).sum() == SHORTEST:
         others.remove(late)

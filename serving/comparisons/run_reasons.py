@@ -24,7 +24,7 @@ _ENDINGS = {
     "fail": ("builds of this operation differ by {0}", "builds differ by {0}"),
     "unsure": ("reliable only from {1} on", "reliable from {1}"),
     "pass": ("within the usual variation of {0}", "usual variation {0}"),
-    # passes whose change is larger
+    # of a pass whose change exceeds the usual difference
     "beyond": ("not significant where builds differ by {0}", "builds differ by {0}"),
     "at level": ("at the level of earlier builds; builds differ by {0}", "at the level of earlier builds"),
     "better": ("", ""),
