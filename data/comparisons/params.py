@@ -77,7 +77,7 @@ class Tune(Section):
     people labelled the most suspicious comparisons first, so that too many of the labels are fails.
     """
 
-    n_trials: Count = 20
+    n_trials: Count = 10
     n_folds: Annotated[int, Field(ge=2)] = 3
     max_rows: Count = 4000
     unlabelled: Literal["ignored", "pass"] = "ignored"

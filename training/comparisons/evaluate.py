@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.comparisons.params import Decide
 from data.comparisons.sides import Floats
 from data.parallel import Compute, side_by_side
 from data.tables.files import write_json, write_tables
@@ -190,20 +191,19 @@ def out_of_fold(
     require_parts(family.paths.tuned, tuned, [part.name for part in folds])
     training_data = read_training_data(family.features_file, table, examples)
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
-    fits = []
-    for part, name, chosen in cells:
-        train = training_data.rows_to_fit(examples.select_rows(part.train))
-        fits.append(Fit(name, chosen, train, examples.x[part.test], seed, table.constraints))
-    probabilities = side_by_side(fit_and_predict, fits, family.params.compute, f"evaluate {family.name}")
     inner_predictions = read_out_of_fold(family.paths.tuned, [(part.name, name) for part, name, _ in cells])
+    tests = []
+    for (part, name, chosen), inner in zip(cells, inner_predictions, strict=True):
+        train = examples.select_rows(part.train)
+        rows_to_fit = training_data.rows_to_fit(train)
+        fit = Fit(name, chosen, rows_to_fit, examples.x[part.test], seed, table.constraints)
+        tests.append(_FoldTest(fit, train, inner, how, examples.y[part.test], below[part.test]))
+    outcomes = side_by_side(_test_model, tests, family.params.compute, f"evaluate {family.name}")
     rows, counted = [], []
-    for (part, name, chosen), probability, inner in zip(cells, probabilities, inner_predictions, strict=True):
-        learned = learn_decision(examples.select_rows(part.train), inner, chosen.threshold, how, seed)
-        adjusted = learned.calibrate_and_discount(probability, below[part.test])
-        counting = np.where(below[part.test], 0.0, adjusted)
-        rows.append(_verdict_rows(table, part, name, counting, learned.threshold))
-        counts = count_outcomes(learned, examples.y[part.test], adjusted, below[part.test])
-        counted.append(counts.assign(split=part.split, repeat=part.repeat, fold=part.fold, entry=name))
+    for (part, name, _), outcome in zip(cells, outcomes, strict=True):
+        rows.append(_verdict_rows(table, part, name, outcome.probability, outcome.threshold))
+        counts = outcome.counts.assign(split=part.split, repeat=part.repeat, fold=part.fold, entry=name)
+        counted.append(counts)
     rules = family.rules().reindex(table.frame["comparison_id"])
     rows += [
         _verdict_rows(table, part, str(rule), rules[rule].to_numpy(bool)[part.test])
@@ -211,6 +211,33 @@ def out_of_fold(
         for rule in rules
     ]
     return pd.concat(rows, ignore_index=True), pd.concat(counted, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class _FoldTest:
+    """A model to test on the rows of ``fit.test``, with labels `y`, after its decision is learned."""
+
+    fit: Fit
+    train: Examples  # the rows that the decision is learned from
+    inner: Floats  # shape (n_train,): Their out-of-fold probabilities
+    how: Decide
+    y: NDArray[np.int64]  # shape (n_test,)
+    below: Flags  # shape (n_test,): Test rows below the minimum effect size
+
+
+@dataclass(frozen=True)
+class _FoldOutcome:
+    probability: Floats  # shape (n_test,): Calibrated; 0 below the minimum effect size
+    threshold: float
+    counts: pd.DataFrame
+
+
+def _test_model(test: _FoldTest) -> _FoldOutcome:
+    fit, below = test.fit, test.below
+    learned = learn_decision(test.train, test.inner, fit.tuned.threshold, test.how, fit.seed)
+    adjusted = learned.calibrate_and_discount(fit_and_predict(fit), below)
+    counts = count_outcomes(learned, test.y, adjusted, below)
+    return _FoldOutcome(np.where(below, 0.0, adjusted), learned.threshold, counts)
 
 
 def _verdict_rows(

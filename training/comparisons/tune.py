@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 #: Models whose searches take longest.
 _SLOWEST = ("random-forest", "extra-trees", "xgboost", "decision-tree")
-#: Number of random trials before the search learns from them, and before it prunes.
+#: Number of random trials before the search learns from them.
 STARTUP = 6
 #: Number of first steps of a pipeline, which impute and scale.
 _PREPARING = 2
@@ -87,15 +87,15 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     ``params`` are those of the best trial, but those in `Model.in_search` get their values of `Model.start`.
     If more than ``task.how.max_rows`` rows need a model, the trials leave out random passes. The score of a
     trial is the mean of best balanced accuracy and average precision on the rows of all inner folds together;
-    the highest wins. ``out_of_fold`` has the inner out-of-fold probabilities of all user-labelled training
-    rows, not calibrated. ``threshold`` has the best balanced accuracy on these or, with extra training data
-    or unlabelled rows, is from `label_review.choose_threshold`. Only for score and threshold, rows below the
+    the highest wins. A trial stops early unless its score is among the best quarter of the trials before.
+    ``out_of_fold`` has the inner out-of-fold probabilities of all user-labelled training rows, not
+    calibrated. ``threshold`` has the best balanced accuracy on these or, with extra training data or
+    unlabelled rows, is from `label_review.choose_threshold`. Only for score and threshold, rows below the
     minimum effect size have the probability 0. The result depends on the task alone: each trial has its own
     sampler, seeded by the trial's number, so that an interrupted and continued search has the same result.
-    InputError if the rows cannot be split into folds with both labels, or are too few for all parameters
-    that the trials try.
+    InputError if the rows cannot be split into folds with both labels, or are too few for all parameters that
+    the trials try.
     """
-    from optuna.pruners import MedianPruner
     from sklearn import config_context
 
     model, examples = CATALOGUE[task.model], task.data.user_labels
@@ -105,8 +105,7 @@ def run_search(task: SearchTask) -> SearchOutcome[Classified]:
     def sampler(number: int) -> BaseSampler:
         return tpe_sampler(_trial_seed(task, number), STARTUP)
 
-    pruner = MedianPruner(n_startup_trials=STARTUP)
-    how = Search("maximize", task.how.n_trials, [model.start], sampler, pruner, task.log)
+    how = Search("maximize", task.how.n_trials, [model.start], sampler, task.log)
     # parameters come from the catalogue; checking them takes as long as some fits
     with config_context(skip_parameter_validation=True):
         study = how.run(lambda trial: _trial_score(trial, task, some, folds))

@@ -20,7 +20,6 @@ from data.tables.files import write_json, write_tables
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
-    from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
     from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
@@ -230,6 +229,10 @@ def require_known(models: Iterable[str], known_models: Iterable[str], place: str
         raise InputError(problem, file="params.yaml", place=place)
 
 
+#: A trial goes on after an inner fold if its score there is in this best percentage of the trials before.
+KEPT = 25.0
+
+
 @dataclass(frozen=True)
 class Search:
     """Settings of a search."""
@@ -238,18 +241,22 @@ class Search:
     trials: int
     first: Sequence[Mapping[str, Any]]  # parameters that the first trials try
     sampler: Callable[[int], BaseSampler]  # returns the sampler for the trial of that number
-    pruner: BasePruner | None = None  # optuna's default if None
     #: Store of finished trials, so that an interrupted search can continue; None: in memory.
     log: TrialLog | None = None
 
     def run(self, value: Callable[[Trial], float | None]) -> Study:
-        """Return the completed study; `value` returns a trial's score, or None if it is pruned."""
+        """Return the completed study; `value` returns a trial's score, or None if it is pruned.
+
+        `value` reports the score after each inner fold; the second trial may already be pruned.
+        """
         import optuna
+        from optuna.pruners import PercentilePruner
         from optuna.trial import TrialState
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         # only finished trials are logged: every line of the log waits for the disk
-        study = optuna.create_study(direction=self.direction, pruner=self.pruner)
+        pruner = PercentilePruner(KEPT, n_startup_trials=1)
+        study = optuna.create_study(direction=self.direction, pruner=pruner)
         with nullcontext() if self.log is None else self.log.open_study(self.direction) as log:
             done = [] if log is None else _finished_trials(log)
             study.add_trials(done)

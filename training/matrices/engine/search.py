@@ -282,8 +282,6 @@ def split_in_thirds(cases: Cases, seed: int) -> Whole | None:
 
 
 def _best_trial(question: SearchInput, parts: Whole, turns: Collection[int], trials: int) -> Trialled:
-    from optuna.pruners import MedianPruner
-
     first = [question.first_params()]
     sampler = tpe_sampler(question.seed, max(4, trials // 3))
     if question.searched_names == {"components"}:
@@ -306,8 +304,7 @@ def _best_trial(question: SearchInput, parts: Whole, turns: Collection[int], tri
         tried[trial.number] = params, score, (tested, odds[tested])
         return score
 
-    pruner = MedianPruner(n_startup_trials=1, n_warmup_steps=0)
-    study = Search("maximize", trials, first, lambda _: sampler, pruner).run(score_of)
+    study = Search("maximize", trials, first, lambda _: sampler).run(score_of)
     return tried[study.best_trial.number]
 
 
