@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ _PREFIXES = {OWN: TASK, OTHERS: BESIDES, MOST: BESIDES, "machine_": MACHINE, "en
 _RATE = 50.0
 #: Columns with a mean distance (1 - correlation) below this form one direction.
 _ALIKE = 0.3
-#: Length scales of the kernel, each twice the one before, in standard deviations of the most predictive
+#: Length scales of the kernels, each twice the one before, in standard deviations of the most predictive
 #: direction.
 _LENGTHS = np.array([1.0, 2.0, 4.0])
 #: Share of the variation of a task, its co-runners and a machine that no column explains.
@@ -237,9 +237,24 @@ def _find_directions(centred: Floats, aims: Floats, on_side: NDArray[np.bool_]) 
 def _side_similarity(rows: SideCoordinates, stored: SideCoordinates, side: int) -> Floats:
     x, y, identity_share = rows.coordinates[side], stored.coordinates[side], _OF_ITS_OWN[side]
     far = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2 * x @ y.T
-    alike = np.mean([np.exp(-np.maximum(far, 0) / (2 * length**2)) for length in _LENGTHS], axis=0)
-    is_same = rows.ids[side][:, None] == stored.ids[side]
-    return np.asarray((1 - identity_share) * alike + identity_share * is_same)
+    alike = np.zeros_like(far)
+    for _, kernel in _iterate_kernels(np.maximum(far, 0, out=far)):
+        alike += kernel
+    alike *= (1 - identity_share) / len(_LENGTHS)
+    alike += identity_share * (rows.ids[side][:, None] == stored.ids[side])
+    return alike
+
+
+def _iterate_kernels(far: Floats) -> Iterator[tuple[float, Floats]]:
+    """Yield each length scale and its kernel, longest first, of squared distances; all in place in `far`."""
+    far /= -2 * _LENGTHS[-1] ** 2
+    kernel = np.exp(far, out=far)
+    yield _LENGTHS[-1], kernel
+    for length in _LENGTHS[-2::-1]:
+        # each length scale is half of the next, so that its kernel is the fourth power
+        np.square(kernel, out=kernel)
+        np.square(kernel, out=kernel)
+        yield length, kernel
 
 
 class _PathSimilarity:
@@ -263,13 +278,8 @@ class _PathSimilarity:
         far = at * (2 * gaps @ way)
         far += (gaps**2).sum(axis=1)
         far += at**2 * (way @ way)
-        far /= -2 * _LENGTHS[-1] ** 2
-        alike = np.exp(far, out=far)
-        kernel, slopes = alike.copy(), alike / _LENGTHS[-1] ** 2
-        for length in _LENGTHS[-2::-1]:
-            # each length scale is half of the next, so that its kernel is the fourth power
-            np.square(kernel, out=kernel)
-            np.square(kernel, out=kernel)
+        alike, slopes = np.zeros_like(far), np.zeros_like(far)
+        for length, kernel in _iterate_kernels(far):
             alike += kernel
             slopes += kernel / length**2
         scale = (1 - identity_share) / len(_LENGTHS)
