@@ -95,7 +95,7 @@ def summary_of(family):
 
 def changes():
     """Yield the files of an experiment, and what it changed in them."""
-    yield "params.yaml", "n_trials: 20", "n_trials: 5"
+    yield "params.yaml", "n_trials: 10", "n_trials: 5"
     for name, value in summary_of("comparisons").items():
         if name != "champion":
             told = f'"{name}": '
