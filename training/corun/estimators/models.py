@@ -85,7 +85,7 @@ def _with_preparation(space: Space) -> Space:
 _SUPPORT: dict[str, Any] = {"gamma": "scale", "cache_size": 500}
 _C = _with_preparation({"c": Real(1e-2, 30.0, log=True)})
 _GROWN = _with_preparation({"trees": 100, "leaf": Whole(1, 8, log=True), "features": Real(0.1, 1.0)})
-_FOREST = {"trees": 100, "leaf": 2, "features": 0.2, "preparation": "d&n"}
+_FOREST = {"trees": 100, "leaf": 1, "features": 0.4, "preparation": "d&n"}
 _BOOSTED = {"depth": 4, "rate": 0.08, "child_weight": 1.0, "columns": 0.5, "preparation": "d&n"}
 _BOOSTED_RANGES = {"trees": 15, **_BOOSTED, "rate": 0.4, "child_weight": 0.3}
 _FEW = {"trees": 40}
